@@ -15,7 +15,10 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// connections is the number of concurrent clients of each kind.
+// connections is the number of connections that a test opens; some tests open a multiple of it.
+//
+// The codes in the comments of this file, such as A4 and F72, number the attacks and overloads that the server must
+// withstand.
 const connections = 200
 
 // footprint returns the heap and stack memory of the process, which grows with its connections.
@@ -26,8 +29,8 @@ func footprint() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestIdleConnectionsAreSmall measures the memory of a connection that is idle after use (A1, F68). The result includes
-// the memory of the client.
+// TestIdleConnectionsAreSmall measures the memory of a connection that is idle after use (A1, F68). The result
+// includes the memory of the client, which is in the same process.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	s := start(t, nil)
 	observer := s.greet()
@@ -51,8 +54,8 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	runtime.KeepAlive(conns)
 }
 
-// TestUnfinishedCommandsAreSmall sends incomplete commands that lack only their last argument on
-// many connections (A4). It measures their memory until the connections are closed.
+// TestUnfinishedCommandsAreSmall sends incomplete commands that lack only their last argument on many connections
+// (A4). It checks how much memory they use, and that command-timeout closes the connections without a reply.
 func TestUnfinishedCommandsAreSmall(t *testing.T) {
 	s := start(t, func(o *options.Options) { o.CommandTimeout = time.Hour })
 	observer := s.greet()
@@ -83,8 +86,8 @@ func TestUnfinishedCommandsAreSmall(t *testing.T) {
 	}
 }
 
-// TestAnnouncedSizes announces large sizes but sends only a few bytes (A3, A5). Memory grows with the bytes received,
-// not with the sizes announced.
+// TestAnnouncedSizes announces large sizes but sends only a few bytes (A3, A5). Memory must grow with the bytes
+// received, not with the sizes announced.
 func TestAnnouncedSizes(t *testing.T) {
 	s := start(t, nil)
 	p := s.dial()
@@ -121,8 +124,8 @@ func TestAnnouncedSizes(t *testing.T) {
 	p.closed()
 }
 
-// TestLongArgumentByteByByte sends the longest argument in segments of one byte (A3). Neither the
-// time nor the stack depth may grow with the number of segments.
+// TestLongArgumentByteByByte sends the longest argument in segments of one byte (A3). Neither the time for each
+// segment nor the stack depth may grow with the number of segments.
 func TestLongArgumentByteByByte(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *options.Options) { o.CommandTimeout = 0 })
@@ -136,7 +139,7 @@ func TestLongArgumentByteByByte(t *testing.T) {
 	p.expect(bulk(strings.Repeat("x", size)))
 }
 
-// tight is a listener whose connections have a small send buffer.
+// tight is a listener that accepts connections with a small send buffer.
 type tight struct{ net.Listener }
 
 func (l tight) Accept() (net.Conn, error) {
@@ -147,8 +150,8 @@ func (l tight) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// TestSlowReaders pipelines commands with long replies on many connections and reads none of the replies (A6, F72). The
-// server uses little memory for these clients, serves other clients, and closes the slow clients.
+// TestSlowReaders pipelines commands with long replies on many connections and reads none of the replies (A6, F72).
+// The server must use little memory for these clients, serve other clients meanwhile, and close the connections.
 func TestSlowReaders(t *testing.T) {
 	f := func(change func(o *options.Options), call string) {
 		t.Helper()
@@ -193,7 +196,8 @@ func TestSlowReaders(t *testing.T) {
 	f(withPassword, request("PING"))
 }
 
-// TestDeepPipeline sends 100,000 commands in one write (F74). The replies are streamed in order.
+// TestDeepPipeline sends 100,000 commands in one write (F74). The replies must arrive in order, and halfway the
+// connection must not use much memory.
 func TestDeepPipeline(t *testing.T) {
 	s := start(t, nil)
 	p := s.dial()
@@ -215,7 +219,7 @@ func TestDeepPipeline(t *testing.T) {
 }
 
 // TestDeepPipelineOfDecisions pipelines more decisions than fit in one batch, on many connections concurrently. Each
-// decision gets its own reply.
+// decision must get its own reply.
 func TestDeepPipelineOfDecisions(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -244,7 +248,8 @@ func TestDeepPipelineOfDecisions(t *testing.T) {
 	}
 }
 
-// TestResets resets connections in the middle of commands (A7). No connection or goroutine is left.
+// TestResets resets connections in the middle of commands (A7). The server must remove the connections and end their
+// goroutines.
 func TestResets(t *testing.T) {
 	s := start(t, nil)
 	p := s.greet()
@@ -261,8 +266,8 @@ func TestResets(t *testing.T) {
 	goroutines.AwaitEnd(t, ofServers, before)
 }
 
-// TestHalfClose closes the write side of a client after its last command (A8). The command is
-// answered exactly once, and the connection is closed although no timeout expires.
+// TestHalfClose closes the write side of a client after its last command (A8). The command must be answered exactly
+// once. The connection must be closed although the timeouts for commands and writes are disabled.
 func TestHalfClose(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, func(o *options.Options) { o.CommandTimeout, o.WriteTimeout = 0, 0 })
@@ -286,7 +291,8 @@ func TestHalfClose(t *testing.T) {
 	s.greet().await("clients", "connected_clients", 1)
 }
 
-// TestErrorFlood floods the server with commands that fail (A9). Other clients are served, and the log stays short.
+// TestErrorFlood floods the server with commands that fail (A9). Other clients must be served, and the log must stay
+// short.
 func TestErrorFlood(t *testing.T) {
 	t.Parallel()
 	var log lockedLog
@@ -316,7 +322,7 @@ func TestErrorFlood(t *testing.T) {
 		}
 	}
 	good.await("clients", "connected_clients", 1)
-	// The number of lines per second is limited for each kind: POST, protocol errors, and reset
+	// The number of log lines per second is limited for each kind of line: POST, protocol errors, and reset
 	// connections.
 	seconds := int(time.Since(begin)/time.Second) + 2
 	if lines := strings.Count(log.String(), "\n"); lines > 3*linesPerSecond*seconds || lines < linesPerSecond {
@@ -324,8 +330,8 @@ func TestErrorFlood(t *testing.T) {
 	}
 }
 
-// TestFloodOfConnections opens and closes connections as fast as possible (F69). All connections are served, and no
-// descriptor is left open.
+// TestFloodOfConnections opens and closes connections as fast as possible (F69). The server must serve all
+// connections, and must not leave a file descriptor open.
 func TestFloodOfConnections(t *testing.T) {
 	s := start(t, nil)
 	p := s.greet()

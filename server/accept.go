@@ -14,11 +14,12 @@ const (
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
-	// spareFiles is the number of file descriptors reserved for everything except clients.
+	// spareFiles is the number of file descriptors that are not available to clients, but reserved for all other
+	// files and connections.
 	spareFiles = 64
 )
 
-// serve accepts connections with a listener profile. See Serve.
+// serve accepts connections on ln, and treats them as the listener profile l specifies. See Serve.
 func (s *Server) serve(ln net.Listener, l *listenerProfile) error {
 	if s.cluster == nil && l != &redisListener {
 		_ = ln.Close()
@@ -41,8 +42,8 @@ func (s *Server) serve(ln net.Listener, l *listenerProfile) error {
 	return s.accept(ln, l)
 }
 
-// accept accepts connections until the server shuts down or ln is closed. After any other error, such as too many open
-// files, it retries with exponential backoff; it keeps serving connected clients.
+// accept accepts connections until the server shuts down or ln is closed. After any other error, such as too many
+// open files, it retries with exponential backoff. Connected clients are served meanwhile.
 func (s *Server) accept(ln net.Listener, l *listenerProfile) error {
 	backoff := firstBackoff
 	for {
@@ -77,7 +78,7 @@ func (s *Server) pause(d time.Duration) bool {
 	}
 }
 
-// admit starts to serve a connection, or refuses it.
+// admit starts to serve a connection, or refuses the connection.
 func (s *Server) admit(conn net.Conn, l *listenerProfile) {
 	s.stats.connections.Add(1)
 	o := s.opts.Get()
@@ -99,8 +100,9 @@ func (s *Server) admit(conn net.Conn, l *listenerProfile) {
 	}
 }
 
-// register adds a client, and closes a newcomer to make room if necessary. refused reports whether the client was not
-// registered. full reports whether the reason is the limit on clients.
+// register adds a client to the server. If places for connections are scarce, it may close a newcomer to make room.
+// refused reports whether the client was not added. full reports whether it was not added because of the limit on
+// clients.
 func (s *Server) register(c *client, o *options.Options) (full, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +122,9 @@ func (s *Server) register(c *client, o *options.Options) (full, refused bool) {
 	return false, false
 }
 
-// makeRoom closes a newcomer to make room for one more client if necessary, and reports whether there
-// is room. If many newcomers are being closed, it waits until one is closed. The caller holds s.mu.
+// makeRoom reports whether there is a place for one more client. If places are scarce, makeRoom may close a newcomer
+// first. If too many newcomers are already being closed, it waits until the connection of one of them is closed. The
+// caller holds s.mu.
 func (s *Server) makeRoom(o *options.Options) bool {
 	for !s.closing.Load() {
 		victim, r := s.admission.makeRoom(len(s.clients)-s.peers, clientLimit(o.MaxClients))
@@ -135,10 +138,10 @@ func (s *Server) makeRoom(o *options.Options) bool {
 		}
 		return r == roomFree
 	}
-	return true // the caller refuses the client because the server is closing
+	return true // the caller then refuses the client because the server is closing
 }
 
-// crowded reports whether few places for connections are left.
+// crowded reports whether places for connections are scarce (see crowdedShare).
 func (s *Server) crowded(o *options.Options) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +155,8 @@ func keepAlive(conn net.Conn, interval time.Duration) {
 	}
 }
 
-// reject sends an error to a connection and closes it. The error fits in any socket buffer. The write deadline guards
-// against a peer whose receive window is closed.
+// reject sends an error to a connection and closes the connection. The error fits in any socket buffer. The write
+// deadline guards against a peer whose receive window is closed.
 func (s *Server) reject(conn net.Conn, reason replyError) {
 	s.stats.rejected.Add(1)
 	_ = conn.SetWriteDeadline(time.Now().Add(firstBackoff))
@@ -167,8 +170,8 @@ func isLocal(addr net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// clientLimit returns the maximum number of concurrent clients: wanted, or fewer if the process may not open that many
-// files. It is at least 1.
+// clientLimit returns the maximum number of concurrent clients: wanted, or fewer if the process may not open that
+// many files. It is at least 1.
 func clientLimit(wanted int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

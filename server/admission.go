@@ -7,27 +7,26 @@ import (
 	"sync"
 )
 
-// Connections that never send a command cost an attacker nothing, so an attacker with several
-// addresses can open as many as the server accepts. A connection is a newcomer until it has sent a
-// valid command and, if a password is required, has authenticated. Newcomers are closed when their
-// places are needed.
+// Connections that never send a command cost an attacker nothing, so an attacker with several addresses can open as
+// many as the server accepts. A connection is a newcomer until it has sent a valid command and, if a password is
+// required, has authenticated. The number of places for connections is limited by maxclients. When places are needed
+// for other connections, newcomers are closed: they are displaced.
 
 const (
 	crowdedShare  = 4 // places are scarce when at most 1/crowdedShare of them are free
-	newcomerShare = 4 // when places are scarce, newcomers from one address get at most 1/newcomerShare of them all
-	hurry         = 4 // when places are scarce, newcomers get 1/hurry of command-timeout to authenticate
+	newcomerShare = 4 // when places are scarce, newcomers from one address get at most 1/newcomerShare of all places
+	hurry         = 4 // when places are scarce, the time to authenticate is 1/hurry of command-timeout
 
-	// maxDisplaced is the maximum number of displaced connections that are not yet closed. Their
-	// file descriptors are taken from spareFiles.
+	// maxDisplaced is the maximum number of displaced connections that are still being closed. Their file descriptors
+	// are taken from spareFiles.
 	maxDisplaced = spareFiles / 2
 )
 
-// admission selects the connection to close when a new connection needs a place. It is guarded by
-// Server.mu.
+// admission selects the newcomer to close when a new connection needs a place. It is guarded by Server.mu.
 type admission struct {
 	sources   map[netip.Addr]*source
-	byNumber  sourceHeap // by number of newcomers, largest first
-	displaced int        // newcomers that are being closed
+	byNumber  sourceHeap // the sources, ordered by number of newcomers, largest first
+	displaced int        // number of displaced newcomers that are still being closed
 	ended     *sync.Cond // signaled when a displaced newcomer is closed; its lock is Server.mu
 }
 
@@ -41,11 +40,11 @@ type source struct {
 // newcomer is the admission state of a newcomer.
 type newcomer struct {
 	from      *source
-	at        *list.Element
-	displaced bool // being closed to make room
+	at        *list.Element // position in from.newcomers
+	displaced bool          // being closed to make room
 }
 
-// add makes a client a newcomer.
+// add adds a connection to the newcomers.
 func (a *admission) add(c *connection) {
 	addr := sourceOf(c.socket.RemoteAddr())
 	from := a.sources[addr]
@@ -61,7 +60,7 @@ func (a *admission) add(c *connection) {
 	heap.Fix(&a.byNumber, from.index)
 }
 
-// forget removes a client from the newcomers after it was admitted or closed.
+// forget removes a connection from the newcomers after the connection was admitted or closed.
 func (a *admission) forget(c *connection) {
 	n := c.newcomer
 	if n == nil {
@@ -86,17 +85,18 @@ func (a *admission) remove(n *newcomer) {
 	delete(a.sources, n.from.addr)
 }
 
-// room reports whether a place is available for one more connection.
+// room is a result of makeRoom: whether a place is available for one more connection.
 type room uint8
 
 const (
 	roomFree room = iota
-	roomSoon      // available when a displaced connection is closed
+	roomSoon      // a place becomes available when a displaced connection is closed
 	roomNone
 )
 
-// makeRoom returns whether there is a place for one more connection, and the newcomer that must be closed to make room,
-// or nil. served is the number of all connections, including those that are being closed, and places is the limit.
+// makeRoom returns whether there is a place for one more connection. victim is the newcomer that the caller must
+// close to make room, or nil. served is the number of all connections, including those that are being closed, and
+// places is the maximum number of connections.
 func (a *admission) makeRoom(served, places int) (victim *connection, r room) {
 	taken := served - a.displaced
 	full, most := taken >= places, a.most()
@@ -129,7 +129,7 @@ func (a *admission) displace() *connection {
 	return victim
 }
 
-// crowded reports whether places are scarce.
+// crowded reports whether places are scarce if taken of them are in use.
 func crowded(taken, places int) bool { return taken >= places-places/crowdedShare }
 
 // sourceHeap is a heap of sources by the number of their newcomers.

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// silent opens connections from an address without sending anything.
+// silent opens n connections from an address, and sends nothing.
 func (s *testServer) silent(ip string, n int) []*peer {
 	s.t.Helper()
 	peers := make([]*peer, n)
@@ -21,8 +21,8 @@ func (s *testServer) silent(ip string, n int) []*peer {
 	return peers
 }
 
-// TestSilentStrangers repeatedly fills all connection slots with connections that send nothing.
-// Other clients connect immediately and stay connected.
+// TestSilentStrangers repeatedly takes all places with connections that send nothing. Other clients must still be
+// able to connect immediately, and must stay connected.
 func TestSilentStrangers(t *testing.T) {
 	for name, change := range map[string]func(o *options.Options){
 		"no password": func(*options.Options) {}, "password": withPassword,
@@ -51,7 +51,7 @@ func TestSilentStrangers(t *testing.T) {
 				t.Errorf("%d connections were displaced, want more", n)
 			}
 			if n := known[0].count("clients", "connected_clients"); n > places+maxDisplaced {
-				t.Errorf("%d connections for %d slots", n, places)
+				t.Errorf("%d connections for %d places", n, places)
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestGuestsThatTalk(t *testing.T) {
 	p.do("+PONG\r\n", "PING")
 }
 
-// TestShareOfAnAddress checks that newcomers from one address leave slots free.
+// TestShareOfAnAddress checks that newcomers from one address cannot take all places.
 func TestShareOfAnAddress(t *testing.T) {
 	t.Parallel()
 	const places = 100
@@ -82,7 +82,7 @@ func TestShareOfAnAddress(t *testing.T) {
 			t.Fatal("the connection was not accepted")
 		}
 		if n := p.count("clients", "connected_clients"); n > places-places/crowdedShare+maxDisplaced {
-			t.Fatalf("%d of %d slots are taken", n, places)
+			t.Fatalf("%d of %d places are taken", n, places)
 		}
 	}
 	p.await("clients", "connected_clients", places-places/crowdedShare)
@@ -115,9 +115,9 @@ func TestMakeRoom(t *testing.T) {
 		}
 	}
 	expect(3, nil, roomFree)
-	expect(6, nil, roomFree) // slots are scarce, but two newcomers are within the share of one address
+	expect(6, nil, roomFree) // places are scarce, but no address has more than its share of two newcomers
 	expect(8, first, roomFree)
-	expect(8, nil, roomFree) // one of the eight newcomers is being closed
+	expect(8, nil, roomFree) // one of the eight connections is being closed, so a place is free
 	a.forget(first)
 	a.forget(one)
 	expect(8, second, roomFree)
@@ -134,7 +134,7 @@ func TestMakeRoom(t *testing.T) {
 	expect(places+a.displaced, nil, roomSoon) // too many newcomers are being closed
 }
 
-// TestHurry checks that clients have less time to authenticate while slots are scarce.
+// TestHurry checks that clients have less time to authenticate while places are scarce.
 func TestHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{options: func(o *options.Options) { withPassword(o); o.MaxClients = 4 }}.startPiped(t)
@@ -150,7 +150,7 @@ func TestHurry(t *testing.T) {
 		begin = time.Now()
 		newPeer(t, ln.connect()).closed()
 		if took := time.Since(begin); took < limit/hurry-tick || took > limit/hurry+grain {
-			t.Errorf("a connection was closed while slots were scarce after %v, want %v", took, limit/hurry)
+			t.Errorf("a connection was closed while places were scarce after %v, want %v", took, limit/hurry)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func silentClient(tb testing.TB, u setup) *client {
 	return newClient(s, near, &redisListener)
 }
 
-// respond parses the commands in text, runs them, and renders their replies.
+// respond parses the commands in text and runs them. It drops their replies.
 func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 	input.Reset(text)
 	for input.Len() > 0 {
@@ -44,7 +44,8 @@ func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 	c.out.Truncate(0, keepOut)
 }
 
-// hotPaths are pipelines that must not allocate once all buffers have grown.
+// hotPaths are pipelines of commands that must not allocate memory once all buffers have grown to the size that they
+// need.
 var hotPaths = []struct{ name, input string }{
 	{"one decision", request("CL.THROTTLE", "user:1234567:api", "15", "30", "60")},
 	{"sixteen decisions", strings.Repeat(request("CL.THROTTLE", "user:1234567:api", "1000000", "30", "60", "1"), 16)},
@@ -73,7 +74,8 @@ func manyKeysInput(n int) string {
 	return b.String()
 }
 
-// TestHotPathsDoNotAllocate runs each hot path from bytes to replies on a real table.
+// TestHotPathsDoNotAllocate checks that no hot path allocates memory, from parsing the bytes to appending the
+// replies, on a real table.
 func TestHotPathsDoNotAllocate(t *testing.T) {
 	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8}), snapshots: &fakeSnapshots{}})
 	c.conn.in = resp.NewReader(readLimits(c.conn.known, true))

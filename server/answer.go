@@ -19,8 +19,8 @@ func (l *collector) answerCall(b *batch, call *call) {
 	}
 }
 
-// answerExec replies to a forwarded EXEC. It relays the leader's replies, and runs the commands that were not
-// forwarded.
+// answerExec replies to a forwarded EXEC. The queued commands that need the leader were forwarded: answerExec relays
+// their replies. It runs the other queued commands on this node.
 func (l *collector) answerExec(call *call) {
 	tx, elements := call.tx, call.elements
 	if elements == nil {
@@ -54,7 +54,7 @@ func (c *client) relay(cmd *command, reply []byte) {
 	c.out.Raw(reply)
 }
 
-// fail appends an error reply. cmd is the command that failed, or nil if none ran.
+// fail appends an error reply. cmd is the command that failed, or nil if the error does not belong to a command.
 func (c *client) fail(cmd *command, err error) {
 	reply, known := asReply(err)
 	if !known {

@@ -10,7 +10,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// exchangeForm is a command and its expected reply.
+// exchangeForm is a command and its expected reply. Its id, and codes such as S38 in the comments of this file,
+// number the attacks that the server must withstand.
 type exchangeForm struct {
 	id    string
 	words []string
@@ -63,7 +64,8 @@ func protected(option string) string {
 	return fmt.Sprintf("-ERR CONFIG SET failed (possibly related to argument '%s') - can't set protected config\r\n", option)
 }
 
-// TestCommandForms sends commands that have been used to attack Redis. No command affects the next one.
+// TestCommandForms sends commands that have been used to attack Redis. Each command must get the expected reply, and
+// must not affect the next one.
 func TestCommandForms(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -78,7 +80,8 @@ func TestCommandForms(t *testing.T) {
 	}
 }
 
-// TestPipelinedDocuments pipelines commands with the longest replies many times (S38).
+// TestPipelinedDocuments pipelines commands with the longest replies many times (S38). All replies must arrive in
+// order.
 func TestPipelinedDocuments(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -125,7 +128,7 @@ func TestSecretsStayHidden(t *testing.T) {
 	}
 }
 
-// TestPatterns matches patterns that are slow to match by backtracking (S42).
+// TestPatterns uses SCAN and KEYS with patterns that are slow to match by backtracking (S42).
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -146,8 +149,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestGuestsMayNothing sends every command without authenticating (S43). Only commands with the
-// flag noAuth get a reply other than NOAUTH.
+// TestGuestsMayNothing sends every command without authenticating (S43). Only commands with the flag noAuth may get a
+// reply other than NOAUTH.
 func TestGuestsMayNothing(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})
@@ -229,7 +232,7 @@ func TestQuitInPipeline(t *testing.T) {
 	s.dial().do("*1\r\n$1\r\na\r\n", "KEYS", "*")
 }
 
-// TestOddPasswords sends wrong passwords of every form (S49).
+// TestOddPasswords sends wrong passwords of many forms, and checks that AUTH refuses them (S49).
 func TestOddPasswords(t *testing.T) {
 	t.Parallel()
 	s := start(t, withPassword)
@@ -280,7 +283,8 @@ func TestRightsOfTheLastSuccess(t *testing.T) {
 	p.do(failure(errNoAuth), "PING")
 }
 
-// TestEveryErrorIsOneLine sends arguments with line breaks to commands that quote them in errors.
+// TestEveryErrorIsOneLine sends arguments with line breaks to commands that quote their arguments in errors. The
+// reply must be a single error of one line.
 func TestEveryErrorIsOneLine(t *testing.T) {
 	t.Parallel()
 	const evil = "x\r\n+OK\r\n"

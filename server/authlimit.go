@@ -15,10 +15,10 @@ import (
 // maxAuthSources is the maximum number of addresses for which failures are stored.
 const maxAuthSources = 16 << 10
 
-// authLimiter limits authentication failures by address, with the algorithm of CL.THROTTLE. Only failures are charged,
-// so the limit does not apply to clients with the right password. An attempt beyond the limit is refused without
-// checking the password, so the reply does not reveal whether the password was right. Once the address may fail again,
-// clients with the right password are admitted.
+// authLimiter limits authentication failures by address, with the algorithm of CL.THROTTLE. Only failures are
+// charged, so the limit does not apply to clients with the right password. An attempt beyond the limit is refused
+// without checking the password, so the reply does not reveal whether the password was right. As soon as the limit
+// permits another failure, clients of the address with the right password are admitted again.
 //
 // The state is local to this node and is not persistent.
 type authLimiter struct {
@@ -26,7 +26,7 @@ type authLimiter struct {
 	refused atomic.Int64 // attempts beyond the limit
 
 	mu   sync.Mutex
-	tats map[netip.Addr]uint64 // theoretical arrival time by address; an absent address has no recent failures
+	tats map[netip.Addr]uint64 // theoretical arrival time (TAT) by address; addresses without recent failures are absent
 }
 
 // failureLimit is an address and the number of failures that the address may have per minute. There is no limit if the
@@ -67,7 +67,8 @@ func (l *authLimiter) count(ok bool) bool {
 	return ok
 }
 
-// charge stores the state of an address. If there are too many addresses, it first removes a different one.
+// charge stores the TAT of an address after a failure. If too many addresses are stored, it first removes another
+// one.
 func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	if l.tats == nil {
 		l.tats = map[netip.Addr]uint64{}
@@ -78,9 +79,9 @@ func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	l.tats[from] = tat
 }
 
-// makeRoom examines a few random addresses, and removes those whose arrival time has passed. If there are none, it
-// removes the address with the earliest arrival time. Thus an attacker with more than maxAuthSources addresses cannot
-// evict an address that has failed more often than the attacker's other addresses.
+// makeRoom examines a few random addresses, and removes those whose TAT has passed. If there are none, it removes the
+// examined address with the earliest TAT, which is the one with the fewest recent failures. Thus an attacker cannot
+// remove an address with many failures by failing once from each of many other addresses.
 func (l *authLimiter) makeRoom(now uint64) {
 	const looked = 64
 	var least netip.Addr
@@ -107,7 +108,8 @@ func (l *authLimiter) reset() {
 	l.refused.Store(0)
 }
 
-// failureLimitOf returns the limit of an address. There is no limit for other nodes, or if no password is required.
+// failureLimitOf returns the limit of an address. There is no limit for other nodes, and none if no password is
+// required.
 func failureLimitOf(addr net.Addr, l *listenerProfile, o *options.Options) failureLimit {
 	if l.trusted || o.RequirePass == "" {
 		return failureLimit{}

@@ -15,7 +15,8 @@ import (
 
 func always(right bool) func() bool { return func() bool { return right } }
 
-// TestAuthLimiter uses up the failures allowed for an address, and waits until another failure is allowed.
+// TestAuthLimiter uses up the failures that are allowed for an address, and checks the attempts until another failure
+// is allowed.
 func TestAuthLimiter(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -39,7 +40,7 @@ func TestAuthLimiter(t *testing.T) {
 	if ok, wait := l.attempt(g, now+uint64(3*time.Second)-1, asked); ok || wait != 1 {
 		t.Errorf("a nanosecond early: %v, wait %v", ok, wait)
 	}
-	for range 100 { // a right password costs nothing
+	for range 100 { // a right password is not charged
 		if ok, _ := l.attempt(g, now+uint64(3*time.Second), always(true)); !ok {
 			t.Error("the right password was refused after the wait")
 		}
@@ -71,8 +72,8 @@ func TestAuthLimiterIsExact(t *testing.T) {
 	}
 }
 
-// TestAuthLimiterIsBounded fails from more addresses than the limiter stores. An address with more failures than the
-// others remains limited.
+// TestAuthLimiterIsBounded gives wrong passwords from more addresses than the limiter stores. An address with more
+// failures than the others must remain limited.
 func TestAuthLimiterIsBounded(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -156,8 +157,8 @@ func TestAuthIsLimited(t *testing.T) {
 	s.dialFrom("127.0.0.2").do("+OK\r\n", "AUTH", "secret")
 }
 
-// TestAuthIsLimitedOnAllPorts checks that the limit applies across the ports for Redis Cluster and
-// Sentinel clients.
+// TestAuthIsLimitedOnAllPorts checks that a failure on the port for clients of Redis Cluster also counts on the other
+// ports.
 func TestAuthIsLimitedOnAllPorts(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")

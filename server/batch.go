@@ -13,24 +13,26 @@ import (
 // is never split.
 const batchSize = 64
 
-// batch holds consecutive commands of a pipeline that are decided together on this node, or forwarded together. Keys
-// and arguments point into the read buffer, so a batch is settled before the next read.
+// batch holds consecutive commands of a pipeline. They are either decided together on this node, or forwarded
+// together. Keys and arguments point into the read buffer, so the commands of a batch must be answered before the
+// next read.
 type batch struct {
 	stage     batchStage
 	forLeader bool // all calls are forwarded
 	calls     []call
 	answered  int             // number of calls that have been answered
-	room      [batchSize]call // initial backing array of calls
+	room      [batchSize]call // initial backing array of the field calls
 	args      [][]byte        // arguments of calls that may be forwarded
 
-	// The first n elements are the requests of parsed calls, and their decisions.
+	// The first n elements of reqs are the requests of all parsed calls. The first n elements of out are the
+	// decisions on them.
 	n    int
 	reqs [batchSize]limiter.Request
 	out  [batchSize]limiter.Decision
 
 	token      limiter.CommitToken // commit token of the decisions
-	lost       error               // error of WaitCommitted for token
-	started    time.Duration       // time at which deciding or forwarding started
+	lost       error               // result of WaitCommitted for the token
+	started    time.Duration       // uptime of the server when deciding or forwarding began
 	forwarded  forward.Batch
 	logEntries int64 // value of the option window-log-max-entries, at least 1
 }
@@ -42,20 +44,20 @@ const (
 	batchCollecting batchStage = iota // commands are added
 	batchDecide                       // the engine decides the requests
 	batchCommit                       // the decisions must be committed
-	batchForward                      // calls that are not done are sent to the leader
+	batchForward                      // calls without an outcome are sent to the leader
 	batchAnswer                       // the calls are answered
 )
 
 // call is a command in a batch, and its outcome.
 type call struct {
 	cmd       *command
-	from, n   int           // index of the first request and number of requests; 0 if the command is not parsed
+	from, n   int           // index of the first request, number of requests; both are 0 if the command was not parsed
 	unit      time.Duration // time unit of the reply
-	args      [][]byte      // set if the command may be forwarded
+	args      [][]byte      // arguments, if the command may be forwarded; otherwise nil
 	tx        *transaction  // transaction that EXEC runs; nil for other commands
-	accounted bool          // already counted in the statistics
+	accounted bool          // set if the call is added to the statistics elsewhere, not by finishCall
 
-	done     bool
+	done     bool // the outcome is known: err, reply or the decisions
 	replied  bool // the reply has been appended
 	err      error
 	reply    []byte   // encoded reply; nil if the reply is made from the decisions
@@ -112,8 +114,8 @@ func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 	return !b.forLeader && b.n+mostRequests(args) <= batchSize
 }
 
-// add parses a limiter command and adds it. If add returns an error, the batch is unchanged. If keep is set, the
-// arguments are kept so that the command can be forwarded.
+// add parses a limiter command and adds the command to the batch. If the error is not nil, the batch is unchanged. If
+// keep is set, add also keeps the arguments, so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	reqs, unit, err := cmd.parse(b.reqs[:b.n], args, b.logEntries)
 	if err != nil {
@@ -134,7 +136,8 @@ func (b *batch) addForLeader(c call, args [][]byte) {
 	b.calls = append(b.calls, c)
 }
 
-// keep returns a copy of the slice args, not of the bytes, that is valid until the batch is reset.
+// keep returns a copy of the slice args. The bytes of the arguments are not copied. The copy is valid until the batch
+// is reset.
 func (b *batch) keep(args [][]byte) [][]byte {
 	from := len(b.args)
 	b.args = append(b.args, args...)
@@ -146,7 +149,7 @@ const keepArgs = 16 * batchSize
 
 // reset removes all calls.
 func (b *batch) reset() {
-	if cap(b.calls) > batchSize { // the calls were moved to a larger array; room still holds copies
+	if cap(b.calls) > batchSize { // append has moved the calls to a larger array; copies remain in the field room
 		clear(b.room[:])
 	}
 	clear(b.calls)
@@ -172,7 +175,7 @@ func (b *batch) undone() (n int) {
 	return n
 }
 
-// giveUp fails the calls without an outcome.
+// giveUp sets err as the outcome of all calls without an outcome.
 func (b *batch) giveUp(err error) {
 	for i := range b.calls {
 		if !b.calls[i].done {
@@ -181,13 +184,14 @@ func (b *batch) giveUp(err error) {
 	}
 }
 
-// share returns the time since the batch was started, divided by the number of calls.
+// share returns the time that one call took: the time since the batch was started, divided by the number of calls.
 func (b *batch) share(now time.Duration) time.Duration {
 	return (now - b.started) / time.Duration(len(b.calls))
 }
 
-// setOutcomes sets the outcomes of the calls in a decided batch. If forwards is set, calls that this node could not
-// decide because it is not the leader remain undone. setOutcomes returns the number of undone calls.
+// setOutcomes sets the outcomes of the calls after the engine has decided the batch. If forwards is set, calls that
+// this node could not decide because it is not the leader get no outcome. setOutcomes returns the number of these
+// calls.
 func (b *batch) setOutcomes(forwards bool) (undone int) {
 	for i := range b.calls {
 		call := &b.calls[i]
@@ -202,14 +206,15 @@ func (b *batch) setOutcomes(forwards bool) (undone int) {
 	return undone
 }
 
-// leastSpec is the minimum number of arguments of a limit in CL.ALL, and of a single-limit command including its name.
+// leastSpec is the minimum number of arguments of one limit: WINDOW key limit period in CL.ALL, or CL.WINDOW key
+// limit period as a command.
 const leastSpec = 4
 
 // mostRequests returns an upper bound for the number of requests of a limiter command.
 func mostRequests(args [][]byte) int { return min(len(args)/leastSpec, limiter.MaxGroup) }
 
-// replyDecided appends the reply to a call whose decisions contain no error. If marks is set, the reply to a call that
-// charged something is marked.
+// replyDecided appends the reply to a call whose decisions contain no error. If marks is set and the call has charged
+// anything, ChargedMark precedes the reply.
 func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) {
 	reqs, decisions := b.requests(call)
 	if marks && charges(reqs, decisions) {
@@ -221,7 +226,7 @@ func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) 
 	call.cmd.reply(out, call.unit, reqs, decisions)
 }
 
-// anyLimited reports whether any decision refuses, so that the command is refused.
+// anyLimited reports whether any decision is a refusal. In that case the whole command is refused.
 func anyLimited(out []limiter.Decision) bool {
 	for i := range out {
 		if out[i].Limited {
@@ -233,7 +238,7 @@ func anyLimited(out []limiter.Decision) bool {
 
 var chargedMark = []byte(forward.ChargedMark)
 
-// slowArgs returns the arguments of a batch for the slow log: the name and the keys of its first command.
+// slowArgs returns the arguments by which the slow log shows a batch: the name and the keys of its first command.
 func (b *batch) slowArgs() [][]byte {
 	args := [][]byte{[]byte(b.calls[0].cmd.name)}
 	for i := range b.reqs[:b.calls[0].n] {

@@ -33,7 +33,8 @@ func (j *journal) noted() []int64 {
 	return slices.Clone(j.list)
 }
 
-// mirror is an engine whose decisions echo their requests. It records the size of each batch.
+// mirror is an engine whose decisions repeat values of their requests, so that a test can match replies with
+// commands. It records the size of each batch.
 type mirror struct {
 	limiter.Engine
 	t     testing.TB
@@ -65,14 +66,15 @@ func six(limited, limit, remaining, retryAfter, resetAfter, wait int64) string {
 	return "*6" + strings.TrimPrefix(five(limited, limit, remaining, retryAfter, resetAfter), "*5") + fmt.Sprintf(":%d\r\n", wait)
 }
 
-// all renders the reply of CL.ALL. Its first five integers are taken from each[deciding].
+// all renders a reply of CL.ALL. The slice each contains the rendered replies for the limits. The reply begins with
+// the first five integers of each[deciding].
 func all(deciding int, each ...string) string {
 	_, integers, _ := strings.Cut(each[deciding], "\r\n")
 	integers = strings.Join(strings.SplitAfterN(integers, "\r\n", 6)[:5], "")
 	return fmt.Sprintf("*%d\r\n", 5+len(each)) + integers + strings.Join(each, "")
 }
 
-// randomAll returns a CL.ALL command with n limits, and the reply of a mirror to the command.
+// randomAll returns a CL.ALL command with n limits, and the reply to the command if a mirror decides it.
 func randomAll(rnd *rand.Rand, n int, id *int64) (call, want string) {
 	args, each, deciding := []string{"CL.ALL", "7"}, make([]string, n), 0
 	for i := range n {
@@ -89,8 +91,8 @@ func randomAll(rnd *rand.Rand, n int, id *int64) (call, want string) {
 	return request(args...), all(deciding, each...)
 }
 
-// TestGroupsAreNotSplit pipelines commands for one limit and for many limits, in random order. Each command gets its
-// own reply, in order, and no group is split over two batches.
+// TestGroupsAreNotSplit pipelines commands for one limit and for many limits, in random order. Each command must get
+// its own reply, in order, and no group may be split over two batches.
 func TestGroupsAreNotSplit(t *testing.T) {
 	t.Parallel()
 	m := newMirror(t)
@@ -192,8 +194,8 @@ func (limiting) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.C
 	return limiter.CommitToken{}
 }
 
-// TestLimitedCalls checks that a refused group counts as one decision, and that replies have the
-// requested unit.
+// TestLimitedCalls checks that a refused group counts as one refused decision, and that the times in replies are in
+// the requested unit.
 func TestLimitedCalls(t *testing.T) {
 	t.Parallel()
 	p := setup{engine: limiting{buckets.New(buckets.Config{Shards: 1})}}.start(t).dial()
@@ -220,7 +222,7 @@ func TestWindowLogEntries(t *testing.T) {
 	}
 }
 
-// amounts is an engine that records the Amount of each limit.
+// amounts is an engine that records the Amount of each limit. For a window log, it is the maximum number of entries.
 type amounts struct {
 	limiter.Engine
 	seen *journal

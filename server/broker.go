@@ -13,16 +13,16 @@ import (
 type broker struct {
 	mu       sync.Mutex
 	readers  map[*output]reader
-	shared   map[*output]reader // immutable copy of readers; nil after readers has changed
+	shared   map[*output]reader // immutable copy of the field readers; nil after a change of readers
 	master   master             // the last known leader
-	counting sync.Mutex         // serializes count
+	counting sync.Mutex         // serializes the method count
 }
 
-// master is the leader's address for clients.
+// master is the address of the leader for clients.
 type master struct {
 	id, host string
 	port     int // port for Redis clients
-	named    int // port that Sentinel commands report
+	named    int // port that commands of Sentinel report; see topology.Member.NamedPort
 }
 
 // reader is the feed and the subscriptions of a subscribed client.
@@ -33,7 +33,7 @@ type reader struct {
 	protocol           int
 }
 
-// register registers the current subscriptions of a client.
+// register stores the current subscriptions of a client. A client without subscriptions is removed.
 func (b *broker) register(o *output) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,8 +72,9 @@ func (b *broker) replace(now master) (old master) {
 	return old
 }
 
-// all returns the current readers in a map that must not be changed. b.mu must not be held while messages are added to
-// feeds, since a client calls register while it holds the lock of its feed.
+// all returns the current readers in a map that must not be changed. The caller adds messages to the feeds of the
+// readers without holding b.mu. Otherwise there would be a deadlock: a client calls register, which locks b.mu, while
+// it holds the lock of its feed.
 func (b *broker) all() map[*output]reader {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,12 +84,13 @@ func (b *broker) all() map[*output]reader {
 	return b.shared
 }
 
-// switchChannels are the channels on which a new leader is announced. Sentinel uses the first; some
-// clients subscribe to the second.
+// switchChannels are the channels on which a new leader is announced. Redis Sentinel uses +switch-master. Some
+// clients subscribe to switch-master.
 var switchChannels = [...]string{"+switch-master", "switch-master"}
 
-// follow publishes a change of the leader in Sentinel's format. name is the name of the cluster for Sentinel clients. A
-// view is ignored if it has no leader, or if the leader has not announced its address.
+// follow publishes a change of the leader in the format of Redis Sentinel. name is the name of the cluster for
+// Sentinel clients. follow ignores a view without a leader, and a view in which the leader has not announced its
+// address.
 func (b *broker) follow(view *topology.View, name string) {
 	m := view.Find(view.Leader)
 	if m == nil || m.Host == "" || m.Port == 0 {

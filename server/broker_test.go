@@ -84,7 +84,8 @@ func TestSwitchMaster(t *testing.T) {
 	told[0].do(texts('*', "pong", ""), "PING")
 }
 
-// TestSlowReader checks that a subscriber that does not read is closed, and that other subscribers are still notified.
+// TestSlowReader checks that a subscriber that does not read is disconnected, and that other subscribers are still
+// notified.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -97,7 +98,7 @@ func TestSlowReader(t *testing.T) {
 	for o, r := range n.broker.readers {
 		if o.socket.RemoteAddr().String() == slow.LocalAddr().String() {
 			r.feed.mu.Lock()
-			r.feed.queue.push(make([]byte, feedQueue)) // without waking the goroutine that writes it
+			r.feed.queue.push(make([]byte, feedQueue)) // the goroutine that writes the queue is not woken
 			r.feed.mu.Unlock()
 		}
 	}

@@ -5,25 +5,26 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// era is a period without rollbacks: a term of this node's engine, or a term of the cluster if a different node
-// decided. The zero era means that the client has not been charged.
+// era is a period in which no decision is rolled back. If this node decides, the era is an epoch of the engine of
+// this node. If another node decides, the era is a term of the cluster. The zero era means that the client has not
+// been charged.
 //
-// In async mode, acknowledged decisions may be rolled back when leadership is lost, so WAIT must not confirm charges
+// In async mode, acknowledged decisions may be rolled back when leadership is lost, so WAIT must not confirm a charge
 // from an earlier era.
 type era struct {
-	term uint64
-	here bool // term is a term of this node's engine, not of the cluster
+	term uint64 // number of the epoch or of the term
+	here bool   // this node decided, so the number is an epoch of its engine
 }
 
-// recordDecisions updates the era of the last charge after this node has decided a batch. It checks for charges only if
-// the era differs.
+// recordDecisions updates the era of the last charge after this node has decided a batch. If the era is the same as
+// at the last charge, there is nothing to update, whether the batch charges anything or not.
 func (e *era) recordDecisions(b *batch, t limiter.CommitToken) {
 	if now := (era{t.Epoch, true}); now != *e && b.charges() {
 		*e = now
 	}
 }
 
-// charges reports whether any call in a decided batch charges anything.
+// charges reports whether any call in a decided batch has charged anything.
 func (b *batch) charges() bool {
 	reqs, out := b.reqs[:b.n], b.out[:b.n]
 	for i := range b.calls {
@@ -36,7 +37,7 @@ func (b *batch) charges() bool {
 	return false
 }
 
-// charges reports whether a call with these requests and decisions charges anything.
+// charges reports whether a call with these requests and decisions has charged anything.
 func charges(reqs []limiter.Request, out []limiter.Decision) bool {
 	for i := range out {
 		if out[i].Err != nil || out[i].Limited {
@@ -56,8 +57,9 @@ func asksForAny(reqs []limiter.Request) bool {
 	return false
 }
 
-// recordForwarded updates the era of the last charge after the leader has answered a call. term is the term known when
-// the call was sent. If the leader decided in a later term, WAIT does not confirm the charge, which is safe.
+// recordForwarded updates the era of the last charge after the leader has answered a call. term is the term that this
+// node knew when it sent the call. If the leader decided in a later term, WAIT does not confirm the charge even if it
+// is committed, which is safe.
 func (e *era) recordForwarded(call *forward.Call, term uint64) {
 	if now := (era{term: term}); call.Charged && now != *e {
 		*e = now
@@ -65,7 +67,7 @@ func (e *era) recordForwarded(call *forward.Call, term uint64) {
 }
 
 // holds reports whether the era of the last charge still lasts, so that no charge was rolled back. leads reports
-// whether this node is the leader. In sync mode holds returns true, since acknowledged charges are committed.
+// whether this node is the leader. In sync mode, holds returns true because acknowledged charges are committed.
 func (e era) holds(s *Server, leads bool) bool {
 	switch {
 	case e == era{} || !s.isAsync():

@@ -6,7 +6,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// newAsyncLab returns a lab in async mode with node a as leader.
+// newAsyncLab returns a lab (a cluster of servers in this process) in async mode, with node a as the leader.
 func newAsyncLab(t *testing.T, ids ...string) *lab {
 	t.Helper()
 	l := newLab(t, ids...)
@@ -16,12 +16,12 @@ func newAsyncLab(t *testing.T, ids ...string) *lab {
 }
 
 const (
-	kept     = ":1\r\n" // reply of WAIT in a cluster of three nodes
-	maybeNot = ":0\r\n"
+	kept     = ":1\r\n" // reply of WAIT in a cluster of three nodes if no charge was rolled back
+	maybeNot = ":0\r\n" // reply of WAIT if a charge may have been rolled back
 )
 
-// TestWaitForChargeOfAnotherTerm runs WAIT on the leader, and on a follower that forwards it, after charges in an
-// earlier term. WAIT returns 0 until the client is charged again.
+// TestWaitForChargeOfAnotherTerm charges clients of the leader and of a follower, and then starts a new term. WAIT
+// must return 0 until the client is charged again.
 func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]string{"of the leader": "a", "passed on": "b"} {
@@ -82,7 +82,8 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// TestWaitAtAnotherLeader runs WAIT on one leader after a charge on a different leader.
+// TestWaitAtAnotherLeader charges a client of each node, and then makes another node the leader. WAIT must return 0
+// until the client is charged again.
 func TestWaitAtAnotherLeader(t *testing.T) {
 	t.Parallel()
 	l := newAsyncLab(t, "a", "b", "c")
@@ -102,8 +103,8 @@ func TestWaitAtAnotherLeader(t *testing.T) {
 	}
 }
 
-// TestWaitThroughNodeThatKnowsLess forwards WAIT to a leader in a new term that the forwarding node
-// does not know yet.
+// TestWaitThroughNodeThatKnowsLess runs WAIT on a follower while the leader is in a new term that the follower does
+// not know yet. WAIT must return 0 for a charge in the earlier term.
 func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
 	t.Parallel()
 	l := newAsyncLab(t, "a", "b", "c")
@@ -114,6 +115,6 @@ func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
 	p.do(maybeNot, "WAIT", "1", "0")
 	p.send(throttle("k") + request("WAIT", "1", "0"))
 	p.expect(five(0, 3, 1, -1, 120) + kept)
-	l.show("b", "a") // the last charge is from this term, but node b did not know the term at that time
+	l.show("b", "a") // node b recorded the last charge for the earlier term, because it did not know the new one
 	p.do(maybeNot, "WAIT", "1", "0")
 }

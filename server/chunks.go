@@ -1,8 +1,8 @@
 package server
 
 const (
-	leastChunk = 1 << 10
-	chunkSize  = flushAt // maximum size of a piece, and of a write
+	leastChunk = 1 << 10 // minimum size of a piece, in bytes
+	chunkSize  = flushAt // maximum size of a piece, and of a write, in bytes
 )
 
 // chunks is a queue of bytes, stored in pieces. Consumed pieces are freed, so that a long queue uses little more memory
@@ -12,7 +12,8 @@ type chunks struct {
 	size int // memory of the pieces in bytes
 }
 
-// push appends a copy of b. The size of new pieces grows with the queue, since most queues are short.
+// push appends a copy of b. A short queue gets small pieces, and a longer queue gets larger ones, since most queues
+// stay short.
 func (q *chunks) push(b []byte) {
 	for len(b) > 0 {
 		if q.spare() == 0 {

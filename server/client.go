@@ -14,11 +14,11 @@ import (
 //   - The session is the state that commands of the client set.
 //
 // The connection uses the pipeline and the session. The pipeline uses the session. Neither the pipeline nor the session
-// uses the connection directly: if a command affects the connection, as AUTH changes the limits of the reader, a method
-// of client applies the change.
+// uses the connection directly. A command may affect the connection: for example, AUTH changes the limits of the reader.
+// A method of client then applies the change.
 //
-// The fields above out do not change. out and the three parts belong to the goroutine that runs the client's commands,
-// with the exceptions documented at their types.
+// The fields before the field out do not change. The field out and the three parts belong to the goroutine that runs the
+// commands of the client, with the exceptions documented at their types.
 type client struct {
 	srv      *Server
 	listener *listenerProfile
@@ -41,12 +41,12 @@ func newClient(s *Server, conn net.Conn, l *listenerProfile) *client {
 	return c
 }
 
-// resetAuth restores the authentication state of a new connection.
+// resetAuth sets the client to the authentication state of a new connection.
 func (c *client) resetAuth() {
 	c.setAuthenticated(c.listener.trusted || c.srv.opts.Get().RequirePass == "")
 }
 
-// setAuthenticated sets whether the client is authenticated, and adjusts the limits of its requests.
+// setAuthenticated sets whether the client is authenticated, and adjusts the limits on the size of its requests.
 func (c *client) setAuthenticated(yes bool) {
 	c.session.authenticated = yes
 	c.conn.authenticated(yes)
@@ -55,8 +55,8 @@ func (c *client) setAuthenticated(yes bool) {
 // addr returns the address of the peer.
 func (c *client) addr() net.Addr { return c.conn.socket.RemoteAddr() }
 
-// updateSettings updates the memory usage of subscriptions, prefixes and names. It must be called after each change to
-// any of them.
+// updateSettings updates the memory usage of subscriptions, of prefixes for client tracking, and of names. It must be
+// called after each change to any of them.
 func (c *client) updateSettings() {
 	c.conn.usage.set(&c.conn.usage.settings, c.session.settingsBytes())
 }

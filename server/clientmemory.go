@@ -12,8 +12,8 @@ import (
 // and the state in the runtime and in this package. Measured by tests/bench idle.
 const connectionBytes = 8 << 10
 
-// maxChurn is the number of bytes that clients allocate between two forced garbage collections when
-// client memory is short.
+// maxChurn is the number of bytes that clients must have allocated since the last forced garbage collection before
+// the next one is forced.
 const maxChurn = 24 << 20
 
 // clientMemory accounts for the memory that the server holds for all clients. If the total exceeds maxmemory-clients,
@@ -22,7 +22,7 @@ type clientMemory struct {
 	opts       *options.Store
 	total      atomic.Int64  // memory of all clients, in bytes
 	evicted    atomic.Int64  // number of evicted clients
-	leaving    atomic.Int64  // bytes of evicted clients that are not yet closed
+	leaving    atomic.Int64  // memory of evicted clients that are not yet closed, in bytes
 	wake       chan struct{} // holds a token when the limit is exceeded
 	long       chan struct{} // holds a token for each long reply in progress
 	churn      atomic.Int64  // bytes that clients have allocated since the last forced garbage collection
@@ -48,8 +48,8 @@ func (m *clientMemory) exceeded() bool {
 	return limit > 0 && m.total.Load() > limit
 }
 
-// add adds n bytes, which may be negative, to the total. It wakes the goroutine of evictClients if the
-// limit is exceeded.
+// add adds n bytes to the total; n may be negative. If the limit is then exceeded, add wakes the goroutine of
+// evictClients.
 func (m *clientMemory) add(n int64) {
 	m.total.Add(n)
 	if n <= 0 {
@@ -61,9 +61,10 @@ func (m *clientMemory) add(n int64) {
 	}
 }
 
-// collect forces a garbage collection if clients use more than half of the limit, and have allocated so much that there
-// may be a lot of garbage. The runtime limits the CPU share of its own collections, so they may not keep up. A forced
-// collection blocks the goroutine that produces the garbage.
+// collect forces a garbage collection if clients use more than half of the limit and have allocated maxChurn bytes
+// since the last forced collection, so that there may be a lot of garbage. Without forced collections, the
+// collections of the runtime may not keep up, because the runtime limits their CPU share. A forced collection blocks
+// the goroutine that produces the garbage.
 func (m *clientMemory) collect() {
 	if m.churn.Load() < maxChurn {
 		return
@@ -86,15 +87,16 @@ func (m *clientMemory) signal() {
 	}
 }
 
-// tight reports whether more than three quarters of the limit are used. While memory is tight, replies are not
-// queued: the last quarter is reserved for memory that has no other limit, such as incomplete commands.
+// tight reports whether clients use more than three quarters of the limit. While memory is tight, no more replies are
+// queued for clients that do not read. The last quarter is reserved for memory that has no other limit, such as
+// incomplete commands.
 func (m *clientMemory) tight() bool {
 	limit := m.limit()
 	return limit > 0 && m.total.Load() > limit-limit/4
 }
 
 // check triggers an eviction if the limit is exceeded, for example because it was lowered. It returns the tick since
-// which memory has been tight, or 0 if memory is not tight. The reaper calls it at each tick.
+// which memory has been tight, or 0 if memory is not tight. The reaper calls check at each tick.
 func (m *clientMemory) check(now int64) int64 {
 	if m.exceeded() {
 		m.signal()
@@ -109,7 +111,7 @@ func (m *clientMemory) check(now int64) int64 {
 	return m.tightSince
 }
 
-// usage is the memory that the server holds for a client, in bytes. The feed sets queued; the goroutine
+// usage is the memory that the server holds for a client, in bytes. The feed sets the field queued. The goroutine
 // that serves the client sets the other parts.
 type usage struct {
 	of       *clientMemory // nil for streams from other nodes, which do not count as clients
@@ -119,7 +121,7 @@ type usage struct {
 	queued   atomic.Int64  // replies and pushed output in the feed
 	multi    atomic.Int64  // queued commands and watched keys
 	settings atomic.Int64  // subscriptions, prefixes, names
-	evicted  atomic.Int64  // total when the client was evicted; 0 if the client was not evicted
+	evicted  atomic.Int64  // sum of all parts when the client was evicted; 0 if it was not evicted
 }
 
 func (u *usage) init(s *Server, l *listenerProfile) {
@@ -158,7 +160,7 @@ func (u *usage) release() {
 		u.set(part, 0)
 	}
 	if evicted := u.evicted.Swap(0); evicted > 0 {
-		u.of.left.L.Lock() // prevents a lost wakeup between the check and the wait in awaitMemory
+		u.of.left.L.Lock() // otherwise awaitMemory could miss the wakeup between its check and its wait
 		defer u.of.left.L.Unlock()
 		u.of.leaving.Add(-evicted)
 		u.of.left.Broadcast()
@@ -171,7 +173,7 @@ func (u *usage) tight() bool { return u.of != nil && u.of.tight() }
 // ClientMemory returns the memory that the server holds for all clients, in bytes.
 func (s *Server) ClientMemory() int64 { return s.clientMemory.total.Load() }
 
-// clientBytes returns the memory of all clients, and of all streams from other nodes, in bytes.
+// clientBytes returns the memory of all clients (normal) and of all streams from other nodes (peers), in bytes.
 func (s *Server) clientBytes() (normal, peers int64) {
 	for _, c := range s.connections() {
 		if c.listener.trusted {

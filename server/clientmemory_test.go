@@ -27,7 +27,8 @@ func (p *peer) id() string {
 	return strconv.FormatInt(p.ask("CLIENT", "ID").int(), 10)
 }
 
-// TestClientMemoryIsShown makes clients hold memory of each kind, and release it.
+// TestClientMemoryIsShown makes clients hold memory of each kind and then release it. CLIENT LIST must show both
+// changes.
 func TestClientMemoryIsShown(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -119,8 +120,8 @@ func TestEvictAtALowerLimit(t *testing.T) {
 	p.await("stats", "evicted_clients", 0)
 }
 
-// TestHalfSentFlood sends incomplete long commands on many connections. These clients are evicted, and other clients
-// are served.
+// TestHalfSentFlood sends incomplete long commands on many connections. Some of these clients must be evicted, and
+// another client must be served.
 func TestHalfSentFlood(t *testing.T) {
 	const limit = 8 << 20
 	s := start(t, func(o *options.Options) { o.MaxMemoryClients = limit })
@@ -129,7 +130,7 @@ func TestHalfSentFlood(t *testing.T) {
 		q := s.dial()
 		_, _ = q.Write([]byte("*3\r\n$4\r\nECHO\r\n$400000\r\n" + strings.Repeat("x", 400_000) + "\r\n$400000\r\n" + strings.Repeat("x", 300_000)))
 		p.do("+PONG\r\n", "PING")
-		// Memory that a client is waiting for counts as well, until other clients have been evicted to make room.
+		// The total includes memory that a client waits for, so it may exceed the limit until clients have been evicted.
 		if !eventually(func() bool { return s.clientMemory.total.Load() <= limit }) {
 			t.Fatalf("clients hold %d bytes, with a limit of %d", s.clientMemory.total.Load(), limit)
 		}
@@ -139,8 +140,8 @@ func TestHalfSentFlood(t *testing.T) {
 	}
 }
 
-// watchedLock is the lock of a condition variable. It records the guarded value after Lock and
-// before Unlock.
+// watchedLock is the lock of a condition variable. The function look returns the guarded value. Lock stores this
+// value in the field before, and Unlock stores it in the field after.
 type watchedLock struct {
 	sync.Mutex
 	look          func() int64

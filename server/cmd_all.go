@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// parseAll is the parseFunc of CL.ALL quantity SPEC [SPEC ...] [MS]. A SPEC consists of the word of a limit form and
-// its parameters. The requests form one group.
+// parseAll is the parseFunc of CL.ALL quantity SPEC [SPEC ...] [MS]. A SPEC consists of the word of a limit form,
+// such as WINDOW, and its parameters. The requests form one group.
 func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
 	quantity, ok := resp.ParseSigned(args[1])
 	if !ok {
@@ -16,7 +16,7 @@ func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter
 	}
 	specs, unit := cutUnit(args[2:])
 	extended := dst
-	var before *limitForm // form of the previous limit, if the limit has no mode but could have one
+	var before *limitForm // form of the previous limit if that limit could have a mode but has none, otherwise nil
 	for len(specs) > 0 {
 		at := len(extended) - len(dst)
 		f := limitFormOf(specs[0])
@@ -65,9 +65,10 @@ func deciding(out []limiter.Decision) *limiter.Decision {
 	return d
 }
 
-// outranks reports whether a has a higher rank than b. A refusal outranks an admission. Among refusals, the longer wait
-// has the higher rank, since a retry succeeds only after the longest wait. Among admissions, the one with fewer
-// remaining units has the higher rank, and if these are equal, the one that resets later.
+// outranks reports whether a has a higher rank than b. A refusal outranks an admission. Of two refusals, the one with
+// the longer wait has the higher rank, since a retry succeeds only after the longest wait. Of two admissions, the one
+// with fewer remaining units has the higher rank. If they have the same number of remaining units, the one that takes
+// longer to reset has the higher rank.
 func outranks(a, b *limiter.Decision) bool {
 	switch {
 	case a.Limited != b.Limited:

@@ -96,8 +96,8 @@ func TestParseAllRefuses(t *testing.T) {
 		"1"+strings.TrimPrefix(most, " WINDOW a 1 1")+" NONSENSE x 1 1")
 }
 
-// FuzzAll parses arbitrary words. An accepted command has 1 to limiter.MaxGroup limits, all but the
-// last one Linked, and movedKeys returns their keys.
+// FuzzAll parses arbitrary words as a CL.ALL command. A command that is accepted must have 1 to limiter.MaxGroup
+// requests. All requests except the last must be Linked, and movedKeys must return their keys.
 func FuzzAll(f *testing.F) {
 	for _, line := range []string{
 		"1 WINDOW a 1 1", "1 WINDOW a 1 1s BUCKETS 3 WINDOW b 1 1h LOG MS", "-1 THROTTLE a 1 1 1 BUCKET b 1 1 1 LEAKY c 1 1 1",
@@ -136,7 +136,7 @@ func FuzzAll(f *testing.F) {
 	})
 }
 
-// TestDeciding checks which decision of a group deciding returns.
+// TestDeciding checks that the function deciding selects the right decision of a group.
 func TestDeciding(t *testing.T) {
 	admitted := func(remaining int64, reset time.Duration) limiter.Decision {
 		return limiter.Decision{Remaining: remaining, RetryAfter: limiter.NoRetry, ResetAfter: reset}

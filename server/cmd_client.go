@@ -82,7 +82,7 @@ type clientFilter struct {
 	kind        string
 	addr, laddr string
 	user        string
-	skip        *client // never matches
+	skip        *client // client that never matches
 }
 
 func (f *clientFilter) matches(c *client) bool {
@@ -133,7 +133,8 @@ func parseClientType(arg []byte) (string, error) {
 	return "", replyError("ERR Unknown client type '" + echo(arg, maxEcho) + "'")
 }
 
-// cmdClientKill implements CLIENT KILL address and CLIENT KILL filter value ....
+// cmdClientKill implements both forms of the command: CLIENT KILL address, and CLIENT KILL filter value [filter value
+// ...].
 func cmdClientKill(c *client, args [][]byte) error {
 	if len(args) == 3 {
 		return killAddr(c, string(args[2]))
@@ -164,7 +165,8 @@ func killAddr(c *client, addr string) error {
 	return errNoSuchClient
 }
 
-// kill closes the connection of other, immediately or, if other is c, after the reply.
+// kill closes the connection of the client other. If other is c, the connection is closed after the reply, otherwise
+// immediately.
 func kill(c, other *client) {
 	if other == c {
 		c.pipe.quit()
@@ -217,8 +219,8 @@ func parseKillFilter(c *client, args [][]byte) (f clientFilter, err error) {
 }
 
 // describe returns the line of a connection in CLIENT LIST. Redis fields that do not apply are 0. Memory sizes are in
-// bytes. qbuf is the size of the read buffer and rbs that of the reply buffer, both as of the last read. omem is the
-// size of queued output.
+// bytes: qbuf is the size of the read buffer and rbs the size of the reply buffer, both after the last read, and omem
+// is the size of queued output.
 func (c *client) describe() string {
 	i, u := c.session.currentInfo(), &c.conn.usage
 	now := c.srv.ticks.Load()
@@ -230,7 +232,7 @@ func (c *client) describe() string {
 		u.query.Load(), u.multi.Load(), u.replies.Load(), u.queued.Load(), u.total(), c.session.lastCommand(), defaultUser, i.resp, i.libName, i.libVer)
 }
 
-// flags returns the letters of the client's states in CLIENT LIST.
+// flags returns the field flags of CLIENT LIST, which has one letter for each state of the client.
 func (i *clientInfo) flags() string {
 	var b strings.Builder
 	for _, f := range []struct {

@@ -12,14 +12,15 @@ import (
 
 func cmdNoCluster(_ *client, _ [][]byte) error { return errNoCluster }
 
-// cmdOK implements READONLY, READWRITE and ASKING, which have no effect, since a follower redirects reads as well.
+// cmdOK implements READONLY, READWRITE and ASKING. They have no effect, since a follower redirects reads as well as
+// writes.
 func cmdOK(c *client, _ [][]byte) error {
 	c.out.OK()
 	return nil
 }
 
-// slotNodes returns the nodes that are reported to Redis Cluster clients. The first one is the current or last known
-// leader, which serves all slots.
+// slotNodes returns the nodes that are reported to Redis Cluster clients. The first node is the current or last known
+// leader, which serves all slots. If that leader is unknown or has not announced its address, slotNodes returns nil.
 func (s *Server) slotNodes() (nodes []topology.Member) {
 	view := s.cluster.View()
 	leading := view.Leader
@@ -42,8 +43,8 @@ func (s *Server) slotNodes() (nodes []topology.Member) {
 
 func (s *Server) nodeID(member string) string { return clusterNodeID(s.cluster.View().Cluster, member) }
 
-// cmdClusterSlots omits nodes that do not respond to the leader, as Redis does: some clients start only
-// if all reported nodes are reachable.
+// cmdClusterSlots omits nodes that do not respond to the leader, as Redis does. Otherwise some clients would not
+// start, because they require that all reported nodes are reachable.
 func cmdClusterSlots(c *client, _ [][]byte) error {
 	status := c.srv.cluster.Status()
 	nodes := slices.DeleteFunc(c.srv.slotNodes(), func(m topology.Member) bool { return isDown(&status, m.ID) })
@@ -121,7 +122,7 @@ func cmdClusterNodes(c *client, _ [][]byte) error {
 		if isDown(&status, m.ID) {
 			flags, link = flags+",fail", "disconnected"
 		}
-		_, bus, _ := net.SplitHostPort(m.Raft) // addresses in the log have been validated
+		_, bus, _ := net.SplitHostPort(m.Raft) // cannot fail: addresses in the log have been validated
 		fmt.Fprintf(&b, "%s %s:%d@%s %s %s 0 0 %d %s%s\n", c.srv.nodeID(m.ID), m.Host, m.ClusterPort, bus, flags, master, view.Term, link, slots)
 	}
 	c.out.Verbatim(b.String())

@@ -167,7 +167,7 @@ func testMoved(t *testing.T) {
 	p.do(moved(12182), "TTL", "foo")
 	p.do(failure(errExecAbort), "EXEC")
 
-	at := l.nodes["b"].at(l.nodes["b"].cluster) // multi-key commands may span slots
+	at := l.nodes["b"].at(l.nodes["b"].cluster) // on the leader, the keys of a command may be in different slots
 	at.do(":0\r\n", "DEL", "foo", "bar")
 	at.do("+OK\r\n", "MULTI")
 	at.do("+QUEUED\r\n", "TTL", "foo")
@@ -188,8 +188,7 @@ func testMoved(t *testing.T) {
 	p.expect(moved(12182))
 }
 
-// TestMovedTransaction_HandOver queues commands during a leadership transfer. EXEC waits for the
-// next leader.
+// TestMovedTransaction_HandOver queues commands during a leadership transfer. EXEC must wait for the next leader.
 func TestMovedTransaction_HandOver(t *testing.T) { synctest.Test(t, testMovedTransactionHandOver) }
 
 func testMovedTransactionHandOver(t *testing.T) {
@@ -212,7 +211,7 @@ func testMovedTransactionHandOver(t *testing.T) {
 	}
 }
 
-// TestMovedTransaction changes the leader between MULTI and EXEC.
+// TestMovedTransaction changes the leader between MULTI and EXEC. EXEC must redirect the client to the new leader.
 func TestMovedTransaction(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -226,7 +225,7 @@ func TestMovedTransaction(t *testing.T) {
 	p.do("+PONG\r\n", "PING")
 }
 
-// TestGoRedisCluster changes the leader while a client library is in use. No call may fail.
+// TestGoRedisCluster changes the leader while the client library go-redis is in use. No call may fail.
 func TestGoRedisCluster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -271,7 +270,7 @@ func TestStandaloneHasNoOtherListeners(t *testing.T) {
 	p.do(failure(errNoCluster), "CLUSTER", "SLOTS")
 	p.do(failure(errNoCluster), "READONLY")
 	l := newLab(t, "a")
-	p = l.nodes["a"].dial() // the port for all clients does not show it either
+	p = l.nodes["a"].dial() // on the port for all clients, a node of a cluster does not show CLUSTER either
 	p.do(failure(errNoCluster), "CLUSTER", "INFO")
 	p.do(failure(errDBIndex), "SELECT", "1")
 	if got := p.info("cluster")["cluster_enabled"]; got != "0" {

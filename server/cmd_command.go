@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// cmdCommand describes all commands.
+// cmdCommand replies with the descriptions of all commands.
 func cmdCommand(c *client, _ [][]byte) error {
 	c.out.Array(len(c.commands.all))
 	for _, cmd := range c.commands.all {
@@ -58,7 +58,7 @@ func replyCommand(out *resp.Reply, cmd *command) {
 	}
 }
 
-// replyNames appends the names of the bits that are set.
+// replyNames appends the names of the bits that are set in bits.
 func replyNames(out *resp.Reply, names []string, bits uint32) {
 	var list []string
 	for i, name := range names {
@@ -72,8 +72,8 @@ func replyNames(out *resp.Reply, names []string, bits uint32) {
 	}
 }
 
-// replyKeySpecs appends the key specifications: one of kind "index" with a range and, for movable keys, a second one of
-// kind "unknown".
+// replyKeySpecs appends the key specifications of a command: one of kind "index" with a range and, if the positions
+// of the keys depend on the arguments, a second one of kind "unknown".
 func replyKeySpecs(out *resp.Reply, cmd *command) {
 	k := cmd.keys
 	if k.first == 0 {
@@ -187,7 +187,7 @@ func replyDocs(out *resp.Reply, cmd *command) {
 	}
 }
 
-// moduleName is the name of the module that the limiter commands report.
+// moduleName is the module that COMMAND DOCS and COMMAND LIST report for the limiter commands.
 const moduleName = "throttled"
 
 func replyArguments(out *resp.Reply, list []argument) {
@@ -320,7 +320,7 @@ func (r *registry) keysIn(args [][]byte) (*command, [][]byte, error) {
 	return cmd, cmd.keysOf(args), nil
 }
 
-// movedKeys parses a command with movable keys and returns its keys. The arity has been checked.
+// movedKeys parses a command with movable keys, and returns its keys. The caller has checked the arity.
 func (cmd *command) movedKeys(args [][]byte) (keys [][]byte, err error) {
 	reqs, _, err := cmd.parse(nil, args, 1)
 	if err != nil {

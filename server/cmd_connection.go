@@ -15,7 +15,7 @@ const redisVersion = "7.4.0"
 
 const defaultUser = "default"
 
-// maxFailedLogins is the number of wrong passwords after which a connection is closed.
+// maxFailedLogins is the number of consecutive failed logins after which a connection is closed.
 const maxFailedLogins = 10
 
 func cmdPing(c *client, args [][]byte) error {
@@ -94,7 +94,7 @@ func (c *client) authenticate(user, password []byte) error {
 }
 
 // login checks a user and a password. The comparison takes the same time whether the user or the password is wrong.
-// After maxFailedLogins failures the connection is closed.
+// After maxFailedLogins consecutive failures the connection is closed.
 func (c *client) login(user, password []byte) error {
 	o := c.srv.opts.Get()
 	right, wait := c.srv.auth.attempt(failureLimitOf(c.addr(), c.listener, o), uint64(c.srv.uptime()), func() bool {
@@ -118,7 +118,7 @@ func (c *client) login(user, password []byte) error {
 	return errWrongPass
 }
 
-// sameDigest returns 1 if a and b are equal.
+// sameDigest returns 1 if a and b are equal, otherwise 0. It compares in constant time.
 func sameDigest(a, b []byte) int {
 	x, y := sha256.Sum256(a), sha256.Sum256(b)
 	return subtle.ConstantTimeCompare(x[:], y[:])

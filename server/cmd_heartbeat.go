@@ -12,7 +12,7 @@ import (
 // sharedHeartbeat is the name of the heartbeat setting. It is the only setting that all nodes of a cluster share.
 const sharedHeartbeat = "raft-heartbeat"
 
-// cmdMembersSet changes a setting of the whole cluster.
+// cmdMembersSet implements CL.CLUSTER SET, which changes a setting of the whole cluster.
 func cmdMembersSet(c *client, args [][]byte) error {
 	if c.srv.cluster == nil {
 		return errNotClustered

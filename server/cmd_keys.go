@@ -21,7 +21,7 @@ func cmdType(c *client, args [][]byte) error {
 // noSuchKey is the reply of TTL, EXPIRETIME and similar commands for an absent key.
 const noSuchKey = -2
 
-// cmdTTL rounds up, like reset_after in a decision, so that the TTL of an existing key is positive.
+// cmdTTL rounds up, like the field reset_after of a decision, so that the TTL of an existing key is positive.
 func cmdTTL(c *client, args [][]byte) error { return replyTTL(c, args[1], time.Second) }
 
 func cmdPTTL(c *client, args [][]byte) error { return replyTTL(c, args[1], time.Millisecond) }
@@ -36,7 +36,7 @@ func replyTTL(c *client, key []byte, unit time.Duration) error {
 	return nil
 }
 
-// cmdExpireTime rounds up, like TTL. The time is based on the wall clock.
+// cmdExpireTime rounds up, like cmdTTL. The time is based on the wall clock.
 func cmdExpireTime(c *client, args [][]byte) error {
 	return replyExpiry(c, args[1], func(at time.Time) int64 {
 		return at.Unix() + int64(countTrue(at.Nanosecond() > 0))
@@ -114,10 +114,10 @@ func cmdFlush(c *client, args [][]byte) error {
 
 const (
 	scanDefault = 10
-	scanMost    = 1000 // maximum number of keys per step; within a transaction, other clients wait for the whole step
+	scanMost    = 1000 // maximum number of keys per step; in a transaction, a step blocks other clients until it ends
 
-	// scanBytes is the approximate maximum size in bytes of the keys that a step copies. A step scans scanPiece keys at
-	// a time, and stops once their total size reaches scanBytes.
+	// scanBytes is the approximate maximum size in bytes of the keys that a step copies. A step scans scanPiece keys
+	// at a time, and stops when the total size of the copied keys reaches scanBytes.
 	scanBytes = 1 << 20
 	scanPiece = 8
 )
@@ -127,7 +127,7 @@ type scanQuery struct {
 	cursor  uint64
 	count   int
 	pattern string
-	kind    string // "" matches any
+	kind    string // type of the keys to return; "" matches any
 }
 
 func parseScan(args [][]byte) (q scanQuery, err error) {
@@ -172,8 +172,8 @@ func cmdScan(c *client, args [][]byte) error {
 	return nil
 }
 
-// step makes one step of an iteration. It matches the pattern after the engine has released its locks, since matching a
-// malicious pattern can be slow.
+// step makes one step of an iteration. It compares keys with the pattern after the engine has released its locks,
+// since matching a malicious pattern can be slow.
 func (q *scanQuery) step(engine limiter.Engine) (keys []string, next uint64) {
 	size := 0
 	visit := func(key []byte, kind limiter.Kind) {
@@ -199,9 +199,9 @@ func replyTexts(out *resp.Reply, list []string) {
 	}
 }
 
-// cmdKeys visits all keys in steps, so that other commands can run between the steps. It is refused in a transaction,
-// where no other command could run. The size of the reply is bounded by maxKeysReply. For larger results, clients must
-// use SCAN.
+// cmdKeys visits all keys in steps, so that other commands can run between the steps. In a transaction no other
+// command could run, so KEYS is refused there. maxKeysReply limits the size of the reply. For larger results, clients
+// must use SCAN.
 func cmdKeys(c *client, args [][]byte) error {
 	if c.session.tx.running {
 		return errKeysInMulti
@@ -238,7 +238,7 @@ func cmdObjectEncoding(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdObjectRefcount replies with 1 for every key, since no state is shared.
+// cmdObjectRefcount replies with 1 for every key, since keys do not share state.
 func cmdObjectRefcount(c *client, args [][]byte) error {
 	if _, found := c.srv.engine.Lookup(args[2]); found {
 		c.out.Int(1)
@@ -251,7 +251,7 @@ func cmdObjectRefcount(c *client, args [][]byte) error {
 func cmdObjectFreq(c *client, args [][]byte) error     { return untracked(c, args[2], errNoLFU) }
 func cmdObjectIdleTime(c *client, args [][]byte) error { return untracked(c, args[2], errNoIdleTime) }
 
-// untracked returns reason if the key exists, and otherwise replies with null.
+// untracked returns the error reason if the key exists, and otherwise replies with null.
 func untracked(c *client, key []byte, reason error) error {
 	if _, found := c.srv.engine.Lookup(key); found {
 		return reason

@@ -9,7 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// endless is an engine with an unlimited number of equal keys. Scan counts the keys that it visits.
+// endless is an engine with an unlimited number of keys, which are all equal. Its method Scan counts the keys that it
+// visits.
 type endless struct {
 	limiter.Engine
 	key     []byte
@@ -24,8 +25,8 @@ func (e endless) Scan(cursor uint64, count int, visit func(key []byte, kind limi
 	return cursor + uint64(count)
 }
 
-// TestScan_LongKeys checks that SCAN and KEYS stop when the copied keys exceed a memory limit, for
-// any COUNT.
+// TestScan_LongKeys checks that a step of SCAN stops when the size of the copied keys exceeds scanBytes, even if
+// COUNT is larger, and that KEYS fails when the size exceeds maxKeysReply.
 func TestScan_LongKeys(t *testing.T) {
 	t.Parallel()
 	const size = 500 << 10
@@ -45,8 +46,8 @@ func TestScan_LongKeys(t *testing.T) {
 	}
 }
 
-// TestScan_ShortKeys checks that a step is not cut short for short keys, and that all steps
-// together return every key.
+// TestScan_ShortKeys checks that the limit on the size of copied keys does not shorten a step if keys are short, and
+// that all steps together return every key.
 func TestScan_ShortKeys(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()

@@ -15,7 +15,7 @@ func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64
 		return dst, 0, errArity("cl." + f.word)
 	}
 	quantity := int64(1)
-	// If a mode may follow, an argument that begins with a letter is a mode and not a quantity.
+	// If the form has several modes, an argument that begins with a letter is a mode and not a quantity.
 	if len(rest) > 0 && (len(f.modes) == 1 || !beginsWord(rest[0])) {
 		var ok bool
 		if quantity, ok = resp.ParseSigned(rest[0]); !ok {
@@ -34,8 +34,8 @@ func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64
 	return extended, unit, nil
 }
 
-// parseLimit sets the kind, key and limit of req. params are the arguments described by f.args. rest may begin with a
-// mode. parseLimit returns the arguments after the mode.
+// parseLimit sets the kind, key and limit of req. params are the arguments described by f.args. rest are the
+// arguments after params, and may begin with a mode. parseLimit returns the arguments after the mode.
 func (f *limitForm) parseLimit(req *limiter.Request, params, rest [][]byte, logEntries int64) ([][]byte, error) {
 	mode, parts := &f.modes[0], int64(0)
 	if len(rest) > 0 && len(f.modes) > 1 {
@@ -69,8 +69,9 @@ func cutUnit(args [][]byte) ([][]byte, time.Duration) {
 	return args, time.Second
 }
 
-// cutMode removes a mode, and the number after a counted mode, from the beginning of args, which must not be empty. If
-// args do not begin with a mode, it returns the first mode of the form.
+// cutMode removes a mode from the beginning of args, which must not be empty. If the mode is counted, such as
+// BUCKETS, cutMode also removes the number that follows it, and returns the number in parts. If args do not begin
+// with a mode, cutMode returns the first mode of the form.
 func (f *limitForm) cutMode(args [][]byte) (mode *limitMode, parts int64, rest [][]byte, err error) {
 	for i := range f.modes {
 		m := &f.modes[i]
@@ -103,7 +104,7 @@ var timeUnits = [...]struct {
 	{"d", 24 * time.Hour},
 }
 
-// parsePeriod parses an integer, in seconds or followed by a unit.
+// parsePeriod parses an integer followed by a unit. Without a unit, the integer is in seconds.
 func parsePeriod(b []byte) (limiter.Period, bool) {
 	digits, unit := b, time.Second
 	if len(b) > 0 && beginsWord(b[len(b)-1:]) {
@@ -131,7 +132,7 @@ func spells(b []byte, word string) bool {
 	return true
 }
 
-// beginsWord reports whether b begins with a letter, so that it is not a number.
+// beginsWord reports whether b begins with a letter. If so, b is not a number.
 func beginsWord(b []byte) bool {
 	return len(b) > 0 && b[0]|('a'-'A') >= 'a' && b[0]|('a'-'A') <= 'z'
 }
@@ -162,7 +163,7 @@ func replyFive(out *resp.Reply, unit time.Duration, d *limiter.Decision) {
 	out.Int(limited)
 	out.Int(d.Limit)
 	out.Int(d.Remaining)
-	if unit == time.Second { // division by a constant is faster
+	if unit == time.Second { // with a constant unit, the division is faster
 		out.Int(limiter.Ceil(d.RetryAfter, time.Second))
 		out.Int(limiter.Ceil(d.ResetAfter, time.Second))
 		return

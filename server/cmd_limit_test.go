@@ -10,14 +10,14 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// parsed is the result of parsing a limiter command. Its keys are copies.
+// parsed is the result of parsing a limiter command.
 type parsed struct {
 	reqs []limiter.Request
 	unit time.Duration
 	err  error
 }
 
-// parseCommand parses a limiter command as the server does after the checks of dispatch.
+// parseCommand checks the arity of a limiter command and then parses the command, like the server.
 func parseCommand(line string) (p parsed) {
 	var args [][]byte
 	for _, w := range strings.Split(line, " ") {
@@ -119,8 +119,8 @@ func TestParseLimitRefuses(t *testing.T) {
 	}
 }
 
-// TestInvalidArguments checks that an error names the first invalid argument of a limit, its value, and
-// the values that are allowed.
+// TestInvalidArguments checks that an error contains the name of the first invalid argument of a limit, its value,
+// and the values that are allowed.
 func TestInvalidArguments(t *testing.T) {
 	f := func(name, value, want string, lines ...string) {
 		t.Helper()

@@ -125,7 +125,7 @@ func cmdMembersRemove(c *client, args [][]byte) error {
 	})
 }
 
-// cmdMembersTransfer transfers leadership to a node, or to the most up-to-date one.
+// cmdMembersTransfer transfers leadership to a node, or to the most up-to-date voter if no node is given.
 func cmdMembersTransfer(c *client, args [][]byte) error {
 	id := ""
 	switch len(args) {
@@ -153,7 +153,8 @@ func errUnknownNode(id []byte) replyError {
 	return replyError("ERR unknown node " + quote(id) + ": CL.CLUSTER NODES lists the nodes of the cluster")
 }
 
-// administer changes the cluster. This node must be the leader.
+// administer calls the function change with a timeout and the current view, and replies with OK on success. This node
+// must be the leader.
 func (c *client) administer(change func(ctx context.Context, view *topology.View) error) error {
 	if c.srv.cluster == nil {
 		return errNotClustered

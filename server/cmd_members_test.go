@@ -56,8 +56,8 @@ func TestClClusterShows(t *testing.T) {
 	p.do("-ERR unknown subcommand 'NOPE'. Try CL.CLUSTER HELP.\r\n", "CL.CLUSTER", "NOPE")
 }
 
-// TestClClusterChanges changes the cluster through any node and port. The leader executes each
-// change.
+// TestClClusterChanges changes the cluster through several nodes and ports. The leader must execute each change.
+// Invalid changes must be refused.
 func TestClClusterChanges(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -112,7 +112,7 @@ func TestClClusterChanges(t *testing.T) {
 	p.do(failure(errNotInMulti), "CL.CLUSTER", "TRANSFER")
 }
 
-// TestClClusterErrors checks the error replies when a change fails.
+// TestClClusterErrors checks the error replies if the cluster cannot execute a change.
 func TestClClusterErrors(t *testing.T) { synctest.Test(t, testClClusterErrors) }
 
 func testClClusterErrors(t *testing.T) {
@@ -130,7 +130,7 @@ func testClClusterErrors(t *testing.T) {
 	f(topology.ErrChanging, "-TRYAGAIN remove b: another change of the cluster is in progress")
 	f(topology.ErrUnknown, "-ERR remove b: the cluster has no such node")
 	f(fmt.Errorf("the disk is on fire"), "-ERR remove b: the disk is on fire")
-	f(topology.ErrNoLeader, "-"+string(errNotLeading)) // retried until the timeout
+	f(topology.ErrNoLeader, "-"+string(errNotLeading)) // the forwarding node retries until its timeout
 	l.lead("")
 	p.do(failure(errNotLeading), "CL.CLUSTER", "TRANSFER")
 }

@@ -49,8 +49,8 @@ func infoMemory(s *Server, w *infoWriter) {
 	w.field("mem_allocator", "go")
 }
 
-// cmdMemoryStats replies with the values of INFO memory under the names that MEMORY STATS uses in Redis. The memory of
-// keys is 0 if there are no keys. It does not include connections, which have their own fields.
+// cmdMemoryStats replies with the values of INFO memory under the names that MEMORY STATS uses in Redis. The field
+// keys.bytes-per-key is 0 if there are no keys. It does not include connections, which have their own fields.
 func cmdMemoryStats(c *client, _ [][]byte) error {
 	m := c.srv.memoryUse()
 	normal, peers := c.srv.clientBytes()
@@ -113,11 +113,11 @@ func cmdMemoryDoctor(c *client, _ [][]byte) error {
 	return nil
 }
 
-// Thresholds of MEMORY DOCTOR.
+// Thresholds of the findings that MEMORY DOCTOR reports.
 const (
-	nearlyFull  = 0.9      // share of maxmemory
-	shrunken    = 0.5      // share of the peak
-	muchBesides = 64 << 20 // bytes of memory that keys do not use
+	nearlyFull  = 0.9      // at least this share of maxmemory is in use
+	shrunken    = 0.5      // less than this share of the peak is in use
+	muchBesides = 64 << 20 // the process uses more than this number of bytes besides the keys
 )
 
 // diagnose returns the report of MEMORY DOCTOR, one line per finding.
@@ -153,7 +153,7 @@ func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 	metrics.Read(samples)
 	var b strings.Builder
 	for _, s := range samples {
-		if n := s.Value.Uint64(); n < math.MaxInt64 { // larger values are unset limits
+		if n := s.Value.Uint64(); n < math.MaxInt64 { // a larger value is a limit that is not set
 			fmt.Fprintf(&b, "%s %d\n", s.Name, n)
 		}
 	}
@@ -184,7 +184,7 @@ func cmdMemoryUsage(c *client, args [][]byte) error {
 	return nil
 }
 
-// checkSamples accepts SAMPLES n, which has no effect since keys have no elements to sample.
+// checkSamples checks the arguments SAMPLES n. They have no effect, since keys have no elements to sample.
 func checkSamples(args [][]byte) error {
 	for ; len(args) > 0; args = args[2:] {
 		if len(args) < 2 || !isOneOf(args[0], "samples") {

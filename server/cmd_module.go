@@ -2,15 +2,15 @@ package server
 
 import "github.com/throttledhq/throttled/resp"
 
-// cellModule and cellVersion are the name and the version of the module that some clients require before they send
-// CL.THROTTLE.
+// cellModule and cellVersion are the name and the version of a module. Some clients send CL.THROTTLE only if the
+// server has this module.
 const (
 	cellModule  = "redis-cell"
 	cellVersion = 1
 )
 
-// cmdModuleList lists redis-cell although no module is loaded, since the server supports its command with the same
-// reply.
+// cmdModuleList lists the module redis-cell although no module is loaded, since the server supports the command of
+// redis-cell with the same reply.
 func cmdModuleList(c *client, _ [][]byte) error {
 	replyModules(&c.out)
 	return nil

@@ -42,8 +42,8 @@ func replicas(view *topology.View, leader string) (list []topology.Member) {
 	return list
 }
 
-// connected returns the replicas that respond to this node, which must be the leader. As in Redis, disconnected
-// replicas are omitted.
+// connected returns the replicas that respond to this node, which must be the leader. Redis also omits replicas that
+// are disconnected.
 func connected(view *topology.View, status *topology.Status) []topology.Member {
 	return slices.DeleteFunc(replicas(view, view.Self), func(m topology.Member) bool {
 		f := status.Follower(m.ID)
@@ -51,15 +51,16 @@ func connected(view *topology.View, status *topology.Status) []topology.Member {
 	})
 }
 
-// isDown reports whether a follower of this node does not respond. It returns false if this node is not the leader.
+// isDown reports whether this node is the leader and the member with the given id does not respond to it.
 func isDown(status *topology.Status, id string) bool {
 	f := status.Follower(id)
 	return f != nil && !f.Answers
 }
 
-// offsetOf returns the replication offset of a member: for this node the applied index, for a known follower its last
-// index, and for any other member the commit index. The offset of a follower is capped at the offset of this node,
-// since monitoring tools compute the difference.
+// offsetOf returns the replication offset of a member. It is the applied index for this node, and the index of the
+// last entry for a follower that is known to this node. For any other member it is the commit index. Monitoring tools
+// compute how far a follower is behind the leader. The offset of a follower is therefore never higher than the offset
+// of this node.
 func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
 	f := status.Follower(id)
 	switch {
@@ -92,7 +93,7 @@ func replyFollowerRole(out *resp.Reply, leader master, cluster topology.Cluster)
 	out.Int(int64(cluster.Status().Applied))
 }
 
-// linkWord returns yes if a different node is the leader of the cluster, and no otherwise.
+// linkWord returns the argument yes if a different node is the leader of the cluster, and otherwise the argument no.
 func linkWord(view *topology.View, yes, no string) string {
 	if view.Leader != "" && view.Leader != view.Self {
 		return yes
@@ -100,9 +101,9 @@ func linkWord(view *topology.View, yes, no string) string {
 	return no
 }
 
-// cmdWait waits until a majority of the nodes has all earlier changes, and replies with the number of other nodes
-// needed for that majority. It replies with 0 on a timeout, on a standalone server, within a transaction, and if a
-// charge made by the client may have been rolled back.
+// cmdWait waits until a majority of the nodes has all earlier changes. It then replies with the number of nodes
+// besides this one that are needed for a majority. It replies with 0 on a timeout, on a standalone server, within a
+// transaction, and if a charge made by the client may have been rolled back.
 func cmdWait(c *client, args [][]byte) error {
 	if _, ok := resp.ParseInt(args[1]); !ok {
 		return errNotInteger
@@ -125,8 +126,8 @@ func cmdWait(c *client, args [][]byte) error {
 	return nil
 }
 
-// maxWait is the maximum timeout of WAIT. It is also used for timeout 0, which means no timeout: a leader without a
-// majority steps down much earlier.
+// maxWait is the maximum timeout of WAIT. In Redis, timeout 0 means no timeout. Here it means maxWait, which has the
+// same effect, because a leader without a majority steps down much earlier.
 const maxWait = time.Hour
 
 func countVoters(view *topology.View) (n int) {
@@ -136,8 +137,8 @@ func countVoters(view *topology.View) (n int) {
 	return n
 }
 
-// awaitMajority waits until a majority of the nodes has all earlier changes, and returns false on a timeout
-// or an error.
+// awaitMajority waits until a majority of the nodes has all earlier changes. It returns false on a timeout or an
+// error, or if the server shuts down.
 func awaitMajority(s *Server, timeout time.Duration) bool {
 	if timeout == 0 {
 		timeout = maxWait
@@ -145,7 +146,7 @@ func awaitMajority(s *Server, timeout time.Duration) bool {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	done := make(chan error, 1)
-	go func() { done <- awaitCommit(s) }() // returns at the latest when this node loses leadership
+	go func() { done <- awaitCommit(s) }() // ends at the latest when this node loses leadership
 	select {
 	case err := <-done:
 		return err == nil
@@ -155,7 +156,7 @@ func awaitMajority(s *Server, timeout time.Duration) bool {
 	return false
 }
 
-// awaitCommit waits until all earlier changes are committed, in async mode too.
+// awaitCommit waits until all earlier changes are committed, even in async mode.
 func awaitCommit(s *Server) error {
 	before := s.engine.LastWrite()
 	err := s.engine.WaitCommitted(before)
@@ -163,10 +164,10 @@ func awaitCommit(s *Server) error {
 		return err
 	}
 	if err = s.cluster.Flush(); err == nil && s.engine.LastWrite().Epoch != before.Epoch {
-		err = limiter.ErrUncertain // a later term has begun, so earlier changes may have been lost
+		err = limiter.ErrUncertain // a new term has begun, so earlier changes may have been lost
 	}
 	return err
 }
 
-// isAsync reports whether replies do not wait for replication.
+// isAsync reports whether the node is in async mode, in which replies do not wait for replication.
 func (s *Server) isAsync() bool { return s.cluster.Status().Mode == "async" }

@@ -58,7 +58,7 @@ func TestRoles(t *testing.T) {
 		"master_port": fmt.Sprint(port("a")), "master_link_status": "up", "slave_repl_offset": "10"})
 }
 
-// TestWait runs WAIT on the leader, and on a follower that forwards it.
+// TestWait runs WAIT on the leader, and on a follower that forwards the command.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c", "d", "e")
@@ -87,8 +87,7 @@ func TestWait(t *testing.T) {
 	leader.do("*1\r\n:0\r\n", "EXEC")
 }
 
-// TestReplicasOfLeader checks that the leader shows the offset of each replica, and omits
-// unreachable ones.
+// TestReplicasOfLeader checks that the leader shows the offset of each replica, and omits unreachable replicas.
 func TestReplicasOfLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c", "d")
@@ -97,7 +96,7 @@ func TestReplicasOfLeader(t *testing.T) {
 	port := func(id string) string { return fmt.Sprint(l.nodes[id].member().Port) }
 	l.know("b", topology.Follower{Answers: true, Last: 7, Silent: 1900 * time.Millisecond})
 	l.know("c", topology.Follower{Last: 9, Silent: time.Minute})
-	l.know("d", topology.Follower{Answers: true, Last: 12}) // ahead of the index that the leader has applied
+	l.know("d", topology.Follower{Answers: true, Last: 12}) // the index is higher than the applied index of the leader
 	p.do("*3\r\n$6\r\nmaster\r\n:10\r\n*2\r\n"+texts('*', "127.0.0.1", port("b"), "7")+texts('*', "127.0.0.1", port("d"), "10"), "ROLE")
 	info := p.info("replication")
 	for name, want := range map[string]string{
@@ -118,7 +117,8 @@ func TestReplicasOfLeader(t *testing.T) {
 	}
 }
 
-// TestWaitInAsyncMode checks that WAIT waits for Flush in async mode.
+// TestWaitInAsyncMode checks that in async mode WAIT calls Flush, and returns 0 if Flush does not return before the
+// timeout or the shutdown.
 func TestWaitInAsyncMode(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -147,7 +147,7 @@ func TestWaitInAsyncMode(t *testing.T) {
 	p.closed()
 }
 
-// TestWaitAcrossTermsInAsyncMode starts a new term while WAIT is blocked. WAIT returns 0.
+// TestWaitAcrossTermsInAsyncMode starts a new term while WAIT is blocked in async mode. WAIT must return 0.
 func TestWaitAcrossTermsInAsyncMode(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")

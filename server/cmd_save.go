@@ -17,8 +17,8 @@ func cmdSave(c *client, _ [][]byte) error {
 	return nil
 }
 
-// save writes a snapshot. The connection does not count as idle during the save. save first writes pending replies. If
-// that fails, the client has disconnected, and no snapshot is written.
+// save writes the pending replies, and then a snapshot. If writing the replies fails, the client has disconnected,
+// and save does not write a snapshot. The connection does not count as idle during the save.
 func (c *client) save() error {
 	if !c.conn.output.flush() {
 		c.pipe.abort()
@@ -29,8 +29,8 @@ func (c *client) save() error {
 	return c.srv.snapshots.Save()
 }
 
-// cmdBgsave accepts SCHEDULE for compatibility. It has no effect: in Redis it schedules the save after
-// the rewrite of an append-only file, which does not exist here.
+// cmdBgsave starts a save in the background. The argument SCHEDULE is accepted for compatibility, but has no effect.
+// In Redis, it delays the save until an append-only file has been rewritten. This server has no such file.
 func cmdBgsave(c *client, args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !isOneOf(args[1], "schedule") {
 		return errSyntax
@@ -58,8 +58,8 @@ func cmdLastSave(c *client, _ [][]byte) error {
 	return nil
 }
 
-// shutdownQuery holds the arguments of SHUTDOWN. NOW has no effect, since SHUTDOWN does not wait for
-// replicas.
+// shutdownQuery holds the arguments of SHUTDOWN. NOW has no effect: in Redis it skips the wait for replicas, and this
+// server does not wait for them.
 type shutdownQuery struct{ abort, save, nosave, now, force bool }
 
 func parseShutdown(args [][]byte) (q shutdownQuery, err error) {
@@ -87,8 +87,8 @@ func parseShutdown(args [][]byte) (q shutdownQuery, err error) {
 
 // cmdShutdown stops the program. As in Redis, there is no reply on success: the connection is closed.
 //
-// The first save runs while clients are still served, so that an error can be reported to the client. The program saves
-// the state again after the last decision.
+// The state is saved twice. The first save runs while clients are still served, so that an error can be reported to
+// the client. The program saves the state again after the last decision.
 func cmdShutdown(c *client, args [][]byte) error {
 	q, err := parseShutdown(args)
 	if err != nil {
@@ -112,8 +112,8 @@ func cmdShutdown(c *client, args [][]byte) error {
 	return nil
 }
 
-// saveBeforeStop saves the state for SHUTDOWN, and returns the error reply if that fails. If a snapshot is already
-// being written, it does not wait: the final snapshot is written after that snapshot.
+// saveBeforeStop saves the state for SHUTDOWN, and returns the error reply if that fails. If another save is running,
+// saveBeforeStop neither waits for it nor fails, because the program writes a final snapshot afterward.
 func (c *client) saveBeforeStop() error {
 	err := c.save()
 	switch {

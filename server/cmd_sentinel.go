@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A Sentinel monitors masters by name. This one monitors a single master, named by the option
-// sentinel-master: the leader of the cluster.
+// A Sentinel of Redis monitors masters, each of which has a name. Every node of a cluster acts as a Sentinel that
+// monitors a single master: the leader of the cluster. The option sentinel-master sets its name.
 
 // sentinels returns the members that have announced an address for clients of Redis Sentinel.
 func sentinels(view *topology.View) (list []topology.Member) {
@@ -22,7 +22,7 @@ func sentinels(view *topology.View) (list []topology.Member) {
 	return list
 }
 
-// otherSentinels returns the sentinels other than this node.
+// otherSentinels returns the members that sentinels returns, without this node.
 func otherSentinels(view *topology.View) []topology.Member {
 	return slices.DeleteFunc(sentinels(view), func(m topology.Member) bool { return m.ID == view.Self })
 }
@@ -115,7 +115,8 @@ func replyFields(out *resp.Reply, fields []field) {
 	}
 }
 
-// instance returns the fields that describe any node. Fields that a Sentinel measures itself are 0.
+// instance returns the fields that masters, replicas and Sentinels have in common. Values that a Sentinel of Redis
+// measures itself, such as ping times, are 0.
 func instance(s *Server, name, id, host string, port int, flags string) []field {
 	return []field{
 		{"name", name}, {"ip", host}, {"port", strconv.Itoa(port)}, {"runid", s.nodeID(id)}, {"flags", flags},
@@ -129,8 +130,8 @@ func reported(role string) []field {
 	return []field{{"info-refresh", "0"}, {"role-reported", role}, {"role-reported-time", "0"}}
 }
 
-// masterFlags returns the flags of the leader. Clients consider the leader down with either s_down or o_down. s_down
-// alone means that only one Sentinel considers it down.
+// masterFlags returns the flags of the leader. Clients consider a master down if it has the flag s_down or o_down.
+// The flag s_down means that this Sentinel considers the master down; o_down would mean that several Sentinels do.
 func masterFlags(view *topology.View) string {
 	if view.Leader == "" {
 		return "s_down,master,disconnected"

@@ -21,7 +21,7 @@ func (v value) names() (names []string) {
 	return names
 }
 
-// The fields that a Sentinel of Redis 7.0 returns for each kind of instance, in its order.
+// The fields that a Sentinel of Redis 7.0 returns for each kind of instance, in the same order.
 const (
 	instanceNames = "name ip port runid flags link-pending-commands link-refcount last-ping-sent last-ok-ping-reply last-ping-reply down-after-milliseconds "
 	masterNames   = instanceNames + "info-refresh role-reported role-reported-time config-epoch num-slaves num-other-sentinels quorum failover-timeout parallel-syncs"
@@ -142,8 +142,8 @@ func TestSentinelOfLeader(t *testing.T) {
 	}
 }
 
-// TestSentinelInfo checks that INFO has the section sentinel on the Sentinel port only. Tools use
-// it to detect a Sentinel.
+// TestSentinelInfo checks that INFO has the section sentinel on the Sentinel port only. Tools detect a Sentinel by
+// this section.
 func TestSentinelInfo(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -163,7 +163,8 @@ func TestSentinelInfo(t *testing.T) {
 	}
 }
 
-// TestGoRedisFailover changes the leader while a client library follows a Sentinel.
+// TestGoRedisFailover changes the leader while the client library go-redis follows a Sentinel. Commands must not
+// fail.
 func TestGoRedisFailover(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -174,8 +175,8 @@ func TestGoRedisFailover(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	for i, leader := range []string{"a", "b", "a"} {
 		l.lead(leader)
-		// The library closes its connections to the old leader and resends the commands that it
-		// sent over them: it may charge twice.
+		// The library closes its connections to the old leader and sends the commands on them again. A command may
+		// therefore be charged twice.
 		got, err := client.Do(t.Context(), "CL.THROTTLE", "k", 100, 1, 3600).Int64Slice()
 		if err != nil || got[2] > int64(100-i) {
 			t.Fatalf("with leader %s: got %v, %v", leader, got, err)

@@ -31,8 +31,8 @@ func cmdConfigGet(c *client, args [][]byte) error {
 	return nil
 }
 
-// asAsked returns the name of an option spelled in the same case as in the request, since clients look up that spelling
-// in the reply.
+// asAsked returns the name of an option, spelled with the same upper and lower case as in the request, since clients
+// look up that spelling in the reply.
 func asAsked(name string, patterns []string) string {
 	for _, pattern := range patterns {
 		if strings.EqualFold(pattern, name) {
@@ -57,11 +57,11 @@ func cmdConfigSet(c *client, args [][]byte) error {
 	return nil
 }
 
-// maxConfigError is the maximum number of bytes of an option's error that a reply repeats: the error may quote the
-// value.
+// maxConfigError is the maximum length in bytes of the error text of an option in a reply. There is a limit because
+// the error text may quote a long value.
 const maxConfigError = 1024
 
-// errConfigSet returns the reply for an error of options.Store.Set, which uses the error texts of Redis.
+// errConfigSet returns the reply for an error of options.Store.Set. The error texts of Set are those of Redis.
 func errConfigSet(err error) replyError {
 	if unknown := (*options.UnknownError)(nil); errors.As(err, &unknown) {
 		err = &options.UnknownError{Name: unknown.Name[:min(len(unknown.Name), maxEcho)]}
@@ -92,7 +92,8 @@ func cmdConfigRewrite(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdHelp implements the HELP subcommand of every container. The text is generated from the command table.
+// cmdHelp implements the subcommand HELP of every command that has subcommands. The text is generated from the
+// command table.
 func cmdHelp(c *client, args [][]byte) error {
 	container := c.commands.named(string(args[0]))
 	lines := []string{strings.ToUpper(container.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}

@@ -5,9 +5,9 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// collector owns the commands of a pipeline that are collected and not yet answered: limiter commands that this node
-// decides as one batch, or commands that the leader runs. The commands are settled in steps: they are decided or
-// forwarded, and then answered in order.
+// collector owns the commands of a pipeline that are collected in a batch and not yet answered. The batch contains
+// either limiter commands that this node decides together, or commands that the leader runs. Settling the batch takes
+// several steps: the commands are decided or forwarded, and then answered in order.
 type collector struct {
 	client     *client
 	srv        *Server
@@ -15,7 +15,7 @@ type collector struct {
 	out        *resp.Reply
 	execution  *execution // runs a forwarded call if this node becomes the leader
 	long       *longToken
-	charged    *era
+	charged    *era   // era of the last charge
 	batch      *batch // nil if no commands were collected since the last read
 	forwarding forwarding
 }
@@ -26,13 +26,13 @@ func (l *collector) init(c *client) {
 	l.forwarding.init(c)
 }
 
-// takes reports whether a command can be added before the collected commands are settled. forLeader reports whether the
-// leader must run it.
+// takes reports whether a command can be added to the commands that are already collected. If not, they must be
+// settled first. forLeader reports whether the leader must run the command.
 func (l *collector) takes(cmd *command, args [][]byte, forLeader bool) bool {
 	return l.batch == nil || l.batch.takes(cmd, args, forLeader)
 }
 
-// open returns the batch to which commands are added.
+// open returns the batch to which the next command is added.
 func (l *collector) open() *batch {
 	if l.batch == nil {
 		l.batch = newBatch()
@@ -104,7 +104,8 @@ func (l *collector) advance() need {
 	return needNothing
 }
 
-// decide passes a batch to the engine. It holds the exec lock, so that no transaction runs at the same time.
+// decide passes a batch to the engine. Meanwhile it holds the exec lock, so that no transaction runs at the same
+// time.
 func (l *collector) decide(b *batch) need {
 	if !l.execution.lock.try(lockShared) {
 		return needLock
@@ -113,11 +114,11 @@ func (l *collector) decide(b *batch) need {
 	if b.token != (limiter.CommitToken{}) {
 		return needCommit
 	}
-	l.awaitCommit() // returns immediately
+	l.awaitCommit() // returns immediately for a zero token
 	return needNothing
 }
 
-// decideLocked passes a batch to the engine, and releases the exec lock.
+// decideLocked passes a batch to the engine, and then releases the exec lock.
 func (l *collector) decideLocked(b *batch) limiter.CommitToken {
 	defer l.execution.lock.release()
 	t := l.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
@@ -125,8 +126,8 @@ func (l *collector) decideLocked(b *batch) limiter.CommitToken {
 	return t
 }
 
-// finishDecisions sets the outcome of the calls of a decided batch. If this node is no longer the leader, the undecided
-// calls are forwarded.
+// finishDecisions sets the outcomes of the calls in a decided batch. If the engine refused calls because this node is
+// not the leader, they are forwarded, unless the listener profile refuses such commands.
 func (l *collector) finishDecisions(b *batch) {
 	took := l.srv.uptime() - b.started
 	undone := b.setOutcomes(l.client.forwardsCommands())
@@ -137,13 +138,13 @@ func (l *collector) finishDecisions(b *batch) {
 	}
 }
 
-// beginForward starts to forward the calls of a batch that are not done.
+// beginForward starts to forward the calls without an outcome.
 func (l *collector) beginForward(b *batch) {
 	b.stage, b.started = batchForward, l.srv.uptime()
 	l.forwarding.begin()
 }
 
-// forward sends the calls that are not done to the leader.
+// forward sends the calls without an outcome to the leader.
 func (l *collector) forward(b *batch) need {
 	n := l.forwarding.advance(b)
 	if n == needNothing {
@@ -152,8 +153,9 @@ func (l *collector) forward(b *batch) need {
 	return n
 }
 
-// answer appends the replies to the calls of a batch, in order. A call that is not done runs on this node, which has
-// become the leader. If this node loses leadership before the call runs, the call is forwarded again.
+// answer appends the replies to the calls of a batch, in order. If a call still has no outcome, this node has become
+// the leader, and answer runs the call on this node. If this node loses leadership before the call runs, the call is
+// forwarded again.
 func (l *collector) answer(b *batch) need {
 	for ; b.answered < len(b.calls); b.answered++ {
 		call := &b.calls[b.answered]
@@ -175,7 +177,7 @@ func (l *collector) answer(b *batch) need {
 	return needNothing
 }
 
-// runCall runs a call on this node and appends its reply. The call remains undone if this node is not the leader.
+// runCall runs a call on this node and appends its reply. If this node is not the leader, the call gets no outcome.
 func (l *collector) runCall(call *call) need {
 	e := l.execution
 	if e.stage == runIdle {
@@ -193,7 +195,7 @@ func (l *collector) runCall(call *call) need {
 	return needNothing
 }
 
-// finishCall replies to a call that is done, and accounts for it.
+// finishCall replies to a call that has an outcome, and adds it to the statistics.
 func (l *collector) finishCall(b *batch, call *call) {
 	l.answerCall(b, call)
 	if l.long.held {
@@ -215,7 +217,7 @@ func (l *collector) finishCall(b *batch, call *call) {
 // awaitCommit waits until the decisions are committed.
 func (l *collector) awaitCommit() { l.batch.lost = l.srv.engine.WaitCommitted(l.batch.token) }
 
-// exchange sends the calls that are not done to the leader and waits for the replies.
+// exchange sends the calls without an outcome to the leader and waits for the replies.
 func (l *collector) exchange() { l.forwarding.exchange(l.batch) }
 
 // awaitMemory waits until a long reply from another node may be copied. The reply counts as client memory until it is

@@ -71,7 +71,8 @@ const (
 	groupLimiter      = "module"
 )
 
-// keySpec describes which arguments are keys, and how the keys are accessed. If first is 0, the command has no keys.
+// keySpec describes which arguments are keys, and how the command accesses the keys. Every argument from first to
+// last is a key, at intervals of step. A negative last counts from the end. If first is 0, the command has no keys.
 type keySpec struct {
 	first, last, step int
 	access            string
@@ -104,7 +105,7 @@ type command struct {
 	tips     string // command tips of Redis, separated by spaces
 	group    string
 	since    string
-	cost     string // complexity; "" is O(1)
+	cost     string // complexity; "" means O(1)
 	summary  string
 	args     string // arguments after the name, in the notation of syntax.go
 	profiles profileSet
@@ -118,7 +119,8 @@ type command struct {
 	// limited.
 	long bool
 
-	// Either refusal, or run, or both parse and reply are set. In a container of subcommands, all may be unset.
+	// A row sets either refusal, or run, or both parse and reply. The row of a command with subcommands may set none
+	// of these fields.
 
 	// refusal is the error reply of a command that never runs.
 	refusal replyError
@@ -127,7 +129,7 @@ type command struct {
 	// reply appends the reply to decided requests. No decision contains an error.
 	reply func(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision)
 
-	// Set by newRegistry.
+	// newRegistry sets the fields below.
 	id     int // index of the name in commandNames
 	subs   []*command
 	bySub  map[string]*command
@@ -144,7 +146,8 @@ func (cmd *command) touchesKeys() bool {
 // needsLeader reports whether a command must run on the leader.
 func (cmd *command) needsLeader() bool { return cmd.leader || cmd.touchesKeys() }
 
-// isForwarded reports whether nodes send a command to the leader. A node refuses all other commands from other nodes.
+// isForwarded reports whether a node may send the command to the leader. From other nodes, a node accepts only these
+// commands.
 func (cmd *command) isForwarded() bool { return cmd.forwarded || cmd.needsLeader() }
 
 func (cmd *command) arityFits(n int) bool {
@@ -184,8 +187,8 @@ func (cmd *command) categories() categories {
 	return cats
 }
 
-// keysOf returns the arguments that are keys, or only the first key of a command with movable keys.
-// The arity has been checked.
+// keysOf returns the arguments that are keys. For a command with movable keys, it returns only the first key. The
+// caller has checked the arity.
 func (cmd *command) keysOf(args [][]byte) [][]byte {
 	k := cmd.keys
 	if k.first == 0 || k.first >= len(args) {
@@ -222,8 +225,7 @@ func commandNames(table []command) (names []string) {
 	return names
 }
 
-// newRegistry returns the registry of a listener profile. It panics if a row of the table is
-// inconsistent.
+// newRegistry returns the registry of a listener profile. It panics if a row of the table is inconsistent.
 func newRegistry(table []command, on profileSet) *registry {
 	r := &registry{byName: make(map[string]*command, len(table))}
 	names := commandNames(table)

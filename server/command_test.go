@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// TestCommandTable checks the invariants of the command table on every port.
+// TestCommandTable checks the consistency of each row of the command table, for every listener profile.
 func TestCommandTable(t *testing.T) {
 	t.Parallel()
 	names := commandNames(commandTable())
@@ -113,7 +113,7 @@ func TestRegistryRefuses(t *testing.T) {
 	f(command{name: strings.Repeat("a", maxCommandName+1), arity: 1, run: run})
 }
 
-// TestCommandDocs compares all subcommands of COMMAND with the table, in both versions of the
+// TestCommandDocs compares the replies of COMMAND and its subcommands with the command table, in both versions of the
 // protocol.
 func TestCommandDocs(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestCommandDocs(t *testing.T) {
 	}
 }
 
-// checkInfo compares an entry of COMMAND with its row.
+// checkInfo compares an entry of the reply to COMMAND with its row of the command table.
 func checkInfo(t *testing.T, cmd *command, info value) {
 	t.Helper()
 	if len(info.list) != 10 || info.list[0].text != cmd.name || info.list[1].int() != int64(cmd.arity) || len(info.list[9].list) != len(cmd.subs) {
@@ -172,7 +172,7 @@ func checkInfo(t *testing.T, cmd *command, info value) {
 	}
 }
 
-// checkDoc compares an entry of COMMAND DOCS with its row.
+// checkDoc compares an entry of the reply to COMMAND DOCS with its row of the command table.
 func checkDoc(t *testing.T, cmd *command, doc value) {
 	t.Helper()
 	for field, want := range map[string]string{"summary": cmd.summary, "since": cmd.since, "group": cmd.group} {
@@ -240,7 +240,7 @@ func TestCommandList(t *testing.T) {
 	p.do(failure(errSyntax), "COMMAND", "LIST", "x", "MODULE", "y")
 }
 
-// TestHelp checks that each command with subcommands has HELP, and that HELP lists all of them.
+// TestHelp checks that each command with subcommands has the subcommand HELP, and that HELP lists all subcommands.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -304,11 +304,11 @@ func TestGetKeys(t *testing.T) {
 	p.do(failure(errBadArity), "COMMAND", "GETKEYS", "OBJECT", "ENCODING")
 }
 
-// neverOnce are the commands that do not send exactly one reply.
+// neverOnce contains the commands that do not always send exactly one reply.
 var neverOnce = []string{"quit", "shutdown", "client|reply", "subscribe", "psubscribe", "unsubscribe", "punsubscribe", "monitor"}
 
-// TestEveryCommandAnswersOnce runs every command with various arguments, outside and inside a
-// transaction, and in both versions of the protocol. Each command sends exactly one reply.
+// TestEveryCommandAnswersOnce runs every command with various arguments, outside and inside a transaction, and in
+// both versions of the protocol. Each command must send exactly one reply.
 func TestEveryCommandAnswersOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -341,8 +341,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 	s.greet().await("stats", "handler_panics", 0)
 }
 
-// runInTransaction runs a command between two PINGs in a transaction. The command may end the
-// transaction.
+// runInTransaction runs a command between two PINGs in a transaction. The command itself may end the transaction.
 func runInTransaction(t *testing.T, p *peer, call []string) {
 	t.Helper()
 	p.ask("MULTI")

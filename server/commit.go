@@ -9,8 +9,8 @@ import (
 // errLost reports whether err is limiter.ErrNotLeading: the command had no effect because this node is not the leader.
 func errLost(err error) bool { return errors.Is(err, limiter.ErrNotLeading) }
 
-// hold prevents a transfer of leadership until release is called, and reports whether this node may decide. A
-// standalone server always may.
+// hold prevents a transfer of leadership until release is called, and reports whether this node may decide. On a
+// standalone server, hold always returns true.
 func (s *Server) hold() bool { return s.cluster == nil || s.cluster.Hold() }
 
 func (s *Server) release() {
@@ -19,9 +19,10 @@ func (s *Server) release() {
 	}
 }
 
-// unlessLost returns err, the error of a write to the keyspace, or nil if err is limiter.ErrNotLeading. This node was
-// the leader when the command began, so it has lost leadership since, and earlier writes of the same command may be
-// committed. The reply is discarded later, because waiting for the commit fails: see execution.awaitCommit.
+// unlessLost returns nil if err is limiter.ErrNotLeading, and otherwise err. err is the error of a write to the
+// keyspace by a command that began while this node was the leader. ErrNotLeading thus means that leadership was lost
+// during the command, and that earlier writes of the command may be committed. The command therefore continues. Its
+// reply is discarded later, because waiting for the commit fails: see execution.awaitCommit.
 func unlessLost(err error) error {
 	if errLost(err) {
 		return nil
@@ -29,8 +30,9 @@ func unlessLost(err error) error {
 	return err
 }
 
-// lostOr returns err if the command writes. If the command only reads, lostOr returns limiter.ErrNotLeading in place of
-// any error.
+// lostOr returns the error of a command that cannot be acknowledged because of err. wrote reports whether the command
+// writes. If so, lostOr returns err. A command that only reads has changed nothing, so its error is
+// limiter.ErrNotLeading. If err is nil, lostOr returns nil.
 func lostOr(err error, wrote bool) error {
 	if err != nil && !wrote {
 		return limiter.ErrNotLeading
@@ -38,9 +40,9 @@ func lostOr(err error, wrote bool) error {
 	return err
 }
 
-// outcome returns the error of a decided call, or nil. lost is the error of WaitCommitted for the decisions. If lost is
-// limiter.ErrUncertain, a call that charges fails with limiter.ErrUncertain, and any other call fails with
-// limiter.ErrNotLeading.
+// outcome returns the error of a decided call, or nil. An error in the decisions takes precedence. lost is the error
+// of WaitCommitted for the decisions. If lost is limiter.ErrUncertain, a call that charges fails with
+// limiter.ErrUncertain, and any other call fails with limiter.ErrNotLeading.
 func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
 	for i := range out {
 		if out[i].Err != nil {

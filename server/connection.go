@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	flushAt = 64 << 10 // pending replies of this many bytes are written before the next command
+	flushAt = 64 << 10 // once this number of bytes of replies is pending, they are written before the next command runs
 	keepOut = 16 << 10 // bytes of reply buffer that a connection keeps between reads
 	keepIn  = 32 << 10 // bytes of read buffer that a connection keeps between reads
 )
@@ -33,10 +33,10 @@ type connection struct {
 
 	socket   *socket
 	in       *resp.Reader
-	known    *options.Options // options from which the current limits of the reader were derived
+	known    *options.Options // options from which the limits of the reader were last derived
 	output   output
 	usage    usage
-	buffers  ownership // ownership of in and of the replies
+	buffers  ownership // ownership of the read buffer and of the reply buffer
 	turn     turn
 	newcomer *newcomer // nil after the first valid command of an authenticated client
 	activity activity
@@ -45,7 +45,7 @@ type connection struct {
 
 // activity holds the times of a connection that the reaper checks. Times are ticks; 0 means unset.
 type activity struct {
-	lastRead        atomic.Int64 // time of the last read, or of the end of a later wait
+	lastRead        atomic.Int64 // time of the last read, or of the end of a later wait of the pipeline
 	incomplete      atomic.Int64 // time since which an incomplete command has been buffered
 	unauthenticated atomic.Int64 // time since which the client has been unauthenticated
 	writing         atomic.Int64 // time since which a write has been blocked
@@ -58,7 +58,7 @@ type closing struct {
 	socket  *socket
 	hungUp  atomic.Bool   // hangUp was called
 	ended   chan struct{} // closed by hangUp
-	leaving atomic.Bool   // the connection closes after the commands that have been read
+	leaving atomic.Bool   // the connection is closed after the commands that have been read are answered
 }
 
 // hangUp aborts the connection. It does not block.
@@ -79,13 +79,13 @@ func (c *connection) init(cl *client, s *socket) {
 	c.output.init(cl)
 }
 
-// authenticated sets the request limits, and starts or stops the timeout for authenticating, after the client has
-// authenticated or has ceased to be authenticated.
+// authenticated must be called after the client has become authenticated (yes is true) or unauthenticated. It sets
+// the limits of requests, and stops or starts the timeout for authenticating.
 func (c *connection) authenticated(yes bool) {
 	if yes {
 		c.activity.unauthenticated.Store(0)
 	} else {
-		// RESET does not extend the time to authenticate.
+		// An earlier start is kept, so RESET does not extend the time to authenticate.
 		c.activity.unauthenticated.CompareAndSwap(0, c.srv.ticks.Load())
 	}
 	c.known = nil
@@ -107,7 +107,8 @@ func (c *connection) refreshLimits() {
 	c.in.SetLimits(readLimits(o, c.session.authenticated))
 }
 
-// Limits of the commands of an unauthenticated client.
+// Limits on the commands of an unauthenticated client: the number of arguments, and the bytes of an argument and of a
+// command.
 const (
 	unauthenticatedArgs  = 10
 	unauthenticatedBulk  = 16 << 10
@@ -148,7 +149,7 @@ func (c *connection) serve() {
 	}
 }
 
-// recoverPanic logs a panic. It must be deferred.
+// recoverPanic recovers from a panic and logs it. It must be deferred.
 func (c *connection) recoverPanic() {
 	if p := recover(); p != nil {
 		c.srv.stats.panics.Add(1)
@@ -157,9 +158,9 @@ func (c *connection) recoverPanic() {
 	}
 }
 
-// sendGoaway sends the goaway error to another node, and reports whether the error was sent. The error announces that
-// this node is closing the stream and that commands without a reply were not run. It is not sent when the connection is
-// aborted.
+// sendGoaway sends the goaway error if the peer is another node, and reports whether the error was sent. The error
+// announces that this node is closing the stream and that commands without a reply were not run. It is not sent when
+// the connection is aborted.
 func (c *connection) sendGoaway() bool {
 	if !c.listener.trusted || c.pipe.end == endNow || c.closing.hungUp.Load() || !c.srv.closing.Load() && !c.closing.leaving.Load() {
 		return false
@@ -168,7 +169,7 @@ func (c *connection) sendGoaway() bool {
 	return c.output.flush()
 }
 
-// read reads once and runs the complete commands.
+// read reads once and runs the complete commands that it has read.
 func (c *connection) read() progress {
 	c.buffers.unpark()
 	c.srv.clientMemory.collect()
@@ -235,7 +236,7 @@ func (c *connection) run() bool {
 	}
 }
 
-// suspendTimeouts suspends timeouts if yes is set, and otherwise resumes them.
+// suspendTimeouts suspends the timeouts if yes is true, and otherwise resumes them.
 func (c *connection) suspendTimeouts(yes bool) {
 	if yes == c.activity.awaiting.Load() {
 		return
@@ -246,7 +247,7 @@ func (c *connection) suspendTimeouts(yes bool) {
 	c.activity.awaiting.Store(yes)
 }
 
-// await blocks until the need of the pipeline is met. The time spent waiting does not count as idle.
+// await blocks until the need of the pipeline is met. The time during which it blocks does not count as idle.
 func (c *connection) await(n need) {
 	if n != needLock && c.turn.release() {
 		defer c.turn.acquire()
@@ -255,7 +256,7 @@ func (c *connection) await(n need) {
 	storeIfChanged(&c.activity.lastRead, c.srv.ticks.Load())
 }
 
-// finish writes the replies to the commands of a read.
+// finish writes the replies to the commands of a read, and reports whether the connection stays open.
 func (c *connection) finish() bool {
 	c.pipe.idle()
 	if c.newcomer != nil {
@@ -266,7 +267,8 @@ func (c *connection) finish() bool {
 	return open
 }
 
-// updateIncomplete records for the reaper whether an incomplete command is buffered.
+// updateIncomplete records whether an incomplete command is buffered, and since when. The reaper closes the
+// connection if the command stays incomplete for too long.
 func (c *connection) updateIncomplete() {
 	switch {
 	case c.in.Pending() == 0:
@@ -302,8 +304,9 @@ func (c *connection) updateUsage() {
 	c.usage.set(&c.usage.multi, c.session.tx.memory())
 }
 
-// awaitRoom accounts for a read buffer that is about to grow by growth bytes. The old and the new buffer both count
-// while the contents are copied. Unless the client's usage is small, awaitRoom waits for memory.
+// awaitRoom accounts for a larger read buffer of growth bytes that is about to be allocated. Both the old and the new
+// buffer count, since they exist together while the contents are copied. Unless the usage of the client is small,
+// awaitRoom waits for memory.
 func (c *connection) awaitRoom(growth int) {
 	c.usage.set(&c.usage.query, int64(c.in.Size()+growth))
 	if c.usage.total() > smallUsage {

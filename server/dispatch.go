@@ -32,7 +32,7 @@ func (p *pipeline) after(next stage) {
 	p.collector.settle()
 }
 
-// done ends the current command.
+// done completes the current command. If the reply to the command must be dropped, stageUnmute follows.
 func (p *pipeline) done() {
 	if p.current.muted {
 		p.after(stageUnmute)
@@ -58,13 +58,13 @@ func (p *pipeline) dispatch() {
 	}
 }
 
-// advanceCommand runs one step of the current command. Earlier commands must be answered.
+// advanceCommand runs one stage of the current command. All earlier commands must already be answered.
 func (p *pipeline) advanceCommand() need {
 	cur := &p.current
 	switch cur.stage {
 	case stageMute:
 		cur.stage = stageMuted
-		return needWrite // afterward the buffer contains only the reply to drop
+		return needWrite // after this write, the buffer will contain only the reply to drop
 	case stageMuted:
 		if p.session.replies == replySkip {
 			p.session.replies = replySkipping
@@ -92,7 +92,7 @@ func (p *pipeline) advanceCommand() need {
 
 // unmute drops the reply to the current command.
 func (p *pipeline) unmute() {
-	if p.session.replies != replyOn { // the reply to CLIENT REPLY ON is sent
+	if p.session.replies != replyOn { // if the command was CLIENT REPLY ON, its reply is sent
 		p.out.Truncate(0, keepOut)
 	}
 	if p.session.replies == replySkipping {
@@ -101,14 +101,14 @@ func (p *pipeline) unmute() {
 	p.current.stage, p.current.muted = stageNone, false
 }
 
-// leads reports whether this node is standalone or the leader of its cluster. It returns false after a command of this
-// read was refused, so that later commands are refused too.
+// leads reports whether this node is standalone or the leader of its cluster. If a command was refused because this
+// node was not the leader, leads returns false for the remaining commands of the same read, so that they are refused
+// too.
 func (p *pipeline) leads() bool {
 	return !p.read.refused && (p.srv.cluster == nil || p.srv.cluster.View().Leading)
 }
 
-// forwardsCommands reports whether commands of the client are forwarded or redirected while this node is not the
-// leader.
+// forwardsCommands reports whether commands of the client are forwarded or redirected if this node is not the leader.
 func (c *client) forwardsCommands() bool {
 	return c.srv.cluster != nil && c.listener.onFollower != refuses
 }
@@ -118,7 +118,7 @@ func (p *pipeline) mustForward(cmd *command) bool {
 	return cmd.needsLeader() && !p.session.tx.queueing && !p.leads()
 }
 
-// collect adds the current command to the batch. A batch that is full, or whose commands run on a different node, is
+// collect adds the current command to the batch. If the batch is full, or its commands run on a different node, it is
 // settled first.
 func (p *pipeline) collect() {
 	cur := &p.current
@@ -145,9 +145,9 @@ func (p *pipeline) collect() {
 	p.done()
 }
 
-// collectForLeader adds the current command to the batch to forward. accounted reports whether the command is already
-// counted in the statistics. A command that is not fast, or that needs its own stream, is the last in its batch, so
-// that at most one long reply is buffered.
+// collectForLeader adds the current command to the batch that is forwarded to the leader. The argument accounted is
+// true if the command is already counted in the statistics. A command that is not fast is the last in its batch, so
+// that at most one long reply is buffered. A command that needs its own stream is also the last in its batch.
 func (p *pipeline) collectForLeader(accounted bool) {
 	cur := &p.current
 	if !p.client.forwardsCommands() {
@@ -205,8 +205,9 @@ func (p *pipeline) finishCurrent(err error) {
 	p.done()
 }
 
-// record adds a command that began at start to the statistics, and sends it to the clients in MONITOR mode. EXEC is
-// sent after the commands of its transaction.
+// record adds a command to the statistics, and sends it to the clients in MONITOR mode. The argument start is the time
+// at which the command began. record is called after the command has run, so MONITOR shows EXEC after the commands of
+// its transaction.
 func record(c *client, cmd *command, args [][]byte, start time.Duration) {
 	account(c, cmd, c.srv.uptime()-start, args)
 	showMonitors(c, cmd, args)

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// failing is an engine whose decisions all fail with err.
+// failing is an engine that fails all decisions with the error err.
 type failing struct {
 	limiter.Engine
 	err error
@@ -47,7 +47,7 @@ func (e panicking) check(key []byte) {
 	}
 }
 
-// holding is an engine that blocks in a decision on one key until release is closed.
+// holding is an engine that blocks in each decision on one key until the channel release is closed.
 type holding struct {
 	limiter.Engine
 	on      string
@@ -65,8 +65,7 @@ func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.
 	return e.Engine.Decide(reqs, out)
 }
 
-// guarded is an engine that records whether the server's exec lock is held for writing when keys
-// are deleted.
+// guarded is an engine that records, for each deletion of keys, whether the server's exec lock is held for writing.
 type guarded struct {
 	limiter.Engine
 	srv atomic.Pointer[Server]
@@ -86,7 +85,8 @@ func (e *guarded) note() {
 	e.alone = append(e.alone, !shared)
 }
 
-// noted returns the records made since the last call of noted.
+// noted returns the records since the last call of noted, one for each deletion. A record is true if the lock was held
+// for writing.
 func (e *guarded) noted() []bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -23,7 +23,7 @@ func (e replyError) code() string {
 	return code
 }
 
-// Error replies. Errors that exist in Redis have the same texts as in Redis, since clients match them.
+// Error replies. Errors that exist in Redis have the same texts as in Redis, because clients compare them.
 const (
 	errInternal      replyError = "ERR internal error: the log of the server has the details"
 	errHungUp        replyError = "ERR the connection is closed" // never sent
@@ -95,8 +95,8 @@ const (
 	errUnitPlace     replyError = "ERR MS must be given once, as the last argument"
 )
 
-// errTooManyFailures returns the error for an authentication attempt whose password was not checked. wait is the time
-// until the next attempt is allowed.
+// errTooManyFailures returns the error for an authentication attempt whose password was not checked. The parameter wait
+// is the time until the next attempt is allowed.
 func errTooManyFailures(wait time.Duration) replyError {
 	return replyError(fmt.Sprintf("ERR too many wrong passwords from this address: this attempt was not checked, try again in %d seconds", limiter.Ceil(wait, time.Second)))
 }
@@ -123,8 +123,8 @@ var engineErrors = []struct {
 	{limiter.ErrUncertain, errUncertain},
 }
 
-// clusterErrors maps the errors of a topology.Cluster to reply codes. The code is followed by the text of the error,
-// which contains the failed operation.
+// clusterErrors maps the errors of a topology.Cluster to reply codes. The reply consists of the code and the text of
+// the error, which contains the failed operation.
 var clusterErrors = []struct {
 	err  error
 	code string

@@ -14,8 +14,8 @@ import (
 // The errors of the limiter commands. Each names the invalid argument and the allowed values. The errors of CL.ALL also
 // name the limit, by its position (starting at 1) and its key.
 
-// errInvalid returns the error for an invalid argument. name is the name of the argument in the syntax, and want
-// describes the allowed values.
+// errInvalid returns the error for an invalid argument. The parameter name is the name of the argument in the syntax of
+// the command, and the parameter want describes the allowed values.
 func errInvalid(name string, arg []byte, want string) replyError {
 	return replyError("ERR invalid " + name + " " + quote(arg) + ": must be " + want)
 }
@@ -26,8 +26,8 @@ func errQuantityOfAll(arg []byte) replyError {
 	return errInvalid("quantity", arg, "a 64-bit integer. It is the first argument of CL.ALL")
 }
 
-// errParams returns the error for invalid parameters of a limit. It names the first parameter that is invalid by
-// itself. If there is none, it names the condition that the parameters together do not meet.
+// errParams returns the error for invalid parameters of a limit. The error names the first parameter that is invalid by
+// itself. If each parameter is valid by itself, the error states the condition that the parameters together violate.
 func (f *limitForm) errParams(params [][]byte) replyError {
 	last := len(params) - 1
 	least := f.least
@@ -51,7 +51,7 @@ func unitWords() string {
 	return enumerate(words, "and")
 }
 
-// partsWanted describes the integer after a counted mode.
+// partsWanted describes the allowed values of the integer that follows a counted mode, such as BUCKETS.
 var partsWanted = fmt.Sprintf("an integer from 1 to %d", window.MaxParts)
 
 func (m *limitMode) errParts(arg []byte) replyError {
@@ -62,8 +62,8 @@ func (m *limitMode) errNoParts() replyError {
 	return replyError("ERR " + strings.ToUpper(m.word) + " must be followed by " + partsWanted)
 }
 
-// errLeft returns the error for an argument that follows a complete limit. modeExpected reports whether a mode may
-// appear in its place.
+// errLeft returns the error for an unexpected argument after a complete limit. The parameter modeExpected is true if a
+// mode would be allowed in place of the argument.
 func (f *limitForm) errLeft(arg []byte, modeExpected bool) replyError {
 	switch {
 	case spells(arg, "ms"):
@@ -88,17 +88,18 @@ func (f *limitForm) modeWords() string {
 	return enumerate(words, "or")
 }
 
-// enumerate joins words by commas, and the last by a conjunction.
+// enumerate joins words with commas, and the last two with the conjunction. There must be at least two words.
 func enumerate(words []string, conjunction string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " " + conjunction + " " + words[last]
 }
 
-// limitAt names a limit of CL.ALL by its index.
+// limitAt returns the name of a limit of CL.ALL for errors. The argument is the index of the limit, which starts at 0.
 func limitAt(at int) string { return fmt.Sprintf("limit %d of CL.ALL", at+1) }
 
-// errLimitWord returns the error for a word of CL.ALL that is not a valid first word of the limit with index at. before
-// is the form of the previous limit if the word may be intended as the mode of that limit, and otherwise nil.
+// errLimitWord returns the error for a word of CL.ALL that must begin a limit, but is not the word of any limit form.
+// The parameter at is the index of that limit. If the word may be intended as the mode of the previous limit, the
+// parameter before is the form of the previous limit, and otherwise nil.
 func errLimitWord(at int, word []byte, before *limitForm) replyError {
 	if spells(word, "ms") {
 		return errUnitPlace
@@ -114,8 +115,8 @@ func errLimitWord(at int, word []byte, before *limitForm) replyError {
 	return replyError(text)
 }
 
-// errShort returns the error for a limit of CL.ALL that has too few arguments after its first word. at is the index of
-// the limit.
+// errShort returns the error for a limit of CL.ALL that has too few arguments after its first word. The parameter at is
+// the index of the limit.
 func (f *limitForm) errShort(at int, args [][]byte) replyError {
 	key := ""
 	if len(args) > 0 {
@@ -125,14 +126,15 @@ func (f *limitForm) errShort(at int, args [][]byte) replyError {
 		limitAt(at), key, len(args), f.size, strings.ToUpper(f.word), strings.Join(f.names, " ")))
 }
 
-// errOfLimit adds the position and the key of a limit of CL.ALL to err. at is the index of the limit.
+// errOfLimit adds the position and the key of a limit of CL.ALL to err. The parameter at is the index of the limit.
 func errOfLimit(at int, key []byte, err error) replyError {
 	reply, _ := asReply(err)
 	code, text, _ := strings.Cut(string(reply), " ")
 	return replyError(fmt.Sprintf("%s %s (key %s): %s", code, limitAt(at), quote(key), text))
 }
 
-// errUndecided returns the error of a call in which at least the request with index at was not decided.
+// errUndecided returns the error of a call with undecided requests. The parameter at is the index of the first of them.
+// If the error of that request is ErrGroup, errUndecided uses the first other error, which is the reason for ErrGroup.
 func errUndecided(reqs []limiter.Request, out []limiter.Decision, at int) error {
 	for i := at; i < len(out); i++ {
 		if err := out[i].Err; err != nil && !errors.Is(err, limiter.ErrGroup) {
@@ -155,8 +157,8 @@ func errUndecided(reqs []limiter.Request, out []limiter.Decision, at int) error 
 	return err
 }
 
-// errHeld returns the error for a request whose key holds the state of a different algorithm. at is the index of the
-// request, and n is the number of requests.
+// errHeld returns the error for a request whose key holds the state of a different algorithm, of the kind holder. The
+// parameter at is the index of the request, and n is the number of requests in the call.
 func errHeld(at, n int, key []byte, holder limiter.Kind) replyError {
 	where := ""
 	if n > 1 {
@@ -172,7 +174,7 @@ func errKeyTwice(first, second int, key []byte) replyError {
 		first+1, second+1, quote(key)))
 }
 
-// commandOf returns the command whose keys have the given kind, including the mode if the command has several.
+// commandOf returns the command whose keys have the given kind, with its mode if the command has more than one.
 func commandOf(kind limiter.Kind) string {
 	for i := range limitForms {
 		for _, m := range limitForms[i].modes {

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// holders maps the name that errors use for a kind to a command that charges the key k with that kind.
+// holders lists, for each kind, the name of the kind in errors and a command that creates the key k with that kind.
 var holders = []struct{ name, call string }{
 	{"CL.THROTTLE", "CL.THROTTLE k 4 1 600"},
 	{"CL.WINDOW SLIDING", "CL.WINDOW k 4 600"},
@@ -21,12 +21,14 @@ var holders = []struct{ name, call string }{
 	{"CL.LEAKY", "CL.LEAKY k 4 1 600"},
 }
 
-// inUse returns the error reply for the key k, which is in use by a command.
+// inUse returns the error reply for the key k, which the command with the given name has created. The argument where is
+// the part of the error that names the limit of CL.ALL.
 func inUse(where, name string) string {
 	return "-WRONGTYPE " + where + "key 'k' is in use by " + name + ": use another key, or DEL it to reset its limit\r\n"
 }
 
-// TestKeysInUse runs each limiter command with a key in use by a different command, alone and within CL.ALL.
+// TestKeysInUse checks the error of each limiter command, alone and within CL.ALL, for a key that a different limiter
+// command has created.
 func TestKeysInUse(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -64,7 +66,7 @@ func TestKeysTwice(t *testing.T) {
 	p.do(":0\r\n", "DBSIZE")
 }
 
-// TestUndecided checks which error of a group is returned.
+// TestUndecided checks which of the errors in a group becomes the error of the call.
 func TestUndecided(t *testing.T) {
 	reqs := make([]limiter.Request, 3)
 	for i := range reqs {
@@ -77,7 +79,7 @@ func TestUndecided(t *testing.T) {
 			out[i].Err = err
 		}
 		if got := (&call{}).outcome(reqs[:len(errs)], out, nil); !errors.Is(got, want) {
-			t.Errorf("%v: %v, want %v", errs, got, want)
+			t.Errorf("errors %v: got %v, want %v", errs, got, want)
 		}
 	}
 	group, memory, held := limiter.ErrGroup, limiter.ErrOutOfMemory, limiter.WrongKindError(limiter.WindowLog)
@@ -87,22 +89,22 @@ func TestUndecided(t *testing.T) {
 	f(memory, nil, group, memory)
 	f(group, group, group)
 	f(group, nil, group, nil)
-	f(limiter.ErrSameKey, group, limiter.ErrSameKey) // the engine returns this decision without a reason
+	f(limiter.ErrSameKey, group, limiter.ErrSameKey) // the keys differ, so the error cannot name two limits
 	f(errHeld(0, 1, []byte("a"), limiter.WindowLog), held)
 	f(errHeld(1, 3, []byte("b"), limiter.WindowLog), group, held, group)
 	f(errHeld(0, 2, []byte("a"), limiter.WindowLog), fmt.Errorf("wrapped: %w", held), group)
 }
 
-// TestCommandOf checks that each kind has the command that creates its keys.
+// TestCommandOf checks that commandOf returns the command that creates keys of the given kind.
 func TestCommandOf(t *testing.T) {
 	for k := limiter.Kind(1); k.Known(); k++ {
 		name, word, mode := commandOf(k), strings.ToUpper(k.String()), strings.ToUpper(k.Encoding())
 		if name != "CL."+word && name != "CL."+word+" "+mode {
-			t.Errorf("%v %s: %s", k, k.Encoding(), name)
+			t.Errorf("the command of %v %s is %s", k, k.Encoding(), name)
 		}
 	}
 	if got := commandOf(0); got != "none" {
-		t.Errorf("invalid kind: %s", got)
+		t.Errorf("the command of an invalid kind is %s", got)
 	}
 }
 
@@ -128,7 +130,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestErrorsAreBounded sends arguments of all lengths: an error repeats only their beginning, in one line.
+// TestErrorsAreBounded checks that errors repeat only the beginning of long arguments, in one line.
 func TestErrorsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := setup{engine: buckets.New(buckets.Config{Shards: 1})}.start(t).dial()
@@ -165,7 +167,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestErrorFigures checks the numbers in the texts of errors.
+// TestErrorFigures checks that the texts of errors contain the current values of the limits.
 func TestErrorFigures(t *testing.T) {
 	for err, figure := range map[replyError]int{
 		errManyLimits: limiter.MaxGroup, errManyChannels: maxSubscriptions, errChannelName: maxName,

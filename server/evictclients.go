@@ -3,10 +3,11 @@ package server
 import "slices"
 
 const (
-	// smallUsage is a usage in bytes. Clients up to this usage do not wait for memory, even if all clients together
-	// exceed their limit.
+	// smallUsage is in bytes. A client that uses no more memory than this may read further commands without waiting for
+	// memory, even if all clients together exceed their limit.
 	smallUsage = connectionBytes + 64<<10
-	// maxLong is the maximum number of long replies in progress. It is small, since their size is not known in advance.
+	// maxLong is the maximum number of long replies that are made at the same time. It is small, because the size of a
+	// long reply is not known before the reply is made.
 	maxLong = 4
 )
 
@@ -22,8 +23,8 @@ func (s *Server) evictClients() {
 	}
 }
 
-// evictLargest closes the clients that hold the most memory, until the remaining clients are within the limit. Clients
-// that are already being closed do not count.
+// evictLargest closes the clients that hold the most memory, until the remaining clients are within the limit. The
+// memory of clients that are already being closed counts as free.
 func (s *Server) evictLargest() {
 	m := &s.clientMemory
 	m.evicting.Lock()
@@ -64,7 +65,7 @@ func (s *Server) evict(e evictable) {
 	m := &s.clientMemory
 	s.mu.Lock()
 	there := s.clients[e.c.id] == e.c
-	if there { // the client is still registered, so leave will call usage.release
+	if there { // the client is still registered, so connection.leave will call usage.release
 		m.leaving.Add(e.size)
 		e.c.conn.usage.evicted.Store(e.size)
 	}
@@ -78,16 +79,16 @@ func (s *Server) evict(e evictable) {
 	e.c.conn.hangUp()
 }
 
-// awaitMemory waits until the evicted clients are closed, if the memory of all clients exceeds the limit. Clients with
-// a large usage wait before they allocate more, since otherwise many of them would allocate before the first evicted
-// client has released its memory.
+// awaitMemory returns immediately unless the memory of all clients exceeds the limit. If it does, awaitMemory evicts
+// clients, and waits until they are closed. A client calls awaitMemory before it allocates much memory. Without this
+// wait, many clients could allocate before the first evicted client has released its memory.
 func (u *usage) awaitMemory(s *Server, c *closing) {
 	for u.of != nil && u.of.exceeded() {
 		s.evictLargest()
 		u.of.left.L.Lock()
 		wait := u.isDue(c)
 		if wait {
-			u.of.left.Wait() // at most one tick
+			u.of.left.Wait() // returns after at most one tick
 		}
 		u.of.left.L.Unlock()
 		if !wait {
@@ -96,7 +97,8 @@ func (u *usage) awaitMemory(s *Server, c *closing) {
 	}
 }
 
-// isDue reports whether a client must wait until evicted clients have released their memory.
+// isDue reports whether the client must wait until evicted clients have released their memory: the limit is exceeded,
+// there are evicted clients that are not yet closed, and the client itself is not being closed.
 func (u *usage) isDue(c *closing) bool {
 	return u.of != nil && u.of.exceeded() && u.of.leaving.Load() > 0 && !c.hungUp.Load()
 }

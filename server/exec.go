@@ -5,8 +5,10 @@ import "github.com/throttledhq/throttled/limiter"
 // Commands of a transaction run while the exec lock is held, and must not block. The execution waits once for the
 // commit of all commands, after the lock is released.
 
-// exec runs a transaction. The handler of EXEC calls it. The error is limiter.ErrNotLeading if the leader must run the
-// transaction, or if it watches the keys of the transaction. In both cases the pipeline forwards the transaction.
+// exec runs a transaction. The handler of EXEC calls it. The error is limiter.ErrNotLeading if this node cannot run the
+// transaction: the transaction needs the leader and this node is not the leader, the leader watches its keys, or
+// changes of its watched keys can no longer be detected. The pipeline then calls forwardExec, if commands of the client
+// are forwarded.
 func (e *execution) exec(tx *transaction) error {
 	e.tx = tx
 	if tx.own != nil || tx.lost || tx.touchesKeys() && !e.client.pipe.leads() {
@@ -25,7 +27,8 @@ func (e *execution) runTransaction() error {
 	return e.runHeld()
 }
 
-// runExclusively runs the transaction under the exec lock, unless a watched key has changed.
+// runExclusively runs the transaction under the exec lock. If a watched key has changed, it runs no command, and
+// replies with a null array.
 func (e *execution) runExclusively() {
 	e.lock.acquire(lockExclusive)
 	defer e.lock.release()
@@ -108,7 +111,7 @@ func runQueued(c *client, q queuedCommand) {
 	}
 }
 
-// endTransaction appends the invalidations and messages that are sent after the reply to EXEC.
+// endTransaction appends the invalidations and pushed messages that were held back until the end of the reply to EXEC.
 func (c *client) endTransaction() {
 	tx := &c.session.tx
 	tx.running = false
@@ -119,7 +122,7 @@ func (c *client) endTransaction() {
 
 // forwardExec forwards the transaction of the current command. The leader runs the commands that only the leader can
 // run, as one transaction. This node runs the other commands. If the transaction cannot be forwarded, the watched keys
-// count as changed.
+// count as changed, and EXEC replies with a null array.
 func (p *pipeline) forwardExec(tx *transaction) {
 	cur := &p.current
 	if !tx.forwardable(p.out.Protocol()) {

@@ -19,9 +19,9 @@ type execution struct {
 	cmd    *command
 	args   [][]byte
 	tx     *transaction // transaction of EXEC
-	one    *batch       // decision of a limiter command
+	one    *batch       // batch with the current limiter command only; nil for other commands
 	at     int          // length of out before the reply to the command
-	keys   bool         // the command touches keys; before and after are set
+	keys   bool         // the command touches keys, and the next fields are set
 	writes bool
 	before limiter.CommitToken // last write before the command
 	after  limiter.CommitToken // last write after the command
@@ -34,8 +34,8 @@ type runStage uint8
 const (
 	runIdle   runStage = iota // nothing runs
 	runStart                  // run the command
-	runRan                    // wait for the commit
-	runCommit                 // waiting for the commit
+	runRan                    // the command has run: check whether it must wait for a commit
+	runCommit                 // the wait for the commit has begun; the command is done after it
 	runDone
 )
 
@@ -100,7 +100,7 @@ func (e *execution) close() {
 }
 
 // runSlow runs a command that is not fast. If the reply may be long, it first acquires the longToken. Other clients may
-// be waiting for that token, so run must not wait for the cluster or for memory while it is held.
+// be waiting for that token, so e.run must not wait for the cluster or for memory.
 func (e *execution) runSlow() {
 	if e.cmd.long {
 		if !e.long.acquire() {
@@ -116,7 +116,8 @@ func (e *execution) runSlow() {
 	}
 }
 
-// run runs the command. If the command touches keys, leadership cannot be transferred while it runs.
+// run runs the command or the transaction. If keys are read or changed, run prevents a transfer of leadership until the
+// command is done. A limiter command does not need this, because it makes a single call of the engine.
 func (e *execution) run() error {
 	switch {
 	case e.tx != nil:
@@ -144,7 +145,8 @@ func (e *execution) runHeld() error {
 	return err
 }
 
-// runLocked runs the command under the exec lock if it touches keys.
+// runLocked runs the command under the exec lock, in the mode that lockMode returns. A transaction always holds the
+// lock exclusively.
 func (e *execution) runLocked() error {
 	if e.tx != nil {
 		e.runExclusively()
@@ -177,7 +179,7 @@ func (e *execution) mustAwait() bool {
 	switch {
 	case e.err != nil || !e.keys:
 		return false
-	case e.after.Epoch != e.before.Epoch: // the engine has started a new term in between
+	case e.after.Epoch != e.before.Epoch: // leadership has changed while the command ran
 		e.err = lostOr(limiter.ErrUncertain, e.writes)
 		return false
 	case e.after == limiter.CommitToken{}:
@@ -229,11 +231,11 @@ const (
 	lockExclusive
 )
 
-// execLock tracks whether and how one client holds Server.exec. The lock may be acquired by one goroutine and released
-// by another.
+// execLock is Server.exec as one client uses it. It records whether the client holds the lock, and in which mode. The
+// lock may be acquired by one goroutine and released by another.
 type execLock struct {
 	rw   *sync.RWMutex
-	mode lockMode // requested or held
+	mode lockMode // the mode that is held, or was requested last
 	held bool
 }
 

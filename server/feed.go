@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// feed is the asynchronous output queue of a client. It holds replies, if the client reads more slowly than it sends
-// commands, and pushed output: published messages, and commands for MONITOR. A goroutine writes the queue, so that
-// commands of this client and of other clients do not block on the write.
+// feed is the asynchronous output queue of a client. It holds replies, if the client does not read them fast enough,
+// and pushed output: published messages, and the commands that MONITOR shows. A goroutine writes the queue, so that
+// neither the commands of this client nor those of other clients block on the write.
 type feed struct {
 	mu      sync.Mutex
 	use     *usage // memory usage of the client
@@ -15,7 +15,7 @@ type feed struct {
 	writing int  // bytes of memory of the piece that is being written
 	accepts bool // pushed output is accepted, and the goroutine waits for more; otherwise the goroutine stops when the queue is empty
 	closed  bool // the goroutine stops when the queue is empty
-	ended   bool // the goroutine has stopped, or is about to
+	ended   bool // the goroutine has stopped, or is about to stop
 	failed  bool // the goroutine stopped before everything was written
 	room    *sync.Cond
 	wake    chan struct{} // holds a token when the state has changed
@@ -23,7 +23,7 @@ type feed struct {
 }
 
 // feedQueue is the maximum size in bytes of a queue to which pushed output can be added. It has room for a few of the
-// longest lines.
+// longest lines of MONITOR.
 const feedQueue = 8 << 20
 
 var (
@@ -38,8 +38,8 @@ func newFeed(use *usage, accepts bool) *feed {
 }
 
 // add queues pushed output. The error is errSlowFeed if the queue is full, and errFeedEnded if the goroutine has
-// stopped or the feed no longer accepts pushed output. Bytes added after that might never be written, nor subtracted
-// from the memory of clients.
+// stopped or the feed no longer accepts pushed output. Without the second check, the bytes might never be written, and
+// would then count as client memory forever.
 func (f *feed) add(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,15 +64,16 @@ func (f *feed) push(to *closing, b []byte) bool {
 }
 
 // tryPut queues replies if there is room: if the queue is empty, or if it stays within limit bytes and client memory is
-// not tight. It calls the function then before any of the replies can be written. queued reports whether the replies
-// were queued. ended reports whether the goroutine has stopped, because everything was written or because of an error.
+// not tight. If it queues the replies, tryPut also calls the function passed in the parameter then, before any of the
+// replies can be written. queued reports whether the replies were queued. ended reports whether the goroutine has
+// stopped: either everything was written and err is nil, or a write has failed and err is errSlowFeed.
 func (f *feed) tryPut(b []byte, limit int64, then func()) (queued, ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.tryLocked(b, limit, then)
 }
 
-// put is like tryPut, but waits until there is room.
+// put is like tryPut, but waits until there is room or the goroutine has stopped.
 func (f *feed) put(b []byte, limit int64, then func()) (ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +133,8 @@ func (f *feed) close() {
 	f.signal()
 }
 
-// recheck makes put check again whether there is room, since that may depend on other clients.
+// recheck makes a waiting put check again whether there is room. This may have changed without a change of the queue,
+// because client memory is no longer tight.
 func (f *feed) recheck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,8 +165,8 @@ func (f *feed) take() (b []byte, last bool) {
 }
 
 // end records that the goroutine has stopped, and unblocks waiters. If the goroutine did not write everything, the
-// queue is dropped. Otherwise take has already set ended, and the client may have a new feed, so end must not change
-// the memory usage.
+// queue is dropped. Otherwise take has already set ended, and the client may already count the memory of a new feed in
+// the same usage, so end must not change the usage.
 func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -33,7 +33,7 @@ func TestChunks(t *testing.T) {
 			popped = append(popped, q.pop()...)
 		}
 		if held := len(pushed) - len(popped); q.size < held || q.size > held+chunkSize {
-			t.Fatalf("%d bytes take up %d", held, q.size)
+			t.Fatalf("the queue holds %d bytes, and its size is %d", held, q.size)
 		}
 	}
 	for b := q.pop(); b != nil; b = q.pop() {
@@ -70,9 +70,9 @@ func TestFeedHasRoom(t *testing.T) {
 		_, err := f.put([]byte("x"), feedQueue, func() {})
 		put <- err
 	}()
-	for range 2 { // the bytes of one call count until the next call
+	for range 2 { // the bytes that take returns are counted until the next call of take
 		if b, last := f.take(); len(b) != chunkSize || last {
-			t.Errorf("took %d bytes, %v", len(b), last)
+			t.Errorf("take returned %d bytes, %v", len(b), last)
 		}
 	}
 	if err := <-put; err != nil {
@@ -91,8 +91,8 @@ func TestFeedHasRoom(t *testing.T) {
 	}
 }
 
-// TestFeedEndsWhenWritten checks that a feed that holds only replies ends after the last reply is written, and that
-// tryPut then reports the end.
+// TestFeedEndsWhenWritten checks that the goroutine of a feed without pushed output must stop after it has written the
+// last reply, and that tryPut then reports that the feed has ended.
 func TestFeedEndsWhenWritten(t *testing.T) {
 	t.Parallel()
 	f := newFeed(testUsage(t), false)
@@ -100,16 +100,16 @@ func TestFeedEndsWhenWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, last := f.take(); string(b) != "reply" || last {
-		t.Errorf("took %q, %v", b, last)
+		t.Errorf("take returned %q, %v", b, last)
 	}
 	if queued, ended, _ := f.tryPut([]byte("more"), feedQueue, func() {}); !queued || ended {
 		t.Errorf("queued %v, ended %v while a write is in progress", queued, ended)
 	}
 	if b, last := f.take(); string(b) != "more" || last {
-		t.Errorf("took %q, %v", b, last)
+		t.Errorf("take returned %q, %v", b, last)
 	}
 	if b, last := f.take(); b != nil || !last {
-		t.Errorf("took %q, %v", b, last)
+		t.Errorf("take returned %q, %v", b, last)
 	}
 	f.end()
 	if queued, ended, err := f.tryPut([]byte("x"), feedQueue, func() {}); queued || !ended || err != nil {
@@ -120,8 +120,8 @@ func TestFeedEndsWhenWritten(t *testing.T) {
 	}
 }
 
-// TestFeedAfterTheEnd publishes to feeds that are no longer written, since the client has
-// disconnected or has no subscriptions left. The client is neither charged memory nor closed.
+// TestFeedAfterTheEnd publishes a message to feeds that no longer accept pushed output. It checks that the message is
+// not delivered and not counted as client memory, and that the client is not closed.
 func TestFeedAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(f *feed){
@@ -144,14 +144,14 @@ func TestFeedAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestFeedAndItsSuccessor starts a feed after the previous one is fully written, but before its
-// goroutine has returned. The bytes of the new feed remain counted.
+// TestFeedAndItsSuccessor puts bytes in a second feed after the first feed is fully written, but before end is called
+// for the first feed. It checks that the bytes of the second feed remain counted.
 func TestFeedAndItsSuccessor(t *testing.T) {
 	t.Parallel()
 	use := testUsage(t)
 	old, next := newFeed(use, false), newFeed(use, false)
 	if _, last := old.take(); !last {
-		t.Fatal("an empty feed has something to write")
+		t.Fatal("take does not report that the goroutine of an empty feed must stop")
 	}
 	if _, err := next.put(make([]byte, leastChunk), feedQueue, func() {}); err != nil {
 		t.Fatal(err)

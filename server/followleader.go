@@ -10,9 +10,9 @@ import (
 const stepDownPatience = time.Second
 
 // followLeader passes changes of the leader to the forwarder and to subscribers, until ctx is done. When this node
-// stops being the leader, followLeader disconnects the clients of leader-port, so that they query a Sentinel again,
-// since many libraries do not react to the published message. Other clients stay connected, and their commands are
-// forwarded or redirected.
+// stops being the leader, followLeader disconnects the clients of leader-port, so that they query a Sentinel again. The
+// message that is published about the new leader is not sufficient, because many client libraries do not react to it.
+// Other clients stay connected, and their commands are forwarded or redirected.
 func (s *Server) followLeader(ctx context.Context) {
 	led, due := false, time.Time{} // due is the deadline for disconnecting clients; zero means none
 	for {
@@ -53,8 +53,8 @@ func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool
 	return true
 }
 
-// closeLeaderClients closes the connections of leader-port clients, each after the commands that have been read are
-// answered.
+// closeLeaderClients closes the connections of the clients of leader-port. Before that, commands that have been read
+// are answered.
 func (s *Server) closeLeaderClients() {
 	n := 0
 	for _, c := range s.snapshot() {

@@ -66,8 +66,8 @@ func testStepDownWithoutLeader(t *testing.T) {
 	}
 }
 
-// TestStepDownAtShutdown shuts a node down before the next leader is elected. The node forwards the
-// commands that wait for a leader.
+// TestStepDownAtShutdown shuts down a former leader while one of its commands waits for the next leader. The node must
+// forward the command when the next leader is elected, and send the reply before it closes the connection.
 func TestStepDownAtShutdown(t *testing.T) { synctest.Test(t, testStepDownAtShutdown) }
 
 func testStepDownAtShutdown(t *testing.T) {
@@ -89,8 +89,8 @@ func testStepDownAtShutdown(t *testing.T) {
 	}
 }
 
-// TestGoaway shuts a node down while another node has a stream to it. The stream ends with the goaway error, which
-// means that unanswered commands were not run.
+// TestGoaway shuts down a node while another node has a stream to it. Before the node closes the stream, it must send
+// the goaway error, which means that unanswered commands were not run.
 func TestGoaway(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")

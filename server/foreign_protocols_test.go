@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestOtherProtocols sends other protocols to the server (A10, A11, A13, A15). Each connection is closed or receives
-// errors, and no input changes the state.
+// TestOtherProtocols sends requests of other protocols to the server. Each connection must be closed or receive errors,
+// and no request may create a key.
 func TestOtherProtocols(t *testing.T) {
 	t.Parallel()
 	s := start(t, hasty)
@@ -30,7 +30,7 @@ func TestOtherProtocols(t *testing.T) {
 		})
 	}
 	f(badByte, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n")  // TLS, including an LF byte
-	f("", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")         // without it
+	f("", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")         // TLS without an LF byte
 	f("", "\x80\x2e\x01\x03\x01\x00\x15")                         // SSLv2
 	f("", "\x00\x8b\xa4Term\xcf\xff\xff\xff\xff\xff\xff\xff\xff") // a Raft RPC
 	f("", "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -74,8 +74,7 @@ func (stranger) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 4711}
 }
 
-// TestProtectedMode checks that remote clients are refused in protected mode without a password
-// (A14).
+// TestProtectedMode checks that remote clients are refused if protected mode is on and no password is set.
 func TestProtectedMode(t *testing.T) {
 	t.Parallel()
 	f := func(change func(o *options.Options), served bool) {
@@ -96,7 +95,7 @@ func TestProtectedMode(t *testing.T) {
 	f(withPassword, true)
 }
 
-// TestLocalAddresses checks which addresses are local.
+// TestLocalAddresses checks for which addresses isLocal returns true.
 func TestLocalAddresses(t *testing.T) {
 	t.Parallel()
 	f := func(want bool, addr net.Addr) {
@@ -118,8 +117,8 @@ func TestLocalAddresses(t *testing.T) {
 	f(false, &net.TCPAddr{Port: 1})
 }
 
-// TestDeafStrangers checks that refusing a client does not block, even if its connection accepts no
-// data.
+// TestDeafStrangers checks that the server refuses clients above maxclients without delay, even if their connections
+// accept no data.
 func TestDeafStrangers(t *testing.T) { synctest.Test(t, testDeafStrangers) }
 
 func testDeafStrangers(t *testing.T) {

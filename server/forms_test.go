@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// form is a call of CL.THROTTLE on an empty table. The ids are those of the project's list of
-// command forms.
+// form is a call of CL.THROTTLE on an empty table, and its expected reply. The id identifies the form in failure
+// messages.
 type form struct {
 	id    string
 	words []string // after the name of the command
@@ -74,7 +74,7 @@ var throttleForms = []form{
 	{id: "S32 empty", words: []string{"k", "1", "1", "1", ""}, want: failure(badThrottle(5, ""))},
 }
 
-// notNumbers are texts that are refused as numbers (S13, S32).
+// notNumbers lists texts that are not accepted as numbers.
 var notNumbers = []string{" 1", "1 ", "1.0", "1.5", "1e3", "0x10", "1_000", "", "+", "-", "+-1", "NaN", "inf", "abc", "١", "−1", "1\x00", "1\r\n"}
 
 func TestThrottleForms(t *testing.T) {
@@ -102,7 +102,7 @@ func TestThrottleForms(t *testing.T) {
 	p.closed()
 }
 
-// TestThrottleNames checks that command names are case-insensitive (S5).
+// TestThrottleNames checks that command names are case-insensitive.
 func TestThrottleNames(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -114,7 +114,7 @@ func TestThrottleNames(t *testing.T) {
 	p.fails("ERR unknown command 'CL.THROTTLE '", "CL.THROTTLE ", "k", "1", "1", "1")
 }
 
-// TestThrottleRates sends calls at twice the allowed rate and counts the admitted calls (S19).
+// TestThrottleRates sends calls at twice the allowed rate and counts the admitted calls.
 func TestThrottleRates(t *testing.T) {
 	t.Parallel()
 	f := func(burst, rate int64, span time.Duration) {
@@ -139,14 +139,14 @@ func TestThrottleRates(t *testing.T) {
 	f(100, 1_000_000, 2*time.Millisecond)
 }
 
-// TestThrottleAtOnce counts the calls that a full bucket admits at one instant, and one second
-// later (S20, S21).
+// TestThrottleAtOnce counts the calls that are admitted at one instant while the full limit is available, and the calls
+// that are admitted one second later.
 func TestThrottleAtOnce(t *testing.T) {
 	t.Parallel()
 	s, clock := startFrozen(t, nil)
 	p := s.dial()
-	// admit sends n calls and returns the number of admitted ones. It fails the test if remaining
-	// increases.
+	// admit sends n calls and returns the number of admitted calls. It fails the test if the number of remaining units
+	// increases from one reply to the next.
 	admit := func(n int, params ...string) (admitted int64) {
 		t.Helper()
 		p.send(strings.Repeat(request(append([]string{"CL.THROTTLE"}, params...)...), n))
@@ -173,8 +173,8 @@ func TestThrottleAtOnce(t *testing.T) {
 	}
 }
 
-// TestThrottleParameters changes the parameters of a key in use (S33). The used part of the bucket
-// is kept, and each call is checked against its own limit.
+// TestThrottleParameters calls CL.THROTTLE for one key with different parameters. The key must keep its TAT, and each
+// call must be decided by its own parameters.
 func TestThrottleParameters(t *testing.T) {
 	t.Parallel()
 	s, clock := startFrozen(t, nil)
@@ -191,7 +191,7 @@ func TestThrottleParameters(t *testing.T) {
 	p.do(five(0, 2, 1, -1, 1), "CL.THROTTLE", "k", "1", "1", "1")
 }
 
-// TestRefusalsChangeNothing checks that refused calls do not change the state of a key (S34).
+// TestRefusalsChangeNothing checks that refused calls do not change the state of a key.
 func TestRefusalsChangeNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -206,6 +206,6 @@ func TestRefusalsChangeNothing(t *testing.T) {
 	p.do(":100000\r\n", "PTTL", "k")
 	p.do(":1\r\n", "DBSIZE")
 	if after := p.info("memory")["used_memory_dataset"]; after != before {
-		t.Errorf("the keys take %s bytes, %s before", after, before)
+		t.Errorf("the keys use %s bytes, and used %s bytes before", after, before)
 	}
 }

@@ -40,7 +40,7 @@ type forwardStage uint8
 const (
 	forwardAttempt forwardStage = iota // begin an attempt
 	forwardSent                        // process the result of the exchange
-	forwardPause                       // wait for a newer view, if another attempt is allowed
+	forwardPause                       // wait for a newer view, if calls are not done and the deadline has not passed
 	forwardRetry                       // count a retry and begin the next attempt
 )
 
@@ -93,8 +93,8 @@ func (f *forwarding) advance(b *batch) need {
 	}
 }
 
-// prepare redirects the calls if the client is a Redis Cluster client, and collects the other calls that are not done.
-// It reports whether there are calls to send to another node. It returns false if there is no leader.
+// prepare redirects the calls if the client is a Redis Cluster client. It copies the calls that are then not done to
+// b.forwarded, and reports whether there are any. If there is no leader, it returns false.
 func (f *forwarding) prepare(b *batch) bool {
 	v := f.view
 	if v.Leader == "" || v.Leader == v.Self { // there is no leader, or this node was elected but is not ready
@@ -107,7 +107,7 @@ func (f *forwarding) prepare(b *batch) bool {
 	return len(b.forwarded.Calls) > 0
 }
 
-// giveUp fails the calls that are not done.
+// giveUp fails the calls that are not done, and makes later calls in the same view fail without an attempt.
 func (f *forwarding) giveUp(b *batch) {
 	f.failed = f.view.Changed
 	f.client.srv.forward.Errors.Add(int64(b.undone()))
@@ -155,8 +155,8 @@ func (f *forwarding) watchOf(call *call) *forward.Watch {
 	return f.client.session.tx.own
 }
 
-// takeResult sets the outcomes of forwarded calls. Refused calls remain undone, but fail if the error is
-// forward.ErrBusy.
+// takeResult sets the outcomes of forwarded calls. Calls that were refused remain undone, so that they can be sent
+// again. If the error is forward.ErrBusy, these calls fail instead.
 func (f *forwarding) takeResult(b *batch) {
 	f.takeOutcomes(b)
 	switch f.err {
@@ -194,8 +194,9 @@ func (f *forwarding) takeOutcomes(b *batch) {
 	}
 }
 
-// takeWatch keeps or closes the stream on which the leader watches keys. If the stream fails, or its node is no longer
-// the leader, the keys count as changed.
+// takeWatch keeps or closes the stream on which the leader watches keys, after a call that used the stream. If the call
+// was the first WATCH, the stream is kept if the exchange succeeded, and closed otherwise. If a later call was not run,
+// because the stream has failed or its node is no longer the leader, the watched keys count as changed.
 func (f *forwarding) takeWatch(call *call) {
 	tx, first := &f.client.session.tx, f.watchOf(call) == nil
 	switch {
@@ -231,7 +232,7 @@ func (b *batch) collectUndone() {
 		}
 		call := forward.Call{Args: c.args, Writes: c.writes(), ChangesLeader: c.cmd.is(admin), Wait: waitTime(c.cmd, c.args)}
 		if c.tx != nil {
-			call.Block = [][][]byte{} // not nil even if empty: keys may be watched
+			call.Block = [][][]byte{} // not nil even if no command needs the leader: EXEC must still check watched keys
 			for _, q := range c.tx.forLeader() {
 				call.Block = append(call.Block, q.args)
 			}

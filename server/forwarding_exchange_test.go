@@ -12,8 +12,9 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestBrokenStreams breaks the stream to the leader at every stage. Replies that have been received are kept. Commands
-// that may have been charged return errUncertain. Commands without side effects are retried.
+// TestBrokenStreams breaks the stream to the leader at different stages of an exchange. Complete replies that have
+// arrived must be sent to the client. Of the other commands, those that may have been charged must fail with
+// errUncertain, and those that have had no effect must be sent again.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
 	_, p, streams := newPlay(t, "a", "b")
@@ -47,7 +48,7 @@ func TestBrokenStreams(t *testing.T) {
 	p.expect(one + one + ":9\r\n")
 
 	p.send(all)
-	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // shutdown before everything is read
+	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // the leader shuts down before it has read all commands
 		t.Fatal(err)
 	}
 	s.send(t, one+goawayLine)
@@ -86,13 +87,13 @@ func testSilentLeader(t *testing.T) {
 	s.expect(t, throttle("x"))
 	p.expect(failure(errUncertain) + "+PONG\r\n" + failure(errNotLeading))
 	if took := time.Since(start); took != forward.ReplyTimeout {
-		t.Errorf("it took %v", took)
+		t.Errorf("the replies took %v", took)
 	}
 }
 
-// TestDeposedLeader checks that forwarded commands do not wait for an old leader that no longer replies. Once
-// leadership is lost or a different node is the leader, commands that may have been charged return errUncertain, and
-// later commands are sent to the new leader.
+// TestDeposedLeader checks that commands wait only forward.FormerLeaderTimeout for replies of a node that has lost
+// leadership, either to a different node or without a new leader. Commands that may have been charged must then fail
+// with errUncertain, and later commands must be sent to the new leader.
 func TestDeposedLeader(t *testing.T) { synctest.Test(t, testDeposedLeader) }
 
 func testDeposedLeader(t *testing.T) {
@@ -105,7 +106,7 @@ func testDeposedLeader(t *testing.T) {
 		l.show("b", next)
 		p.expect(failure(errUncertain))
 		if took := time.Since(start); took != forward.FormerLeaderTimeout {
-			t.Errorf("to %q: it took %v", next, took)
+			t.Errorf("new leader %q: the reply took %v", next, took)
 		}
 		p.send(request("TTL", "x"))
 		l.show("b", "c")
@@ -116,7 +117,8 @@ func testDeposedLeader(t *testing.T) {
 	}
 }
 
-// TestTransferFromAfar checks that a forwarded TRANSFER waits for the old leader's reply.
+// TestTransferFromAfar checks that a forwarded TRANSFER still waits for the reply of the old leader after the new
+// leader is known. Other commands do not wait for the old leader.
 func TestTransferFromAfar(t *testing.T) { synctest.Test(t, testTransferFromAfar) }
 
 func testTransferFromAfar(t *testing.T) {
@@ -129,7 +131,7 @@ func testTransferFromAfar(t *testing.T) {
 	other := <-streams
 	other.expect(t, throttle("x"))
 	l.show("b", "c")
-	q.expect(failure(errUncertain)) // so other streams to the old leader have been closed
+	q.expect(failure(errUncertain)) // this stream to the old leader was closed
 	s.send(t, "+OK\r\n")
 	p.expect("+OK\r\n")
 	if _, err := s.in.ReadByte(); err != io.EOF {
@@ -137,8 +139,8 @@ func testTransferFromAfar(t *testing.T) {
 	}
 }
 
-// newPlay makes node a the leader and returns a client of node b. The test acts as node a: it
-// receives the streams that are opened to a, in order.
+// newPlay makes node "a" the leader and returns a client of node "b". The test acts as node "a": it receives the
+// streams that other nodes open to node "a", in order.
 func newPlay(t *testing.T, ids ...string) (l *lab, p *peer, streams <-chan *script) {
 	t.Helper()
 	return play(newLab(t, ids...))

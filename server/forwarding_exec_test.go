@@ -46,7 +46,7 @@ func TestForwardWatches(t *testing.T) {
 	})
 	f("*-1\r\n", func() { l.decide("b"); l.show("b", "b"); l.show("a", "b") })
 	other = l.nodes["b"].dial()
-	f(done, func() {}) // watched on node b, which is now the leader
+	f(done, func() {}) // node "b" watches the keys itself, because it is now the leader
 	f("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
 	f("*-1\r\n", func() { l.decide("a"); l.show("a", "a"); l.show("b", "a") })
 	f("*-1\r\n", func() { l.decide("b"); l.show("b", "b"); l.decide("a"); l.show("a", "a"); l.show("b", "a") })
@@ -63,8 +63,8 @@ func TestForwardWatches(t *testing.T) {
 	}
 }
 
-// TestForwardTransactions checks that the commands of a transaction that use keys are forwarded as
-// one transaction.
+// TestForwardTransactions checks that a follower forwards those commands of a transaction that use keys, as one
+// transaction.
 func TestForwardTransactions(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")

@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestStreamsAreFew serves many clients in both versions of the protocol while the leader changes,
-// and checks the number of streams.
+// TestStreamsAreFew serves many clients of a follower in both versions of the protocol, with different leaders. It
+// checks that the number of streams to the leader does not exceed forward.MaxStreams.
 func TestStreamsAreFew(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -42,7 +42,8 @@ func TestStreamsAreFew(t *testing.T) {
 	}
 }
 
-// TestBusyForwarder blocks as many clients as may wait for the leader. The next client is refused immediately.
+// TestBusyForwarder makes the maximum number of clients wait for the leader. The next client must be refused
+// immediately.
 func TestBusyForwarder(t *testing.T) { synctest.Test(t, testBusyForwarder) }
 
 func testBusyForwarder(t *testing.T) {
@@ -62,7 +63,7 @@ func testBusyForwarder(t *testing.T) {
 	start := time.Now()
 	l.nodes["b"].dial().do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
 	if took := time.Since(start); took > 0 {
-		t.Errorf("it took %v", took)
+		t.Errorf("the refusal took %v", took)
 	}
 	for _, p := range waiting {
 		if v := p.read(); v.kind != '-' {

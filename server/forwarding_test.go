@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestForwardedPipelines sends pipelines of all kinds to a follower. The follower replies as the leader would, in
-// order, in both versions of the protocol.
+// TestForwardedPipelines sends pipelines of all kinds to a follower, in both versions of the protocol. The follower
+// must send the same replies as the leader would, in the order of the commands.
 func TestForwardedPipelines(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -80,8 +80,8 @@ func TestForwardedFeatures(t *testing.T) {
 	}
 }
 
-// TestChangesOfTheLeader changes the leader repeatedly while clients of all nodes charge one key.
-// No client gets an error, and each charge is made exactly once.
+// TestChangesOfTheLeader changes the leader repeatedly while clients of all nodes charge one key. No client may get an
+// error, and each charge must be made exactly once.
 func TestChangesOfTheLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -124,8 +124,8 @@ func TestChangesOfTheLeader(t *testing.T) {
 	}
 }
 
-// changeHands makes a different node the leader. In some rounds there is no leader for a while. In others, the view of
-// the new leader changes before its engine decides.
+// changeHands makes a different node the leader. If i is a multiple of 3, no node decides for a short time. If i is
+// even, the new leader appears in its own view before its engine decides.
 func (l *lab) changeHands(i int) {
 	next := l.ids[i%len(l.ids)]
 	if i%3 == 0 {
@@ -140,8 +140,8 @@ func (l *lab) changeHands(i int) {
 	}
 }
 
-// TestNoLeader checks that commands without a leader fail after leaderPatience, once for the whole
-// pipeline, for any mix of commands.
+// TestNoLeader checks that commands that need a leader fail after leaderPatience if there is none. A pipeline with many
+// such commands must wait only once.
 func TestNoLeader(t *testing.T) { synctest.Test(t, testNoLeader) }
 
 func testNoLeader(t *testing.T) {
@@ -154,15 +154,15 @@ func testNoLeader(t *testing.T) {
 	}()
 	p.expect(strings.Repeat(failure(errNotLeading)+"+PONG\r\n"+failure(errNotLeading)+failure(errNotLeading), n))
 	if took := time.Since(start); took != leaderPatience {
-		t.Errorf("it took %v", took)
+		t.Errorf("the replies took %v", took)
 	}
 	if got := p.info("errorstats")["errorstat_LOADING"]; got != fmt.Sprint("count=", 3*n) {
 		t.Errorf("the errors are counted as %q", got)
 	}
 }
 
-// TestNoWayToTheLeader checks that connecting to an unreachable leader is retried until it succeeds
-// or times out.
+// TestNoWayToTheLeader checks that a node whose leader is unreachable dials the leader again until a dial succeeds or
+// leaderPatience has passed.
 func TestNoWayToTheLeader(t *testing.T) { synctest.Test(t, testNoWayToTheLeader) }
 
 func testNoWayToTheLeader(t *testing.T) {
@@ -209,7 +209,8 @@ func TestOneHop(t *testing.T) {
 	}
 }
 
-// TestChargedMarks checks that replies that report a charge are marked if the other node has requested marks.
+// TestChargedMarks checks that the leader puts forward.ChargedMark in front of the reply to a command that has charged
+// something, if the node that has forwarded the command has requested these marks.
 func TestChargedMarks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -228,8 +229,8 @@ func TestChargedMarks(t *testing.T) {
 	client.fails("ERR unknown subcommand 'CAPA'", "CLIENT", "CAPA", "charged")
 }
 
-// TestLeaderThatDoesNotKnow makes a node lose leadership before its view changes. Commands that it
-// can no longer decide are forwarded after the change of the view.
+// TestLeaderThatDoesNotKnow makes a node lose leadership before its view changes. The node must hold commands that it
+// can no longer decide, and forward them after its view has changed.
 func TestLeaderThatDoesNotKnow(t *testing.T) { synctest.Test(t, testLeaderThatDoesNotKnow) }
 
 func testLeaderThatDoesNotKnow(t *testing.T) {

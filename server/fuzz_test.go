@@ -22,8 +22,8 @@ func (c watched) Close() error {
 	return c.Conn.Close()
 }
 
-// FuzzServer sends arbitrary bytes to a new server, with and without a password. The server must
-// not panic, must close the connection after the client has closed it, and must serve the next one.
+// FuzzServer sends arbitrary bytes to a new server, with and without a password. The server must not panic, must close
+// the connection after the client has closed it, and must serve the next connection.
 func FuzzServer(f *testing.F) {
 	for _, row := range protocolRows {
 		f.Add([]byte(row.input), row.guest)

@@ -29,8 +29,8 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 	return nil
 }
 
-// unknown returns the error for an unknown command. If the words are those at the beginning of an HTTP request, the
-// connection is closed, since they indicate a cross-protocol attack through a browser or a proxy.
+// unknown returns the error for an unknown command. If the name of the command is POST or "Host:", the input is
+// probably an HTTP request that an attacker sends through a browser or a proxy, so the connection is closed.
 func (c *client) unknown(args [][]byte) error {
 	name := string(args[0])
 	if strings.EqualFold(name, "post") || strings.EqualFold(name, "host:") {

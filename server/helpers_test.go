@@ -134,7 +134,7 @@ func dial(t testing.TB, ln net.Listener) *peer {
 	return newPeer(t, conn)
 }
 
-// greet calls dial and sends a PING, so that the server is known to serve the connection.
+// greet calls dial and waits for the reply to a PING, so that the server has accepted the connection.
 func (s *testServer) greet() *peer {
 	s.t.Helper()
 	p := s.dial()
@@ -298,7 +298,7 @@ func (c *testClock) read() uint64 { return c.now.Load() }
 
 func (c *testClock) advance(d time.Duration) { c.now.Add(uint64(d)) }
 
-// startFrozen starts a server whose limiter uses the returned clock.
+// startFrozen starts a server whose engine uses the returned clock.
 func startFrozen(t testing.TB, change func(o *options.Options)) (*testServer, *testClock) {
 	t.Helper()
 	clock := newTestClock()

@@ -16,8 +16,8 @@ const (
 	keepIdle  = 4 << 10                   // bytes of buffers that an idle connection may keep
 )
 
-// ownership passes the buffers of a client between its goroutine and the reaper. Neither waits for the other longer
-// than it takes to free the buffers. The goroutine is the initial owner.
+// ownership passes the buffers of a client between the goroutine of its connection and the reaper. The goroutine waits
+// only while the reaper frees the buffers, and the reaper never waits. The goroutine is the initial owner.
 type ownership struct {
 	free   atomic.Bool // the buffers have no owner; changing free to false takes ownership
 	parked bool        // the goroutine has released the buffers; used only by the goroutine

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// deepPipeline is a pipeline that grows both buffers of a connection. deepReplies are its replies.
+// deepPipeline makes the read buffer and the reply buffer of a connection grow. deepReplies holds the replies to
+// deepPipeline.
 var (
 	deepPipeline = strings.Repeat(request("PING", "0123456789"), 3000)
 	deepReplies  = strings.Repeat(bulk("0123456789"), 3000)
@@ -47,8 +48,8 @@ func TestIdleBuffers_Incomplete(t *testing.T) {
 	p.expect(bulk(word))
 }
 
-// TestIdleBuffers_WhileServed drops buffers repeatedly while the client is served, and while it
-// disconnects.
+// TestIdleBuffers_WhileServed calls trimIdle repeatedly while the client is served, and while the client disconnects.
+// All replies must arrive, and no memory may remain counted after the client has disconnected.
 func TestIdleBuffers_WhileServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// infoSection is a section of INFO. Its fields are those that monitoring tools read, with the same names as in Redis.
-// Fields that do not apply are absent.
+// infoSection is a section of INFO. It contains the fields of Redis that monitoring tools read, under the same names,
+// and fields of this server. Fields of Redis that do not apply are absent.
 type infoSection struct {
 	title     string
 	byDefault bool
@@ -165,8 +165,8 @@ func infoStats(s *Server, w *infoWriter) {
 	infoPauses(usage.Pauses, w)
 }
 
-// infoPauses writes, for each kind of maintenance work, the longest time for which it has blocked decisions since the
-// start.
+// infoPauses writes, for each kind of maintenance work, the longest time for which the work has blocked decisions since
+// the start.
 func infoPauses(p limiter.Pauses, w *infoWriter) {
 	w.field("longest_growth_usec", p.Growth.Microseconds())
 	w.field("longest_compaction_usec", p.Compaction.Microseconds())
@@ -183,7 +183,7 @@ func longestCollection() time.Duration {
 	h := sample[0].Value.Float64Histogram()
 	for i := len(h.Counts) - 1; i >= 0; i-- {
 		if h.Counts[i] > 0 {
-			// The lower bound of the bucket, since the upper bound of the last one is infinite.
+			// This is the lower bound of the bucket, since the upper bound of the last bucket is infinite.
 			return time.Duration(h.Buckets[i] * float64(time.Second))
 		}
 	}
@@ -199,7 +199,7 @@ func infoCPU(_ *Server, w *infoWriter) {
 	w.field("used_cpu_user", fmt.Sprintf("%d.%06d", r.Utime.Sec, r.Utime.Usec))
 }
 
-// infoModules writes the module of MODULE LIST.
+// infoModules writes the module that MODULE LIST also returns.
 func infoModules(_ *Server, w *infoWriter) {
 	w.field("module", fmt.Sprintf("name=%s,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", cellModule, cellVersion))
 }
@@ -240,7 +240,7 @@ func infoCluster(_ *Server, w *infoWriter) {
 	w.field("cluster_enabled", countTrue(w.listener.set == onCluster))
 }
 
-// infoKeyspace writes the only database. Every key has an expiration time.
+// infoKeyspace writes the number of keys in database 0, the only one. Every key has an expiration time.
 func infoKeyspace(s *Server, w *infoWriter) {
 	if keys := s.engine.Usage().Keys; keys > 0 {
 		w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, keys))

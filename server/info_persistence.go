@@ -43,7 +43,7 @@ func infoPersistence(s *Server, w *infoWriter) {
 // infoLoading writes the progress of loading and the estimated time until it is done.
 func infoLoading(w *infoWriter, status *persistence.Status) {
 	elapsed := int64(time.Since(status.LoadStarted) / time.Second)
-	eta := int64(1) // in the first second there is no estimate
+	eta := int64(1) // used in the first second, when there is no estimate
 	if elapsed > 0 {
 		left := max(status.LoadTotal-status.LoadDone, 0)
 		eta = int64(float64(elapsed) * float64(left) / float64(status.LoadDone+1))
@@ -62,7 +62,7 @@ func okUnless(failed bool) string {
 	return "ok"
 }
 
-// secondsOrNone returns d in whole seconds. It returns -1 if some is false.
+// secondsOrNone returns d in whole seconds if the argument some is true, and -1 otherwise.
 func secondsOrNone(d time.Duration, some bool) int64 {
 	if !some {
 		return -1

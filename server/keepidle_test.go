@@ -4,5 +4,5 @@ package server
 
 import "syscall"
 
-// tcpKeepIdle is the option that holds the idle time before the first probe.
+// tcpKeepIdle is the TCP socket option for the idle time before the first keep-alive probe.
 const tcpKeepIdle = syscall.TCP_KEEPIDLE

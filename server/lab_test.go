@@ -26,15 +26,15 @@ type lab struct {
 	table *buckets.Table
 	nodes map[string]*labNode
 	ids   []string
-	piped bool // its listeners are pipes
+	piped bool // the listeners of the nodes are pipes
 
 	mu       sync.Mutex
 	deciding string        // the node whose engine decides; "" for none
-	term     uint64        // of deciding
-	gen      uint64        // of the tokens
-	held     chan struct{} // WaitCommitted blocks until it is closed; nil: WaitCommitted does not block
-	lost     error         // what WaitCommitted returns
-	loseAt   string        // leadership is lost when this key is about to be deleted; "*": when all keys are
+	term     uint64        // the current term; see decide
+	gen      uint64        // Generation of the newest commit token
+	held     chan struct{} // WaitCommitted blocks until this channel is closed; nil: WaitCommitted does not block
+	lost     error         // the error that WaitCommitted returns
+	loseAt   string        // leadership is lost before the deletion of this key; "*": before the deletion of all keys
 	awaited  int
 	dialled  int
 	dial     func(ctx context.Context, id string) (net.Conn, error) // nil: connect
@@ -42,7 +42,7 @@ type lab struct {
 	adminErr error
 	status   topology.Status
 	far      map[string]topology.Follower // progress of nodes as reported by the leader; other nodes are up to date
-	flushing chan struct{}                // if not nil, Flush blocks until it is closed
+	flushing chan struct{}                // if not nil, Flush blocks until this channel is closed
 	flushes  int
 	decides  concurrency
 }
@@ -58,7 +58,7 @@ type labNode struct {
 	known                             chan struct{} // closed when the view changes
 }
 
-// labEngine is the table as one node uses it.
+// labEngine is the engine of one node. It uses the shared table, but decides only while the node is the deciding node.
 type labEngine struct {
 	*buckets.Table
 	node *labNode
@@ -72,15 +72,16 @@ const (
 	goawayLine     = "-" + forward.Goaway + "\r\n"
 )
 
-// newLab starts servers without a leader. Their timeouts are long, for busy machines. Each has one
-// turn, so that a client that holds its turn while it waits blocks all others.
+// newLab starts servers without a leader. Their timeouts are long, so that tests do not fail on busy machines. Each
+// server has only one turn, so that tests detect a client that keeps its turn while it waits: it blocks all other
+// clients.
 func newLab(t testing.TB, ids ...string) *lab {
 	t.Helper()
 	return startLab(t, false, ids)
 }
 
-// newPipedLab starts servers whose connections are pipes. Their timeouts are those of the program,
-// in the fake time of package synctest.
+// newPipedLab starts servers whose connections are pipes. Their timeouts have the default values, and are measured in
+// the fake time of package synctest.
 func newPipedLab(t testing.TB, ids ...string) *lab {
 	t.Helper()
 	return startLab(t, true, ids)
@@ -101,7 +102,8 @@ func startLab(t testing.TB, piped bool, ids []string) *lab {
 	return l
 }
 
-// listen returns a listener of a node. Its number is unique and sets the port in a piped lab.
+// listen returns a listener of a node. The number must be unique. In a piped lab, it determines the port of the
+// listener.
 func (l *lab) listen(number int) net.Listener {
 	l.t.Helper()
 	if !l.piped {
@@ -160,14 +162,14 @@ func (n *labNode) member() topology.Member {
 	}
 }
 
-// at returns a client of the given listener of the node.
+// at returns a new client that is connected to the given listener of the node.
 func (n *labNode) at(ln net.Listener) *peer {
 	n.t.Helper()
 	return dial(n.t, ln)
 }
 
-// decide makes the engine of one node decide. If a different node decided before, a new term begins. An empty id means
-// no node.
+// decide makes the node with the given id the deciding node. If a different node or no node decided before, a new term
+// begins. If id is empty, no node decides.
 func (l *lab) decide(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +200,7 @@ func (l *lab) showAs(id, leader string, leading bool) {
 	close(old)
 }
 
-// lead makes the engine of a node decide, and sets it as the leader in the views of all nodes.
+// lead makes the engine of a node decide, and sets this node as the leader in the views of all nodes.
 func (l *lab) lead(id string) {
 	l.decide(id)
 	for _, node := range l.ids {
@@ -216,7 +218,7 @@ func (l *lab) lead(id string) {
 	}
 }
 
-// hold makes WaitCommitted block until release is called. WaitCommitted then returns lost.
+// hold makes WaitCommitted block until release is called. WaitCommitted then returns the argument of release.
 func (l *lab) hold() (release func(lost error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +246,7 @@ func (l *lab) awaits() int {
 	return l.awaited
 }
 
-// next returns a token. Its Generation is 0 if the engine of the node does not decide.
+// next returns a commit token. If the node does not decide, the Generation of the token is 0.
 func (e labEngine) next() limiter.CommitToken {
 	l := e.node.lab
 	l.mu.Lock()
@@ -286,7 +288,7 @@ func (e labEngine) Clear() error {
 	return e.Table.Clear()
 }
 
-// writes reports whether the engine of the node decides. It first applies a pending loss of leadership.
+// writes reports whether the node decides. If the argument equals loseAt, the node first loses leadership.
 func (e labEngine) writes(what string) bool {
 	l := e.node.lab
 	l.mu.Lock()
@@ -337,7 +339,7 @@ func (n *labNode) Status() topology.Status {
 	return s
 }
 
-// know sets the progress of a node as reported by the leader.
+// know sets the progress of a node in the status of the leader.
 func (l *lab) know(id string, f topology.Follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -395,7 +397,7 @@ func (l *lab) flushed() int {
 	return l.flushes
 }
 
-// anew starts a new term of the deciding node, and updates only the views of the given nodes.
+// anew makes the node with the given id decide in a new term, and updates the views of the given nodes only.
 func (l *lab) anew(id string, known ...string) {
 	l.decide("")
 	l.decide(id)

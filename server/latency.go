@@ -18,7 +18,7 @@ type latencyMonitor struct {
 }
 
 type latencyEvent struct {
-	samples []latencySample // the newest last
+	samples []latencySample // oldest first
 	worst   time.Duration
 }
 
@@ -27,7 +27,7 @@ type latencySample struct {
 	took   time.Duration
 }
 
-const latencySamples = 160 // per event, as in Redis
+const latencySamples = 160 // maximum number of samples of each event, as in Redis
 
 func (m *latencyMonitor) add(event string, took time.Duration) {
 	second := time.Now().Unix()

@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/internal/goroutines"
 )
 
-// TestPanics makes the engine panic in each method that commands call. Only the connection that ran
-// the command is closed.
+// TestPanics makes the engine panic in a decision and in a lookup. Only the connection that ran the command may be
+// closed.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var log lockedLog
@@ -50,8 +50,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestShutdownFinishesWhatWasRead shuts down while a pipeline is being decided. All commands that have been read are
-// answered, and no later commands.
+// TestShutdownFinishesWhatWasRead shuts down while a pipeline is being decided. All commands that have been read must
+// be answered. Later commands must not be answered.
 func TestShutdownFinishesWhatWasRead(t *testing.T) {
 	t.Parallel()
 	table := buckets.New(buckets.Config{Clock: newTestClock().read, Shards: 8})
@@ -91,8 +91,8 @@ func TestShutdownFinishesWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestShutdownCutsOff calls Shutdown with a canceled context while a client does not read its
-// replies.
+// TestShutdownCutsOff calls Shutdown with a canceled context while a client does not read its replies. Shutdown must
+// return the error of the context, and close the connection.
 func TestShutdownCutsOff(t *testing.T) {
 	t.Parallel()
 	f := func(commands string) {
@@ -131,7 +131,7 @@ func TestServeAfterShutdown(t *testing.T) {
 // ofServers is the prefix of the names of functions that goroutines of a server run.
 const ofServers = "github.com/throttledhq/throttled/server.(*"
 
-// TestNoGoroutineIsLeft checks that Shutdown leaves no goroutines, with connections in all states.
+// TestNoGoroutineIsLeft checks that no goroutines are left after Shutdown of a server with connections in many states.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	before := goroutines.Of(ofServers)
 	for range 3 {
@@ -157,7 +157,8 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	goroutines.AwaitEnd(t, ofServers, before)
 }
 
-// TestShutdownOfPipes checks that no goroutine outlives Shutdown, which synctest detects.
+// TestShutdownOfPipes checks that no goroutine is left after a Shutdown that has timed out. If a goroutine is left,
+// synctest.Test fails.
 func TestShutdownOfPipes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)

@@ -17,7 +17,7 @@ type limitForm struct {
 	word    string // lower case
 	summary string
 	cost    string      // complexity; "" is O(1)
-	args    string      // in the notation of syntax.go: the key, the integers, and last the period
+	args    string      // the key, the integers, and last the period, in the notation of syntax.go
 	modes   []limitMode // the first is the default
 	least   int64       // minimum of the first integer; the minimum of the second integer and of the period is 1
 	bound   string      // condition that the integers and the period together must meet, for error texts
@@ -35,7 +35,7 @@ type limitMode struct {
 	compile func(p limitParams) (limiter.Limit, error)
 }
 
-// limitParams are the parsed arguments of a limit after its key.
+// limitParams holds the parsed arguments that follow the key of a limit.
 type limitParams struct {
 	first, second int64 // the integers
 	period        limiter.Period

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestLimitForms checks the invariants of the table that the parser relies on.
+// TestLimitForms checks the properties of the table of limit forms on which the parser relies.
 func TestLimitForms(t *testing.T) {
 	word := regexp.MustCompile(`^[a-z]+$`)
 	args := regexp.MustCompile(`^key( [a-z_]+:integer){1,2} [a-z_]+$`)

@@ -15,7 +15,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestSizeLimits sends requests at each size limit, and requests one above it.
+// TestSizeLimits checks that requests at each size limit are accepted, and that larger requests are refused.
 func TestSizeLimits(t *testing.T) {
 	t.Parallel()
 	known, guests := start(t, nil), start(t, withPassword)
@@ -64,7 +64,7 @@ func TestSizeLimits(t *testing.T) {
 	refuses(guests, request("EXISTS", line[:16<<10], line[:16<<10], line[:16<<10], line[:16<<10]), "request exceeds the query buffer limit")
 }
 
-// TestLimitsFollowOptions changes limits while a connection is in use.
+// TestLimitsFollowOptions checks that changed limits apply to open connections.
 func TestLimitsFollowOptions(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -74,7 +74,7 @@ func TestLimitsFollowOptions(t *testing.T) {
 		p := s.greet()
 		before := set.ask("CONFIG", "GET", option).list[1].text
 		set.do("+OK\r\n", "CONFIG", "SET", option, value)
-		p.do("+PONG\r\n", "PING") // otherwise both limits would apply to an incomplete command
+		p.do("+PONG\r\n", "PING") // makes the server apply the new limits to this connection
 		p.send(input)
 		p.expect(refused(reason))
 		p.closed()
@@ -170,7 +170,7 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// scarce is a listener whose Accept first fails with the queued errors.
+// scarce is a listener whose Accept first returns the errors in the field failures, and then accepts connections.
 type scarce struct {
 	*pipes
 	mu       sync.Mutex
@@ -191,7 +191,7 @@ func (l *scarce) Accept() (net.Conn, error) {
 	return l.pipes.Accept()
 }
 
-// gaps returns the times between the calls so far, and discards them.
+// gaps returns the times between the calls of Accept so far, and discards all but the last call.
 func (l *scarce) gaps() (gaps []time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +221,7 @@ func TestAcceptBackoff(t *testing.T) {
 
 		p := newPeer(t, ln.connect())
 		p.do("+PONG\r\n", "PING")
-		synctest.Wait() // until Accept is called again
+		synctest.Wait() // waits until Serve has called Accept again
 		got := ln.gaps()
 		if len(got) != 11 {
 			t.Fatalf("%d calls of Accept after the first, want 11", len(got))
@@ -252,7 +252,7 @@ func TestAcceptBackoff(t *testing.T) {
 	})
 }
 
-// TestAcceptGivesUp checks that Serve returns if the listener is closed externally.
+// TestAcceptGivesUp checks that Serve returns if its caller has closed the listener.
 func TestAcceptGivesUp(t *testing.T) {
 	t.Parallel()
 	ln := &scarce{pipes: newPipes()}
@@ -304,7 +304,7 @@ func TestGuesses(t *testing.T) {
 	f("AUTH", "other", "secret")
 	f("HELLO", "3", "AUTH", "default", "bad")
 
-	// RESET does not reset the number of failures. A right password does.
+	// RESET does not reset the number of wrong passwords. The right password does.
 	p := s.dial()
 	for range maxFailedLogins - 1 {
 		p.do(failure(errWrongPass), "AUTH", "bad")

@@ -10,12 +10,12 @@ import (
 // listenerProfile determines how the server treats the clients of one port. Profiles differ only in these fields and in
 // their rows of the command table.
 type listenerProfile struct {
-	set  profileSet // profile whose rows of the command table apply
+	set  profileSet // selects the rows of the command table that apply
 	mode string     // server mode in HELLO and INFO
 	port func(o *options.Options) int
 
 	onFollower followerPolicy // treatment of commands that need the leader, if this node is not the leader
-	notLeading replyError     // reply to such a command if there is no leader to run it
+	notLeading replyError     // reply to a command that needs the leader, if the leader did not run it
 	database   replyError     // reply to SELECT of a database other than 0
 
 	trusted          bool // clients are authenticated nodes of the cluster
@@ -56,7 +56,8 @@ var (
 		set: onCluster, mode: "cluster", port: func(o *options.Options) int { return o.ClusterPort },
 		onFollower: redirects, notLeading: errClusterDown, database: errSelectCluster,
 	}
-	// Clients that got this address from a Sentinel query the Sentinel again when they are disconnected.
+	// leaderListener is for clients that got the address from a Sentinel. When they are disconnected, they query the
+	// Sentinel again.
 	leaderListener = listenerProfile{
 		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.LeaderPort },
 		onFollower: forwards, notLeading: errNotLeading, database: errDBIndex, closesOnStepDown: true,
@@ -71,7 +72,9 @@ var (
 	}
 )
 
-// profiles returns the listener profiles that the server supports. A standalone server supports only redisListener.
+// profiles returns one listener profile for each set of commands that the server supports. A standalone server supports
+// only the commands of redisListener. leaderListener is not in the list, because it has the same commands as
+// redisListener.
 func (s *Server) profiles() []*listenerProfile {
 	if s.cluster == nil {
 		return []*listenerProfile{&redisListener}
@@ -104,8 +107,9 @@ func (s *Server) ServePeers(ln net.Listener) error { return s.serve(ln, &peerLis
 // sentinelToo lists the commands and containers, other than SENTINEL, that a Sentinel supports.
 const sentinelToo = " auth client command hello info ping psubscribe punsubscribe quit reset shutdown subscribe unsubscribe "
 
-// profilesOf returns the listener profiles that support a command. If its row names profiles, these are returned.
-// Otherwise the result is all profiles that serve keys, and the Sentinel profile if Sentinel supports the command.
+// profilesOf returns the listener profiles that support a command. If the row of the command names profiles, profilesOf
+// returns these. Otherwise, it returns all profiles that serve keys, and also the profile for Sentinel if a Sentinel
+// supports the command.
 func profilesOf(cmd *command) profileSet {
 	if cmd.profiles != 0 {
 		return cmd.profiles

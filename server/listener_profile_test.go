@@ -73,7 +73,7 @@ func TestPeersAreTrusted(t *testing.T) {
 	other := n.at(ln)
 	other.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	if got := admin.info("clients"); got["connected_clients"] != "1" || got["peer_streams"] != "4" {
-		t.Errorf("clients %v", got)
+		t.Errorf("INFO clients: %v", got)
 	}
 	n.dial().do(failure(errMaxClients), "PING")
 	for _, at := range []net.Listener{n.cluster, n.sentinel} {
@@ -100,8 +100,8 @@ const forwardedCommands = "cl.throttle cl.window cl.bucket cl.leaky cl.all cl.cl
 	"client|capa hello del exists expiretime keys object|encoding object|freq object|idletime object|refcount pexpiretime pttl randomkey scan " +
 	"touch ttl type unlink wait dbsize flushall flushdb memory|usage exec multi watch"
 
-// TestPeersForwardOnly sends every command to the peer port of the leader. Only commands that nodes
-// forward for their clients run.
+// TestPeersForwardOnly sends every command to the peer port of the leader. Only commands that nodes forward for their
+// clients may run.
 func TestPeersForwardOnly(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -125,7 +125,7 @@ func TestPeersForwardOnly(t *testing.T) {
 	}
 }
 
-// alone is a cluster with an empty view and status.
+// alone is a cluster whose view and status are empty.
 type alone struct{ topology.Cluster }
 
 func (alone) View() *topology.View    { return &topology.View{Changed: make(chan struct{})} }

@@ -12,13 +12,14 @@ import (
 	"github.com/throttledhq/throttled/internal/lograte"
 )
 
-// TestLogLimited writes more lines of one kind than are allowed per second.
+// TestLogLimited checks that at most linesPerSecond lines of one kind are logged in a second, and that the next line of
+// that kind contains the number of dropped lines.
 func TestLogLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := &Server{log: slog.New(slog.NewTextHandler(&log, nil)), logged: lograte.New(linesPerSecond, time.Second)}
 		for range linesPerSecond + 3 {
-			s.debug("kind", "off") // counts nothing
+			s.debug("kind", "off") // debug lines are disabled, and are not counted
 			s.warn("kind", "text", "client", 7)
 			s.info("other kind", "other")
 		}
@@ -35,7 +36,7 @@ func TestLogLimited(t *testing.T) {
 	})
 }
 
-// Dropping a line does not allocate, except for its arguments.
+// TestLogLimited_Allocations checks that logLimited does not allocate when it drops a line.
 func TestLogLimited_Allocations(t *testing.T) {
 	s := &Server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), logged: lograte.New(linesPerSecond, time.Hour)}
 	for range linesPerSecond {

@@ -46,8 +46,8 @@ func TestLongRepliesWait(t *testing.T) {
 	}
 }
 
-// TestLongReplies_NoLeader checks that commands that wait for an unreachable leader occupy no slots
-// for long replies.
+// TestLongReplies_NoLeader checks that commands do not occupy slots for long replies while they wait for an unreachable
+// leader.
 func TestLongReplies_NoLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -98,7 +98,7 @@ func (s *testServer) awaiting() (n int) {
 	return n
 }
 
-// TestLongReplies_Closed kills a client that waits for a slot.
+// TestLongReplies_Closed checks that CLIENT KILL closes a client that waits for a slot.
 func TestLongReplies_Closed(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

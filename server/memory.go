@@ -12,8 +12,8 @@ import (
 
 // memoryUse is the memory in use, in bytes.
 //
-// The used memory of Redis corresponds to the memory held for keys, which is compared with
-// maxmemory. Connections and everything else are included in heap and rss.
+// Where Redis reports its used memory, this server reports the memory held for keys, which is compared with maxmemory.
+// Connections and everything else are included only in the fields heap and rss.
 type memoryUse struct {
 	limiter.Usage // Bytes counts against maxmemory; Dataset is the part used by keys
 	heap          goHeap
@@ -23,7 +23,7 @@ type memoryUse struct {
 // goHeap is the memory of the Go runtime. Each field includes the previous one.
 type goHeap struct {
 	allocated int64 // objects, live or not yet collected
-	active    int64 // spans of these objects
+	active    int64 // all spans that contain objects
 	resident  int64 // all memory that has not been returned to the system
 }
 

@@ -19,8 +19,8 @@ type fixedUsage struct {
 
 func (e fixedUsage) Usage() limiter.Usage { return e.usage }
 
-// TestMemoryReportsAgree fills a table, and compares INFO memory, MEMORY STATS, and the sum of
-// MEMORY USAGE over all keys.
+// TestMemoryReportsAgree fills a table, and checks that INFO memory, MEMORY STATS, and the sum of MEMORY USAGE over all
+// keys agree.
 func TestMemoryReportsAgree(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -100,7 +100,8 @@ func TestMemoryStatsTypes(t *testing.T) {
 	}
 }
 
-// TestHeapIsCounted checks that each memory figure of the process includes the previous figure.
+// TestHeapIsCounted checks that each field of goHeap includes the previous one, and that the resident set size of the
+// process is plausible.
 func TestHeapIsCounted(t *testing.T) {
 	m := start(t, nil).memoryUse()
 	if m.heap.allocated <= 0 || m.heap.active < m.heap.allocated || m.heap.resident < m.heap.active {

@@ -46,7 +46,7 @@ func (m *monitors) show(c *client, cmd *command, args [][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to, f := range m.feeds {
-		f.push(to.closing, line) // a closed client is removed by its own goroutine
+		f.push(to.closing, line) // if this closes the client, its own goroutine calls remove
 	}
 }
 
@@ -95,7 +95,8 @@ func appendQuoted(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// redact returns args with possible passwords replaced, for output to other clients and the slow log.
+// redact returns a copy of args for MONITOR and the slow log, in which arguments that may contain a password are
+// replaced. If there are none, it returns args.
 func redact(cmd *command, args [][]byte) [][]byte {
 	from := len(args)
 	switch cmd.name {

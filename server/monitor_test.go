@@ -19,8 +19,8 @@ func shownBy(t *testing.T, line value) string {
 	return m[1]
 }
 
-// TestMonitorFeed checks that MONITOR shows commands as they run, including those of transactions,
-// and hides passwords. It omits administrative and refused commands.
+// TestMonitorFeed checks that MONITOR shows commands when they run, including the commands of transactions, with
+// redacted passwords. MONITOR must not show administrative or refused commands.
 func TestMonitorFeed(t *testing.T) {
 	t.Parallel()
 	s := start(t, withPassword)
@@ -67,7 +67,7 @@ func TestMonitorFeed(t *testing.T) {
 	p.await("clients", "monitor_clients", 0)
 }
 
-// TestMonitorsOwnCommands checks that a monitor's own commands are answered, even if it has
+// TestMonitorsOwnCommands checks that commands of a client in MONITOR mode are answered, even if the client has
 // received nothing for longer than write-timeout.
 func TestMonitorsOwnCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestMonitorsOwnCommands(t *testing.T) {
 	})
 }
 
-// TestSlowMonitors opens monitors that do not read. Other clients do not wait for the monitors. Monitors are closed if
-// a write takes longer than write-timeout, or if their feed is full.
+// TestSlowMonitors opens monitors that do not read. Other clients must not wait for these monitors. A monitor must be
+// closed if a write to it takes longer than write-timeout, or if its feed is full.
 func TestSlowMonitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)
@@ -128,8 +128,8 @@ func TestSlowMonitors(t *testing.T) {
 	})
 }
 
-// TestMonitorWithoutReplies runs MONITOR while replies are disabled. No earlier reply is repeated,
-// and the connection stays usable.
+// TestMonitorWithoutReplies runs MONITOR while replies are disabled. No earlier reply may be repeated, and later
+// commands must be answered.
 func TestMonitorWithoutReplies(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

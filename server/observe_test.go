@@ -86,7 +86,8 @@ func TestSlowlog(t *testing.T) {
 	admin.fails("ERR count", "SLOWLOG", "GET", "x")
 }
 
-// TestLatency samples a slow decision. In fake time, no other command is slow.
+// TestLatency checks the reports of the latency monitor after one slow decision. In fake time, no other command is
+// slow.
 func TestLatency(t *testing.T) { synctest.Test(t, testLatency) }
 
 func testLatency(t *testing.T) {
@@ -240,7 +241,7 @@ func TestClientKill(t *testing.T) {
 	self.expect("+OK\r\n")
 	self.closed()
 
-	// A client that neither reads nor writes is closed as well.
+	// A client that does not read its replies is closed as well.
 	killer = s.dial()
 	deaf := s.connect().(*net.TCPConn)
 	_ = deaf.SetReadBuffer(4 << 10)

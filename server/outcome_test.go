@@ -33,7 +33,7 @@ func TestOutcome(t *testing.T) {
 		{"any other error", []limiter.Request{one}, []limiter.Decision{admitted}, failed, failed},
 	} {
 		if got := new(call).outcome(tc.reqs, tc.out, tc.lost); got != tc.want {
-			t.Errorf("%s: %v; want %v", tc.what, got, tc.want)
+			t.Errorf("%s: got %v, want %v", tc.what, got, tc.want)
 		}
 	}
 }
@@ -81,8 +81,8 @@ func TestNothingIsToldBefore(t *testing.T) {
 	f(request("WAIT", "1", "0"), ":1\r\n")
 }
 
-// TestLeadershipLostWithinACommand loses leadership before a command has made all of its changes. The earlier changes
-// may be committed, so the command is not run on a different node.
+// TestLeadershipLostWithinACommand makes a node lose leadership in the middle of a command that deletes several keys.
+// The first deletions may be committed, so the command must fail with errUncertain, and must not run on another node.
 func TestLeadershipLostWithinACommand(t *testing.T) {
 	synctest.Test(t, testLeadershipLostWithinACommand)
 }
@@ -118,8 +118,8 @@ func testLeadershipLostWithinACommand(t *testing.T) {
 	check("EXEC", 0)
 }
 
-// TestUncertainBatches loses leadership after decisions were made. Only calls that may have been charged fail with
-// errUncertain.
+// TestUncertainBatches makes the commit of decisions fail. If the error of the commit is limiter.ErrUncertain, only
+// calls that may have changed something fail with errUncertain. All other calls fail with errClusterDown.
 func TestUncertainBatches(t *testing.T) { synctest.Test(t, testUncertainBatches) }
 
 func testUncertainBatches(t *testing.T) {

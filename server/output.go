@@ -22,18 +22,18 @@ type output struct {
 	out      *resp.Reply // replies to write
 	socket   *socket
 	usage    *usage
-	turn     *turn // released while a write blocks
+	turn     *turn // released while a write waits for the client
 	activity *activity
 	closing  *closing
 
-	feed    *feed // queue, if the client monitors, subscribes, or does not read its replies
+	feed    *feed // nil unless the client monitors, subscribes, or does not read its replies
 	backlog backlog
 }
 
 // backlog is the state of queued replies that the reaper checks.
 type backlog struct {
 	patient   atomic.Bool          // the queue contains only replies, which may stay unread while there is room
-	fullSince atomic.Int64         // tick since which there is no room; 0 if there is
+	fullSince atomic.Int64         // tick since which there is no room for replies; 0 if there is room
 	waiting   atomic.Pointer[feed] // feed in which the client's goroutine waits for room, or nil
 }
 
@@ -57,7 +57,8 @@ func (o *output) flush() bool {
 	return err == nil
 }
 
-// write writes or queues replies. It blocks only while the queue has no room.
+// write writes or queues replies. It blocks while the queue has no room. For a connection that cannot have a queue (see
+// writeRest), it blocks until the replies are written.
 func (o *output) write(b []byte) error {
 	if o.feed != nil {
 		ended, err := o.queueReplies(b)
@@ -74,8 +75,8 @@ func (o *output) write(b []byte) error {
 	return o.writeRest(b[n:])
 }
 
-// writeRest writes or queues the bytes that did not fit in the socket buffer. Streams to other nodes and connections
-// without a descriptor have no queue, since their peers always read.
+// writeRest queues the bytes that did not fit in the socket buffer. Streams to other nodes, and connections without a
+// file descriptor, have no queue: for them, writeRest blocks until the bytes are written.
 func (o *output) writeRest(b []byte) error {
 	if o.socket.raw == nil || o.listener.trusted {
 		if o.turn.release() {
@@ -139,8 +140,8 @@ func (o *output) writeSlowly(b []byte) (written int, err error) {
 }
 
 // stalled reports whether a client has read nothing for write-timeout while there was no room for more replies, either
-// because its own queue was full or because client memory was tight. A client with queued pushed output is stalled even
-// if there is room.
+// because its own queue was full or because client memory was tight. A client that also receives pushed output is
+// stalled if it has read nothing for write-timeout, even if there was room.
 func (o *output) stalled(opts *options.Options, m moment) bool {
 	longSince := func(from int64) bool {
 		return from > 0 && opts.WriteTimeout > 0 && time.Duration(m.now-from)*tick > opts.WriteTimeout
@@ -149,7 +150,7 @@ func (o *output) stalled(opts *options.Options, m moment) bool {
 		(!o.backlog.patient.Load() || longSince(o.backlog.fullSince.Load()) || longSince(m.tightSince))
 }
 
-// writeFeed writes a feed until take reports the last piece, or a write fails.
+// writeFeed writes the queue of a feed until take reports that the goroutine must stop, or a write fails.
 func (o *output) writeFeed(f *feed) {
 	defer f.end()
 	for {
@@ -172,7 +173,7 @@ func (o *output) writeFeed(f *feed) {
 }
 
 // beginFeed ensures that a client that is in MONITOR mode, or whose subscriptions have changed, has a feed that accepts
-// pushed output. It reports whether the feed is new, so that its goroutine must be started.
+// pushed output. It returns true if it has created the feed. The caller must then pass true to registerFeed.
 func (o *output) beginFeed() bool {
 	if !o.session.monitoring && !o.session.resubscribed {
 		return false
@@ -185,8 +186,9 @@ func (o *output) beginFeed() bool {
 	return true
 }
 
-// registerFeed registers the feed for pushed output. The goroutine of a new feed is started after the replies to
-// MONITOR and SUBSCRIBE have been written, so that the client receives all output that follows the reply.
+// registerFeed registers the feed for pushed output, and then starts the goroutine of a new feed. The replies to
+// MONITOR and SUBSCRIBE are in the queue of the new feed, so they are written after the registration: a client that has
+// received the reply also receives all pushed output from then on.
 func (o *output) registerFeed(fresh bool) {
 	if o.session.monitoring {
 		o.srv.monitors.add(o)

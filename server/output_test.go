@@ -42,7 +42,7 @@ func TestManyCommandsAreForwarded(t *testing.T) {
 	l.lead("a")
 	p := l.nodes["b"].dial()
 	_ = p.SetDeadline(time.Now().Add(4 * patience))
-	// Small socket buffers, so that sending fails if the server stops reading.
+	// With small socket buffers, p.send blocks until its deadline if the server stops reading.
 	conn := p.Conn.(*net.TCPConn)
 	if err := errors.Join(conn.SetReadBuffer(64<<10), conn.SetWriteBuffer(64<<10)); err != nil {
 		t.Fatal(err)
@@ -91,8 +91,8 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// TestFullBacklog checks that a client whose replies exceed the reply buffer is closed, and that
-// the reason is logged.
+// TestFullBacklog checks that a client is closed if it reads nothing for write-timeout while its replies exceed
+// client-reply-buffer-limit, and that the reason is logged.
 func TestFullBacklog(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
@@ -142,7 +142,7 @@ func TestStalled(t *testing.T) {
 		out.backlog.patient.Store(tt.patient)
 		out.backlog.fullSince.Store(tt.full)
 		if got := out.stalled(&o, moment{now: late, tightSince: tt.tight}); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: stalled returned %v, want %v", tt.name, got, tt.want)
 		}
 	}
 	out := &output{activity: &activity{}}

@@ -6,22 +6,22 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// pipeline runs the commands of one client. It owns the commands that are not yet answered, including the collected and
-// the forwarded ones, and determines the order of the replies.
+// pipeline runs the commands of one client. It owns the commands that are not yet answered, and determines the order of
+// the replies.
 //
-// It is a state machine without a goroutine. The caller passes the commands of a read to begin, and then calls advance
-// until advance returns needNothing. All commands are then answered, and the replies are in out. If advance returns
-// needWrite, the caller writes the replies and calls advance again. If advance returns any other need, the caller calls
-// wait, which blocks and stores its result in the pipeline, and then calls advance again. advance never blocks, except
-// briefly on mutexes of the server and on the shards of the engine.
+// It is a state machine without a goroutine. The caller calls begin with the commands of one read, and then calls
+// advance until advance returns needNothing. All commands are then answered, and the out field contains the replies. If
+// advance returns needWrite, the caller writes the replies and calls advance again. If advance returns any other need,
+// the caller calls wait, which blocks and stores its result in the pipeline, and then calls advance again. advance never
+// blocks, except briefly on mutexes of the server and on the locks of the engine's shards.
 //
 // Different goroutines may make the calls, but not concurrently: an event loop can call advance and pass each wait to
 // another goroutine. A caller that limits concurrent calls of advance with a semaphore must release the semaphore
-// during wait, except for needLock.
+// during wait, unless the need is needLock.
 //
 // A command runs in one of two ways. Limiter commands that this node decides, and commands for the leader, are
-// collected in a batch. The batch is settled before any other command runs, when it is full, and after the last command
-// of a read. Any other command is run by execution.
+// collected in a batch. The batch is settled (its commands are run and answered) before any other command runs, when it
+// is full, and after the last command of a read. Any other command is run by execution.
 type pipeline struct {
 	client  *client // passed to command handlers, and named in logs
 	srv     *Server
@@ -34,7 +34,7 @@ type pipeline struct {
 	collector collector // collected commands
 	execution execution // runs the current command, or a command of the collector
 	long      longToken
-	charged   era  // era of the last charge
+	charged   era  // term in which the client was last charged, for WAIT
 	need      need // result of the last advance
 	end       endMode
 }
@@ -43,7 +43,7 @@ type pipeline struct {
 type commands struct {
 	in        *resp.Reader
 	ran       bool  // the read contained a complete command
-	drained   bool  // there are no more commands
+	drained   bool  // the read contains no more commands
 	refused   bool  // a command was refused because this node is not the leader; later commands are refused too, to keep the order
 	malformed error // parse error after the last complete command
 }
@@ -63,9 +63,9 @@ type stage uint8
 
 const (
 	stageNone    stage = iota // no command is in progress
-	stageMute                 // CLIENT REPLY: write the replies to earlier commands
+	stageMute                 // CLIENT REPLY turns off the reply: first write the replies to earlier commands
 	stageMuted                // the earlier replies are written: dispatch the command
-	stageUnmute               // drop the reply
+	stageUnmute               // drop the reply to the command
 	stageCollect              // add the command to the batch
 	stageQueue                // queue the command for EXEC
 	stageReject               // reply with err: the command did not run
@@ -78,13 +78,13 @@ type need uint8
 
 const (
 	needNothing need = iota // all commands are answered
-	needWrite               // the caller must write the replies in out
+	needWrite               // the caller must write the replies
 	needLock                // the exec lock is held by another client
 	needCommit              // decisions or changes must be committed before they are acknowledged
-	needCommand             // a command that is not fast must run
+	needCommand             // a command that is not fast must run; wait runs it
 	needMemory              // a long reply needs client memory
 	needLeader              // commands are forwarded to the leader
-	needView                // there is no leader, or the leader refused the commands
+	needView                // the cluster has no leader, or the leader refused the commands; wait for a new view
 )
 
 // endMode determines how the connection is closed.
@@ -195,7 +195,7 @@ func (p *pipeline) finish() {
 func (p *pipeline) idle() {
 	p.collector.idle()
 	p.execution.idle()
-	p.current, p.read.in = current{}, nil // they refer to the read buffer
+	p.current, p.read.in = current{}, nil // both refer to the read buffer
 }
 
 // quit closes the connection after the replies are written.

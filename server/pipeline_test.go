@@ -63,7 +63,7 @@ func (e *eventLoop) run() {
 	}
 }
 
-// detached returns a client of a server that no goroutine serves.
+// detached returns a client of server s. No goroutine serves the client.
 func detached(t *testing.T, s *Server) *client {
 	t.Helper()
 	near, far := net.Pipe()
@@ -81,8 +81,8 @@ var (
 		unknown("NONSENSE") + five(0, 3, 0, -1, 180)
 )
 
-// TestPipeline_LateCommit drives pipelines on a leader that commits late. No command that needs the commit is answered
-// before it, and a second client of the same loop is served in the meantime.
+// TestPipeline_LateCommit delays the commits on a leader. No command that needs a commit may be answered before the
+// commit, and a second client of the same event loop must be served in the meantime.
 func TestPipeline_LateCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -116,8 +116,8 @@ func TestPipeline_LateCommit(t *testing.T) {
 	}
 }
 
-// TestPipeline_NoLeader drives a pipeline on a follower that has no leader at first. Once there is a leader, the
-// commands are forwarded, or run on this node if it is the leader.
+// TestPipeline_NoLeader drives a pipeline on node b of a cluster that has no leader at first. Once there is a leader,
+// the commands must be forwarded to it, or run on b if b is the leader.
 func TestPipeline_NoLeader(t *testing.T) {
 	t.Parallel()
 	for _, leader := range []string{"a", "b"} {
@@ -144,7 +144,8 @@ func TestPipeline_NoLeader(t *testing.T) {
 	}
 }
 
-// TestPipeline_Lock drives a pipeline while another client holds the exec lock.
+// TestPipeline_Lock drives a pipeline while the exec lock is held. The pipeline must wait for the lock, and release it
+// after the commands.
 func TestPipeline_Lock(t *testing.T) {
 	t.Parallel()
 	s := setup{}.build(t)
@@ -166,7 +167,7 @@ func TestPipeline_Lock(t *testing.T) {
 	}
 }
 
-// TestPipeline_Snapshot drives a pipeline while a snapshot is written.
+// TestPipeline_Snapshot runs SAVE in one pipeline. Another client must be served while the snapshot is written.
 func TestPipeline_Snapshot(t *testing.T) {
 	t.Parallel()
 	snapshots := &fakeSnapshots{entered: make(chan struct{}), release: make(chan struct{})}

@@ -13,7 +13,7 @@ import (
 // manner is a way of splitting the bytes of a row into writes.
 type manner struct {
 	name  string
-	fits  func(row *protocolRow) bool
+	fits  func(row *protocolRow) bool       // whether the row can be split this way; nil: every row can
 	spell func(row *protocolRow) [][]string // the chunks to write, for each connection
 	ahead bool                              // a PING precedes the row
 }
@@ -161,7 +161,8 @@ func TestProtocolErrorIsLast(t *testing.T) {
 	p.closed()
 }
 
-// TestFailedHelloChangesNothing checks that the protocol remains RESP2 after a HELLO 3 that fails.
+// TestFailedHelloChangesNothing checks that after a HELLO 3 that fails, the protocol remains RESP2 and the client has no
+// name.
 func TestFailedHelloChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := func(change func(s *testServer) *peer, words ...string) {
@@ -189,7 +190,8 @@ func TestFailedHelloChangesNothing(t *testing.T) {
 	f(known, "HELLO", "4")
 }
 
-// TestEmptyRequestsLeaveNoState sends empty requests between commands of all kinds.
+// TestEmptyRequestsLeaveNoState sends empty requests between other commands. They must not change the replies to these
+// commands.
 func TestEmptyRequestsLeaveNoState(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()

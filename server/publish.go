@@ -19,8 +19,8 @@ func cmdPublish(c *client, args [][]byte) error {
 	return nil
 }
 
-// publishOwn delivers a message to the client that published it, and returns the number of its subscriptions that
-// match. The message precedes the reply to PUBLISH; within a transaction it follows the reply to EXEC. If too much
+// publishOwn delivers a message to the client that published it, and returns the number of the client's subscriptions
+// that match. The message precedes the reply to PUBLISH; within a transaction it follows the reply to EXEC. If too much
 // output is pending, the client is disconnected.
 func (c *client) publishOwn(channel, text string) int64 {
 	s := &c.session
@@ -49,8 +49,8 @@ func (b *broker) publish(channel, text string, publisher *output) (matches int64
 	return matches
 }
 
-// subscribers returns the current readers other than except. It omits clients of the Sentinel port, which do not
-// receive messages from other clients.
+// subscribers returns the current readers, without the reader whose output is the except parameter. It also omits
+// clients of the Sentinel port, which do not receive messages from other clients.
 func (b *broker) subscribers(except *output) iter.Seq2[*output, reader] {
 	return func(yield func(*output, reader) bool) {
 		for o, r := range b.all() {
@@ -61,7 +61,8 @@ func (b *broker) subscribers(except *output) iter.Seq2[*output, reader] {
 	}
 }
 
-// names returns the channels, or the patterns, of all subscribers other than except. Names may be repeated.
+// names returns the patterns of the subscribers if pattern is set, and otherwise their channels. It omits the subscriber
+// whose output is the except parameter. Names may be repeated.
 func (b *broker) names(pattern bool, except *output) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, r := range b.subscribers(except) {
@@ -75,8 +76,8 @@ func (b *broker) names(pattern bool, except *output) iter.Seq[string] {
 	}
 }
 
-// subscriptionsOfAll returns the channels, or the patterns, of the client and of all other
-// subscribers.
+// subscriptionsOfAll returns the patterns of this client and of all other subscribers if pattern is set, and otherwise
+// their channels. Names may be repeated.
 func (c *client) subscriptionsOfAll(pattern bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, name := range *c.session.subscriptions.of(pattern) {
@@ -146,8 +147,8 @@ func distinct(names iter.Seq[string]) int {
 	return len(seen)
 }
 
-// count returns the number of distinct channels, or patterns, of all subscribers. Calls are serialized to limit the
-// memory that they use.
+// count returns the number of distinct patterns of all subscribers if pattern is set, and otherwise the number of their
+// distinct channels. Calls are serialized to limit the memory that they use.
 func (b *broker) count(pattern bool) int {
 	b.counting.Lock()
 	defer b.counting.Unlock()
@@ -168,7 +169,7 @@ func cmdPubsubShardNumSub(c *client, args [][]byte) error {
 }
 
 // message encodes a message for a reader, once for each matching subscription, and returns the number of matching
-// subscriptions. It stops when the result is larger than a feed accepts.
+// subscriptions. It stops when the result is larger than feedQueue, since a feed does not accept it then.
 func (r *reader) message(channel, text string) (b []byte, matches int64) {
 	var out resp.Reply
 	out.SetProtocol(r.protocol)

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// TestPublish delivers messages to each matching subscription, in both versions of the protocol.
+// TestPublish checks that a message is delivered once for each matching subscription, in RESP2 and in RESP3.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -33,8 +33,8 @@ func TestPublish(t *testing.T) {
 	modern.do("+PONG\r\n", "PING")
 }
 
-// TestPublish_Own publishes to the client's own subscription, in the pipeline that creates it. The
-// message precedes the reply to PUBLISH, and follows the reply to EXEC.
+// TestPublish_Own subscribes to a channel and publishes to it in the same pipeline. The message must precede the reply
+// to PUBLISH. In a transaction, it must follow the reply to EXEC.
 func TestPublish_Own(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -121,7 +121,7 @@ func TestPublish_Counts(t *testing.T) {
 	p.do("*6\r\n"+bulk("b")+":2\r\n"+bulk("x")+":0\r\n"+bulk("b")+":2\r\n", "PUBSUB", "NUMSUB", "b", "x", "b")
 }
 
-// TestReadersAreShared checks that the readers are copied only after a change.
+// TestReadersAreShared checks that broker.all makes a new copy of the readers only after a change.
 func TestReadersAreShared(t *testing.T) {
 	t.Parallel()
 	b := broker{}

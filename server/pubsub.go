@@ -19,7 +19,7 @@ func (s *subscriptions) any() bool { return s.count() > 0 }
 
 func (s *subscriptions) count() int { return len(s.channels) + len(s.patterns) }
 
-// of returns the list of patterns or of channels.
+// of returns the list of patterns if pattern is set, and otherwise the list of channels.
 func (s *subscriptions) of(pattern bool) *[]string {
 	if pattern {
 		return &s.patterns

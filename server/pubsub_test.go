@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-// TestDropSubscriptions drops names from a list that is shared with readers.
+// TestDropSubscriptions drops names from a list that is shared with readers. The shared list must not change.
 func TestDropSubscriptions(t *testing.T) {
 	t.Parallel()
 	list := []string{"a", "b", "c"}
@@ -25,8 +25,8 @@ func TestDropSubscriptions(t *testing.T) {
 	}
 }
 
-// TestDroppedSubscriptionsAreFreed checks that the memory of a dropped name is freed while other names are kept. Only
-// the kept names count as client memory.
+// TestDroppedSubscriptionsAreFreed checks that the memory of a dropped name is freed while other names are kept. This
+// matters because only the kept names count as client memory.
 func TestDroppedSubscriptionsAreFreed(t *testing.T) {
 	t.Parallel()
 	var s subscriptions

@@ -14,7 +14,7 @@ import (
 // tick is the interval of the reaper, and the resolution of timeouts.
 const tick = 100 * time.Millisecond
 
-// firstTick is the tick at which the server starts; 0 means unset.
+// firstTick is the tick at which the server starts. It is above 0, since 0 means that a time is unset.
 const firstTick = 1
 
 // runReaper runs the reaper, which closes connections that have exceeded a timeout, and samples rates, until the server
@@ -43,8 +43,8 @@ func (s *Server) runReaper() {
 	}
 }
 
-// closeOverdue closes connections that have exceeded a timeout, and connections that the peer has closed without a
-// readiness event.
+// closeOverdue closes connections that have exceeded a timeout. It also closes connections that the peer has closed
+// without causing a readiness event (see socket.loop).
 func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
@@ -71,8 +71,8 @@ func (s *Server) closeOverdue() {
 	}
 }
 
-// unread is the reason for closing a connection whose client does not read. It is logged as a warning, unlike all
-// others, since to the client it looks like a network failure.
+// unread is the reason for closing a connection whose client does not read. Unlike all other reasons, it is logged as a
+// warning, since the close looks like a network failure to the client.
 const unread = "it does not read its replies"
 
 func (s *Server) closeOne(c *client, why string) {

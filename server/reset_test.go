@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestResetConnections sends bytes without a reply and resets the connection immediately, so that
-// the server receives the bytes and the reset together. No connection may be left.
+// TestResetConnections sends an empty request, which gets no reply, and resets the connection immediately, so that the
+// server receives the bytes and the reset together. No such connection may stay open on the server.
 func TestResetConnections(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -28,8 +28,8 @@ func TestResetConnections(t *testing.T) {
 	s.greet().await("clients", "connected_clients", 1)
 }
 
-// TestKeysIsBounded checks that KEYS is refused if its reply exceeds the limit, and in a
-// transaction, where other clients would wait for it.
+// TestKeysIsBounded checks that KEYS is refused if its reply exceeds the limit. In a transaction, KEYS must always be
+// refused, since other clients would have to wait for it.
 func TestKeysIsBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

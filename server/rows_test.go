@@ -14,8 +14,7 @@ const (
 	cut                  // closed immediately; unwritten replies are dropped
 )
 
-// protocolRow is an input of one client and the expected result. The ids are those of the project's
-// list of bad inputs.
+// protocolRow is an input of one client and the expected result.
 type protocolRow struct {
 	id    string
 	guest bool // the server has the password "secret", and the client is not authenticated

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestShutdownOutlastsNoPipelineOfSaves shuts down while many SAVE commands of a client are pipelined. No further
-// snapshot starts after the context is canceled.
+// TestShutdownOutlastsNoPipelineOfSaves calls Shutdown while many pipelined SAVE commands of a client are pending. No
+// further snapshot may start after the context is canceled.
 func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -32,7 +32,8 @@ func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	}
 }
 
-// TestGoneClientSavesNoMore closes the connection of a client that has pipelined many SAVE commands.
+// TestGoneClientSavesNoMore closes the connection of a client that has pipelined many SAVE commands. At most two more
+// snapshots may start after that.
 func TestGoneClientSavesNoMore(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()

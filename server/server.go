@@ -28,8 +28,8 @@ type Config struct {
 	Cluster topology.Cluster
 	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
-	// Stop is called once, when a client first sends SHUTDOWN. save reports whether the state must be saved after the
-	// last decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does not stop the process.
+	// Stop is called once, when a client first sends SHUTDOWN. Its save argument reports whether the state must be saved
+	// after the last decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does not stop the process.
 	Stop func(save bool)
 }
 
@@ -45,7 +45,7 @@ type Server struct {
 	stopOnce  sync.Once
 	stopWith  func(save bool)
 	commands  map[profileSet]*registry // by listener profile
-	names     []string                 // of all commands, indexed by id
+	names     []string                 // names of all commands, indexed by command id
 	runID     string
 	started   time.Time
 
@@ -159,7 +159,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		_ = ln.Close() // stops the accept loop
 	}
 	for _, c := range s.clients {
-		// Unblocks the goroutine if it is waiting for bytes. Otherwise it checks s.closing after running its commands.
+		// Unblocks the goroutine of the connection if it is waiting for bytes. Otherwise the goroutine checks s.closing
+		// after running its commands.
 		c.conn.socket.stopReading()
 	}
 	s.mu.Unlock()

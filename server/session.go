@@ -13,7 +13,7 @@ type session struct {
 	authenticated bool
 	failedLogins  int // wrong passwords since the last login
 	replies       replyMode
-	marksCharges  bool // replies to limiter commands that charged something are marked
+	marksCharges  bool // the reply to a limiter command that charged something is preceded by a mark
 	tracking      tracking
 	tx            transaction
 	subscriptions subscriptions
@@ -59,7 +59,7 @@ func (s *session) discard() {
 	s.setInfo(func(i *clientInfo) { i.multi = -1 })
 }
 
-// takeTransaction removes the transaction from the session and returns it. The caller must close its stream.
+// takeTransaction removes the transaction from the session and returns it. The caller must close the transaction.
 func (s *session) takeTransaction() *transaction {
 	tx := s.tx
 	s.tx.own = nil

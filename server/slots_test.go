@@ -26,7 +26,7 @@ func TestClusterNodeID(t *testing.T) {
 	t.Parallel()
 	a, b, c := clusterNodeID("x", "a"), clusterNodeID("x", "b"), clusterNodeID("y", "a")
 	if len(a) != 40 || a == b || a == c || a != clusterNodeID("x", "a") {
-		t.Errorf("%s %s %s", a, b, c)
+		t.Errorf("node ids %s, %s and %s: want 40 hexadecimal digits that depend on cluster and node", a, b, c)
 	}
 	if got := errMoved([]byte("foo"), &topology.Member{Host: "::1", ClusterPort: 7}); got != "MOVED 12182 ::1:7" {
 		t.Errorf("got %q", got)

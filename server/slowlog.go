@@ -50,8 +50,9 @@ func account(c *client, cmd *command, took time.Duration, args [][]byte) {
 	recordSlow(c, cmd, took, func() [][]byte { return args })
 }
 
-// accountBatch adds decided calls to the statistics. The duration took is divided among the commands in proportion to
-// their requests. The slow log and the latency monitor treat the batch as one run of its first command.
+// accountBatch adds the calls of a decided batch to the statistics. It divides the duration took among the commands in
+// proportion to the number of their requests. The slow log and the latency monitor treat the batch as one run of its
+// first command.
 func accountBatch(c *client, b *batch, took time.Duration) {
 	for from := 0; from < len(b.calls); {
 		cmd, to, n := b.calls[from].cmd, from, 0
@@ -77,7 +78,8 @@ func recordSlow(c *client, cmd *command, took time.Duration, args func() [][]byt
 	}
 }
 
-// slowWords returns a copy of the arguments, truncated to slowArgs arguments of slowArgBytes bytes.
+// slowWords returns a copy of the arguments, each truncated to slowArgBytes bytes. If there are more than slowArgs
+// arguments, the result has slowArgs elements, and the last element states the number of omitted arguments.
 func slowWords(args [][]byte) []string {
 	words := make([]string, 0, min(len(args), slowArgs))
 	for i, arg := range args {

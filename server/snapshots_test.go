@@ -17,8 +17,8 @@ import (
 // fakeSnapshots implements Snapshots without writing anything. A save can be made to block or to fail.
 type fakeSnapshots struct {
 	fails   error         // result of a save
-	entered chan struct{} // optional; receives when a save blocks
-	release chan struct{} // a send unblocks the save
+	entered chan struct{} // optional; if set, each save sends on entered, and then blocks
+	release chan struct{} // a send on release unblocks the save
 	loading atomic.Bool
 
 	mu     sync.Mutex
@@ -311,8 +311,8 @@ func TestShutdownWhileLoading(t *testing.T) {
 	}
 }
 
-// TestLoading sends every command while the state is being loaded. Exactly the commands without the flag loading are
-// refused, with the same error as in Redis, and do not reach the engine.
+// TestLoading sends every command while the state is being loaded. Commands without the loading flag must be refused
+// with the same error as in Redis, and must not reach the engine. Commands with the loading flag must not be refused.
 func TestLoading(t *testing.T) {
 	t.Parallel()
 	snapshots := &fakeSnapshots{}
@@ -333,7 +333,7 @@ func TestLoading(t *testing.T) {
 		}
 		_ = p.Close()
 	}
-	if u := s.engine.Usage(); u.Keys+u.Changes+u.Hits != 0 || u.Misses != 1 { // of WATCH
+	if u := s.engine.Usage(); u.Keys+u.Changes+u.Hits != 0 || u.Misses != 1 { // WATCH looks up one key
 		t.Errorf("commands reached the engine: %+v", u)
 	}
 

@@ -12,12 +12,12 @@ import (
 // socket reads and writes one connection.
 //
 // A server that handles many small requests spends most of its time in system calls. net.Conn tries to read before it
-// waits, which nearly always fails, and notifies the scheduler of calls that never block. A socket therefore uses the
-// descriptor directly, and waits once, reads once and writes once for each request. Connections without a descriptor
-// are read and written through net.Conn.
+// waits, although nearly always no bytes have arrived yet. It also notifies the scheduler of each system call, although
+// these calls never block. A socket therefore uses the descriptor directly, and waits once, reads once and writes once
+// for each request. Connections without a descriptor are read and written through net.Conn.
 //
-// Waiting uses syscall.RawConn on every system. The system calls are in socket_linux.go, and in socket_portable.go for
-// other systems. The build tag "portable" selects the latter on Linux as well, for tests.
+// Waiting uses syscall.RawConn on every system. The system calls for Linux are in socket_linux.go, and those for other
+// systems in socket_portable.go. For tests, the build tag "portable" selects socket_portable.go on Linux as well.
 //
 // The goroutine that serves the connection owns the socket. Other goroutines may only call hangUp, stopReading, ended
 // and descriptor, which never block. They must not call Close, which waits for the owner, since the owner may be
@@ -25,7 +25,7 @@ import (
 type socket struct {
 	net.Conn
 	raw     syscall.RawConn // nil if there is no descriptor
-	fd      uintptr         // valid within loop
+	fd      uintptr         // valid while loop runs
 	drained bool            // the last Read returned all available bytes
 }
 
@@ -39,13 +39,13 @@ func newSocket(conn net.Conn) *socket {
 	return s
 }
 
-// progress is the result of one call of turn.
+// progress is the result of one call of the turn function that is passed to loop.
 type progress uint8
 
 const (
 	again progress = iota // more bytes may be available
 	wait                  // all available bytes have been read
-	stop
+	stop                  // loop returns
 )
 
 // loop calls turn whenever bytes may be available, until turn returns stop or the wait for more bytes fails because the
@@ -152,9 +152,9 @@ func (s *socket) control(f func(fd int)) {
 }
 
 // linger closes the write side, and then reads and discards bytes until the peer closes its side or lingerTime or
-// lingerBytes is exceeded. Without it, closing the connection while the peer is still sending would reset the
-// connection, and written bytes could be lost. linger must be called after loop has returned. If the write side cannot
-// be closed separately, linger returns immediately unless anyway is set.
+// lingerBytes is exceeded. If the connection were closed immediately while the peer is still sending, the connection
+// would be reset, and written bytes could be lost. linger must be called after loop has returned. If the write side
+// cannot be closed separately, linger returns immediately unless the anyway parameter is set.
 func (s *socket) linger(anyway bool) {
 	half, ok := s.Conn.(interface{ CloseWrite() error })
 	if closed := ok && half.CloseWrite() == nil; !closed && !anyway {

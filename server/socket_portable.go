@@ -4,8 +4,8 @@ package server
 
 import "syscall"
 
-// shortReadDrains is false, since it depends on the system whether a short read has returned all available bytes. A
-// socket therefore reads until no bytes are left.
+// shortReadDrains is false: whether a read that does not fill the buffer has returned all available bytes depends on the
+// system. A socket therefore reads until no bytes are left.
 const shortReadDrains = false
 
 // readDescriptor reads once from a nonblocking descriptor. The errno is 0 on success.

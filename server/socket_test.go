@@ -48,7 +48,8 @@ func TestDescriptor(t *testing.T) {
 	}
 }
 
-// A write that does not fit in the buffers is partial, and the next write returns an error.
+// TestDescriptor_Full checks that a write of more bytes than the socket buffers hold is partial, and that a write to full
+// buffers returns EAGAIN.
 func TestDescriptor_Full(t *testing.T) {
 	near, far := socketPair(t)
 	big := bytes.Repeat([]byte("x"), 8<<20)
@@ -79,8 +80,8 @@ func TestDescriptor_Full(t *testing.T) {
 	}
 }
 
-// A short read marks the socket as drained only if the system guarantees that no bytes are left. Otherwise the next
-// Read returns errNothing.
+// TestSocket_Drained checks that a read that does not fill the buffer marks the socket as drained only if the system
+// guarantees that no bytes are left. The next Read must return errNothing.
 func TestSocket_Drained(t *testing.T) {
 	near, far := socketPair(t)
 	s := &socket{raw: noRaw{}, fd: far}

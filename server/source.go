@@ -9,8 +9,8 @@ import (
 // host or site, which may use any address in the network.
 const sourceBits = 64
 
-// sourceOf returns the address to which limits by address apply: an IPv4 address, or the first address of an IPv6
-// network. It returns the zero Addr if addr is not a TCP address.
+// sourceOf returns the address to which limits by address apply: an IPv4 address itself, or the first address of the
+// network of an IPv6 address. It returns the zero Addr if addr is not a TCP address.
 func sourceOf(addr net.Addr) netip.Addr {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
@@ -19,7 +19,7 @@ func sourceOf(addr net.Addr) netip.Addr {
 	ip, _ := netip.AddrFromSlice(tcp.IP)
 	ip = ip.Unmap().WithZone("")
 	if ip.Is6() {
-		network, _ := ip.Prefix(sourceBits) // fails only for other numbers of bits
+		network, _ := ip.Prefix(sourceBits) // fails only for an invalid number of bits
 		return network.Addr()
 	}
 	return ip

@@ -13,7 +13,7 @@ import (
 type stats struct {
 	connections    atomic.Int64 // accepted
 	rejected       atomic.Int64 // refused after accept
-	displaced      atomic.Int64 // newcomers closed to make room for others
+	displaced      atomic.Int64 // newcomers closed to make room for other connections
 	netIn, netOut  atomic.Int64 // bytes
 	reads, writes  atomic.Int64 // system calls
 	limited        atomic.Int64 // refused limiter commands
@@ -37,8 +37,8 @@ const latencyBuckets = 30
 type commandStats struct {
 	calls    atomic.Int64
 	nanos    atomic.Int64
-	rejected atomic.Int64 // by a gate, before running
-	failed   atomic.Int64 // while running
+	rejected atomic.Int64 // refused before running
+	failed   atomic.Int64 // failed while running
 	times    [latencyBuckets]atomic.Int64
 }
 

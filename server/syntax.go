@@ -66,8 +66,8 @@ func (p *syntaxParser) one() argument {
 	return plain(w)
 }
 
-// group parses alternatives up to and including the closing bracket. If there are several, name is the
-// name of the oneof.
+// group parses alternatives up to and including the closing bracket. Several alternatives become an argument of kind
+// oneof with the given name.
 func (p *syntaxParser) group(name string) argument {
 	a := argument{name: name, kind: "oneof"}
 	for closed := false; !closed; closed = p.take() != "|" {
@@ -83,7 +83,7 @@ func (p *syntaxParser) group(name string) argument {
 	return a
 }
 
-// together combines several arguments into a block, named after the literal word of the first.
+// together combines several arguments into a block, which is named after the literal word of the first argument.
 func together(list []argument) argument {
 	if len(list) == 1 {
 		return list[0]

@@ -1,7 +1,7 @@
 package server
 
 // refusedCommands returns the rows of Redis commands that this server never runs. They have rows so that the error
-// gives the reason and the remedy. As unknown commands, some clients would retry them forever.
+// gives the reason and the remedy. If these commands were unknown, some clients would retry them forever.
 func refusedCommands() []command {
 	const script = noscript | stale | skipMonitor
 	rows := []command{

@@ -34,8 +34,8 @@ func parseThrottle(args [][]byte, req *limiter.Request) error {
 // errThrottleBound is the error for parameters of CL.THROTTLE whose times do not fit.
 const errThrottleBound replyError = "ERR limit out of range: (max_burst + 1) * period / count must be at most 9223372036 seconds (292 years)"
 
-// badThrottle returns the error for an invalid argument of CL.THROTTLE. at is the index of the argument; the name of
-// the command has index 0.
+// badThrottle returns the error for an invalid argument of CL.THROTTLE. The at parameter is the index of the argument;
+// the name of the command has index 0.
 func badThrottle(at int, arg string) replyError {
 	const wide = "a 64-bit integer"
 	what := [...]struct{ name, want string }{

@@ -21,12 +21,12 @@ const grain = 3 * tick
 type timeLimit struct {
 	name    string
 	options func(o *options.Options) // in addition to those of the test
-	act     func(p *peer)            // until the timeout starts
-	then    func(p *peer)            // until the connection is closed; nil: wait
+	act     func(p *peer)            // starts the timeout; nil if the connection itself starts it
+	then    func(p *peer)            // runs until the connection is closed; optional
 	socket  bool                     // also tested over sockets, in real time
 }
 
-// trickle sends one byte every half tick.
+// trickle returns a function that sends text, one byte every half tick.
 func trickle(text string) func(p *peer) {
 	return func(p *peer) {
 		for _, b := range []byte(text) {
@@ -38,7 +38,7 @@ func trickle(text string) func(p *peer) {
 	}
 }
 
-// pester sends a command every half tick, and reads its one-line reply.
+// pester returns a function that sends a command every half tick, and reads its one-line reply.
 func pester(command string) func(p *peer) {
 	return func(p *peer) {
 		for range 1000 {
@@ -99,7 +99,8 @@ func TestTimeLimitsOfSockets(t *testing.T) {
 	}
 }
 
-// check exceeds the timeout. In real time the close may be late, but never early.
+// check exceeds the timeout, and checks when the connection is closed. In a test over sockets, which runs in real time,
+// the close may be late, but never early.
 func (l *timeLimit) check(s *testServer) {
 	s.t.Helper()
 	limit := s.opts.Get().CommandTimeout
@@ -146,7 +147,7 @@ func TestLateReaper(t *testing.T) {
 		stuck := &stuckLog{entered: make(chan struct{}), release: make(chan struct{})}
 		s, ln := setup{options: withPassword, log: slog.New(stuck)}.startPiped(t)
 		limit := s.opts.Get().CommandTimeout
-		newPeer(t, ln.connect()) // its close blocks the reaper
+		newPeer(t, ln.connect()) // when it times out, the log handler blocks the reaper
 		<-stuck.entered
 		<-time.After(limit / 2)
 		begin, late := time.Now(), newPeer(t, ln.connect())
@@ -235,7 +236,7 @@ func TestWriteTimeout(t *testing.T) {
 		stalled := newPeer(t, ln.connect())
 		stalled.send(call)
 		begin := time.Now()
-		_, err := stalled.Write([]byte("P")) // the server reads again when its reply has been read
+		_, err := stalled.Write([]byte("P")) // blocks, since the server reads again only after its reply has been read
 		if took := time.Since(begin); err == nil || took < limit-tick || took > limit+grain {
 			t.Errorf("the stalled client was closed after %v (%v), want %v", took, err, limit)
 		}
@@ -243,7 +244,8 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
-// TestTimeoutsFollowOptions changes a timeout shortly before a connection exceeds it.
+// TestTimeoutsFollowOptions changes a timeout shortly before a connection exceeds it. The new value must apply to that
+// connection.
 func TestTimeoutsFollowOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ln := setup{}.startPiped(t)

@@ -53,7 +53,7 @@ func (tx *transaction) memory() int64 {
 	return int64(tx.bytes + (cap(tx.queued)+cap(tx.watched))*perQueued)
 }
 
-// close closes the stream on which the leader watches keys. Close of a nil transaction does nothing.
+// close closes the stream on which the leader watches keys. It does nothing if tx is nil.
 func (tx *transaction) close() {
 	if tx != nil {
 		tx.own.Close()
@@ -192,13 +192,13 @@ func cmdWatch(c *client, args [][]byte) error {
 func cmdUnwatch(c *client, _ [][]byte) error {
 	tx := &c.session.tx
 	tx.own.Close()
-	*tx = transaction{running: tx.running, read: tx.read, pushed: tx.pushed} // outside MULTI nothing is queued
+	*tx = transaction{running: tx.running, read: tx.read, pushed: tx.pushed} // no commands are queued when UNWATCH runs
 	c.out.OK()
 	return nil
 }
 
-// cmdExec runs the queued commands while no other client's command touches keys, unless a watched key
-// has changed.
+// cmdExec runs the queued commands, unless a watched key has changed. While they run, no command of another client
+// touches keys.
 func cmdExec(c *client, _ [][]byte) error {
 	if !c.session.tx.queueing {
 		return errExecNoMulti

@@ -92,13 +92,13 @@ func TestDeletingSeveralKeysIsAlone(t *testing.T) {
 	} {
 		reply := p.ask(strings.Fields(tt.command)...)
 		if alone := e.noted(); reply.kind == '-' || !slices.Equal(alone, tt.alone) {
-			t.Errorf("%s: reply %s, alone %v", tt.command, reply, alone)
+			t.Errorf("%s: reply %s; the exec lock was held for writing: %v", tt.command, reply, alone)
 		}
 	}
 	p.send(request("MULTI") + request("DEL", "a") + request("EXEC"))
 	p.expect("+OK\r\n+QUEUED\r\n*1\r\n:0\r\n")
 	if alone := e.noted(); !slices.Equal(alone, []bool{true}) {
-		t.Errorf("in a transaction: alone %v", alone)
+		t.Errorf("in a transaction: the exec lock was held for writing: %v", alone)
 	}
 }
 

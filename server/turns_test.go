@@ -12,10 +12,10 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// concurrency measures the maximum number of goroutines between enter and leave.
+// concurrency measures the maximum number of goroutines that have called enter and have not called leave.
 type concurrency struct{ now, most atomic.Int64 }
 
-// enter yields the processor, so that other goroutines can also enter.
+// enter counts the calling goroutine. It then yields the processor, so that other goroutines can also call enter.
 func (c *concurrency) enter() {
 	now := c.now.Add(1)
 	for old := c.most.Load(); now > old && !c.most.CompareAndSwap(old, now); old = c.most.Load() {
@@ -67,7 +67,8 @@ func throttleOften(dial func() *peer, clients, each int) {
 	group.Wait()
 }
 
-// TestTurns_Held makes clients wait for a leader. When their own node becomes the leader, they need turns as well.
+// TestTurns_Held makes clients wait for a leader. When their own node becomes the leader, their commands must acquire
+// turns before they are decided.
 func TestTurns_Held(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a")
@@ -141,13 +142,13 @@ func TestTurns_Waiting(t *testing.T) {
 	release(nil)
 	for _, p := range waiting {
 		if got := p.read(); len(got.list) != 5 || got.list[0].int() != 0 {
-			t.Errorf("%+v, want it admitted", got)
+			t.Errorf("got %+v, want an admitted request", got)
 		}
 	}
 }
 
 // TestTurns_SlowReaders sends commands while another goroutine is still writing replies to earlier commands. That
-// goroutine neither acquires a turn nor releases the client's turn.
+// goroutine must neither acquire a turn nor release the client's turn.
 func TestTurns_SlowReaders(t *testing.T) {
 	t.Parallel()
 	const bound, clients, n = 2, 4, 300

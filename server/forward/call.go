@@ -6,12 +6,13 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// Additions to RESP between nodes: errors that concern the stream, and a mark in front of replies.
+// Additions to RESP on streams between nodes: two errors, and a mark in front of the reply to a command that has
+// charged anything. The package documentation describes them.
 const (
 	NotLeading = "NOTLEADING this node does not lead its cluster: nothing was charged"
 	Goaway     = "PARTING this node ends the stream: what is not answered was not charged"
 
-	// ChargedMark is an empty attribute of RESP3.
+	// ChargedMark is the mark: an empty attribute of RESP3.
 	ChargedMark = "|0\r\n"
 	// ChargedCapability is the name of the CLIENT CAPA capability that enables marks.
 	ChargedCapability = "charged"
@@ -35,18 +36,19 @@ const (
 // Call is a command or a transaction for the leader, and its outcome. The caller owns the bytes of Args and Block. The
 // bytes of Reply and Elements are valid until the Batch is reset.
 type Call struct {
-	Args   [][]byte      // the command
+	Args   [][]byte      // the command, if it is a single one
 	Block  [][][]byte    // the commands of a transaction, without MULTI and EXEC; nil for a single command
 	Writes bool          // the call may change state, so it must not run twice
-	Wait   time.Duration // time that the command itself may block, in addition to Timeouts.Reply
-	// ChangesLeader marks a command that may change the leader. Until the reply arrives, the stream is not closed when
-	// its node stops being the leader. Such a call must be the last in its Batch.
+	Wait   time.Duration // time for which the command itself may block; added to Timeouts.Reply
+	// ChangesLeader marks a command that may change the leader. A stream is normally closed soon after its node has
+	// stopped being the leader. While such a command waits for its reply, the stream stays open. The command must be
+	// the last in its Batch.
 	ChangesLeader bool
 
 	Outcome  Outcome
 	Reply    []byte   // reply without its mark; for a transaction, the reply to EXEC
-	Elements [][]byte // elements of EXEC's array, without marks, one for each command of Block; nil for any other reply
-	Charged  bool     // a limiter command has charged something, or may have
+	Elements [][]byte // replies in EXEC's array, without marks, one for each command of Block; nil for any other reply
+	Charged  bool     // the call has charged something; if the leader does not send marks, set for every call with Writes
 }
 
 // replies returns the number of replies that the node sends for a call.
@@ -54,7 +56,7 @@ func (c *Call) replies() int {
 	if c.Block == nil {
 		return 1
 	}
-	return len(c.Block) + len("ME") // MULTI and EXEC
+	return len(c.Block) + len("ME") // MULTI and EXEC have a reply each
 }
 
 func (c *Call) encode(out *resp.Reply) {
@@ -78,8 +80,8 @@ func encodeCommand(out *resp.Reply, args [][]byte) {
 	}
 }
 
-// answer sets the outcome of the call. reply is the last reply to the call. marks reports whether the leader marks
-// charges.
+// answer sets the outcome of an answered call. reply is the reply to the command, or to EXEC. marks reports whether
+// the leader sends marks.
 func (c *Call) answer(reply []byte, marks bool) {
 	c.Outcome = Answered
 	var marked bool
@@ -106,8 +108,8 @@ func cutMark(reply []byte) (marked bool, rest []byte) {
 	return false, reply
 }
 
-// Batch holds the calls of one call of Forward, and the buffer for their replies. The zero value is empty. A Batch can
-// be reused after Reset.
+// Batch holds the calls that are passed to Forward together, and the buffer for their replies. The zero value is
+// empty. A Batch can be reused after Reset.
 type Batch struct {
 	Calls []Call
 

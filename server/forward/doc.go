@@ -2,8 +2,8 @@
 //
 // A [Forwarder] keeps a bounded pool of streams to the leader. [Forwarder.Forward] sends the calls of a [Batch] in one
 // write over one of these streams, reads the replies in order, and sets the [Outcome] of each call. Forward never
-// retries a call; the caller may retry the calls that are [Refused]. [Forwarder.Watch] opens a stream for a connection
-// that watches keys.
+// retries a call; the caller may retry the calls that are [Refused]. [Forwarder.Watch] opens a separate stream for a
+// client that watches keys.
 //
 // [Forwarder.Follow] sets the leader. When the leader changes, idle streams to the former leader are closed and dials
 // to it are canceled immediately. Streams in use are closed after Timeouts.FormerLeader: a leader that has transferred

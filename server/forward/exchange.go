@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// Errors of Forward. After any error, calls without a reply are Refused or Uncertain. Unless the error is one of these
-// two, Refused calls can be sent again soon.
+// Errors of Forward. After any error, calls without a reply are Refused or Uncertain. The caller may retry Refused
+// calls soon, unless the error is ErrBusy or ErrSilent.
 var (
-	// ErrBusy means that too many callers are waiting for a stream. Nothing was sent.
+	// ErrBusy means that no stream became free before the deadline, or that too many callers already wait for a
+	// stream, or that too many streams for watching keys are open. Nothing was sent.
 	ErrBusy = errors.New("too many clients wait for a stream to the leader")
-	// ErrSilent means that the leader did not reply in time. Retrying is useless until leadership changes.
+	// ErrSilent means that the leader did not reply within the timeout. Retrying is useless until leadership changes.
 	ErrSilent = errors.New("the leader does not reply")
 
 	errGoaway = errors.New("the leader closes the stream")
 )
 
-// Forward sends the calls to the node that the caller considers the leader, and sets their outcomes. It waits for a
-// stream until the deadline. It waits for each reply for at most Timeouts.Reply plus the Wait of the call. The replies
-// are valid until b is reset.
+// Forward sends the calls to the node that the caller considers the leader, and sets their outcomes. It waits until
+// the deadline for a stream that carries the given version of RESP. Then it waits for each reply for at most
+// Timeouts.Reply plus the Wait of the call. The replies are valid until b is reset.
 func (f *Forwarder) Forward(to string, protocol int, deadline time.Time, b *Batch) error {
 	st, err := f.get(to, protocol, deadline)
 	if err != nil {
@@ -29,7 +30,7 @@ func (f *Forwarder) Forward(to string, protocol int, deadline time.Time, b *Batc
 	return err
 }
 
-// exchange sends calls and reads their replies, and reports whether the stream can be used again.
+// exchange sends the calls and reads their replies. whole reports whether the stream can be used again.
 func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
 	for i := range b.Calls {
 		b.Calls[i].encode(&st.out)
@@ -42,7 +43,7 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
 	for i := range b.Calls {
 		call := &b.Calls[i]
 		at := len(b.replies)
-		if err == nil { // replies that arrived before a write failed count as well
+		if err == nil { // after a failed write, the replies to the commands already sent may still arrive
 			b.replies, err = st.read(b.replies, call, f.replyTimeout(call, writeErr))
 		}
 		reply := b.replies[at:]
@@ -66,7 +67,7 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
 	return whole, err
 }
 
-// read appends the reply to a call to dst. For a transaction, it appends only the last reply.
+// read reads the replies to a call, and appends the last one to dst. Only a transaction has several replies.
 func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte, err error) {
 	at := len(dst)
 	for replies := call.replies(); replies > 0 && err == nil; replies-- {
@@ -78,8 +79,8 @@ func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte,
 	return dst, err
 }
 
-// replyTimeout returns the maximum time to wait for the reply to a call. After a failed write the wait is short, since
-// only replies to commands that were already sent can arrive.
+// replyTimeout returns the maximum time to wait for the reply to a call. After a failed write the time is short,
+// since only replies to commands that were sent before the failure can arrive.
 func (f *Forwarder) replyTimeout(call *Call, writeErr error) time.Duration {
 	if writeErr != nil {
 		return f.Timeouts.FormerLeader
@@ -87,13 +88,14 @@ func (f *Forwarder) replyTimeout(call *Call, writeErr error) time.Duration {
 	return f.Timeouts.Reply + call.Wait
 }
 
-// Watch is a stream on which the leader watches keys for one connection.
+// Watch is a stream on which the leader watches keys for one client.
 type Watch struct {
 	f  *Forwarder
 	st *stream
 }
 
-// Watch opens a stream to a node for watching keys. The error is ErrBusy if maxWatches such streams are open.
+// Watch opens a stream to a node for watching keys. The error is ErrBusy if maxWatches of these streams are already
+// open.
 func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, error) {
 	select {
 	case f.watches <- struct{}{}:

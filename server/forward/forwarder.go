@@ -55,16 +55,16 @@ type Forwarder struct {
 
 	mu     sync.Mutex
 	leader string
-	dials  *dials // to leader
+	dials  *dials // dials to the leader in progress
 	idle   []*stream
 	open   map[*stream]struct{}
 }
 
 // Stats are counters of a Forwarder.
 type Stats struct {
-	Commands atomic.Int64 // answered by the leader
+	Commands atomic.Int64 // commands answered by the leader
 	Retries  atomic.Int64 // commands sent again; counted by the caller
-	Errors   atomic.Int64 // commands without a reply; the caller adds the commands that it gives up on
+	Errors   atomic.Int64 // Uncertain calls; the caller adds the calls that it gives up on
 }
 
 // Reset sets the counters to zero.
@@ -86,8 +86,8 @@ func New(d Dialer) *Forwarder {
 	}
 }
 
-// Follow sets the leader. "" means that there is no leader. Follow closes idle streams to other nodes, and starts
-// Timeouts.FormerLeader for streams to other nodes that are in use.
+// Follow sets the leader. An empty id means that there is no leader. For streams to other nodes, Follow closes those
+// that are idle, and starts the timeout FormerLeader for those in use.
 func (f *Forwarder) Follow(leader string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,8 +106,9 @@ func (f *Forwarder) Follow(leader string) {
 	}
 }
 
-// expire starts or stops the timer that closes a stream to a node that is not the leader. Each stream has its own
-// timer, since a node may lose and regain leadership within the timeout. The caller holds f.mu.
+// expire starts the timer that closes a stream if the node of the stream is not the leader, and stops the timer if
+// the node is the leader. Each stream has its own timer, since a node may lose and regain leadership within the
+// timeout. The caller holds f.mu.
 func (f *Forwarder) expire(st *stream) {
 	switch leads := st.to == f.leader; {
 	case leads && st.expiry != nil:

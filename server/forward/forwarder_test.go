@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// dialFunc is a Dialer.
+// dialFunc is a function that implements Dialer.
 type dialFunc func(ctx context.Context, id string) (net.Conn, error)
 
 func (f dialFunc) Dial(ctx context.Context, id string) (net.Conn, error) { return f(ctx, id) }
@@ -27,7 +27,8 @@ func hangingNode(ctx context.Context, _ string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-// leader returns a Dialer to fake nodes that call reply for each command. If reply returns nil, the stream is closed.
+// leader returns a Dialer that connects to fake nodes. A fake node calls the function reply for each command and
+// sends the result. If the result is nil, the node closes the stream.
 func leader(reply func(command string) []byte) dialFunc {
 	return func(context.Context, string) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -51,7 +52,7 @@ func leader(reply func(command string) []byte) dialFunc {
 	}
 }
 
-// readCommand returns the words of a command, with spaces between them.
+// readCommand reads a command, and returns its words with spaces between them.
 func readCommand(in *bufio.Reader) (string, error) {
 	head, err := in.ReadString('\n')
 	if err != nil {
@@ -103,7 +104,7 @@ func TestFormerLeader(t *testing.T) {
 			return len(f.streams()) > 0
 		}
 		former := f.Timeouts.FormerLeader
-		for range 5 { // each round ends before the timeout of the previous round
+		for range 5 { // in each round, node a leads again before the timeout of its stream
 			f.Follow("b")
 			<-time.After(former * 2 / 3)
 			f.Follow("a")
@@ -125,8 +126,8 @@ func TestFormerLeader(t *testing.T) {
 	})
 }
 
-// TestStaleView checks that a node is not dialed if it stopped being the leader after the caller read its view. Such a
-// dial would block until the deadline.
+// TestStaleView forwards a command to a node that has stopped being the leader after the caller read its view.
+// Forward must fail immediately. It must not dial the node, because the dial could block until the deadline.
 func TestStaleView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(dialFunc(hangingNode))
@@ -260,17 +261,17 @@ func TestProtocols(t *testing.T) {
 	})
 }
 
-// TestCharged reads replies from a leader that marks charges, and from a leader that does not.
+// TestCharged checks the results of calls to a leader that marks charges, and to a leader that does not.
 func TestCharged(t *testing.T) {
 	const decision = "*2\r\n:0\r\n:1\r\n"
 	for _, tt := range []struct {
 		name    string
-		known   bool
+		known   bool // the leader supports marks
 		call    Call
 		reply   string // reply to the command or to EXEC
 		want    string
 		charged bool
-		split   int
+		split   int // number of elements of the reply to EXEC
 	}{
 		{"a charge", true, Call{Args: words("CL.THROTTLE k"), Writes: true}, ChargedMark + decision, decision, true, 0},
 		{"a refusal", true, Call{Args: words("CL.THROTTLE k"), Writes: true}, decision, decision, false, 0},
@@ -311,7 +312,8 @@ func TestCharged(t *testing.T) {
 	}
 }
 
-// TestOutcomes closes a stream at the third of five commands.
+// TestOutcomes forwards five commands to a leader that refuses the first, answers the second, and closes the stream
+// at the third. It checks the outcome of each call.
 func TestOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(leader(func(command string) []byte {
@@ -347,7 +349,7 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// raise sets most to n if n is larger.
+// raise sets the value of most to n if n is larger.
 func raise(most *atomic.Int32, n int32) {
 	for old := most.Load(); old < n && !most.CompareAndSwap(old, n); {
 		old = most.Load()

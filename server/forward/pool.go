@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// errDials is returned if other dials prevent a stream from being opened before the deadline, or if the node is not the
-// leader.
+// errDials is returned if the node is not the leader, or stops being the leader, or if maxDials other dials are in
+// progress until the deadline.
 var errDials = errors.New("the leader is not reached")
 
 // dials tracks the dials in progress to one leader.
@@ -24,8 +24,8 @@ func newDials() *dials {
 	return &dials{ctx, cancel, make(chan struct{}, maxDials)}
 }
 
-// dialsTo returns the dials to a node. The error is errDials if the node is not the leader, since the caller and Follow
-// may see a change of leadership at different times.
+// dialsTo returns the dials to a node. The error is errDials if the node is not the leader set by Follow. This
+// happens because the caller and Follow may see a change of leadership at different times.
 func (f *Forwarder) dialsTo(node string) (*dials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,7 +47,7 @@ func (f *Forwarder) get(to string, protocol int, deadline time.Time) (*stream, e
 	return st, err
 }
 
-// find returns an idle stream, or a new one.
+// find returns an idle stream to a node if there is one, and otherwise dials the node.
 func (f *Forwarder) find(to string, protocol int, deadline time.Time) (*stream, error) {
 	if st := f.reuse(to, protocol); st != nil {
 		return st, nil
@@ -70,7 +70,8 @@ func (f *Forwarder) find(to string, protocol int, deadline time.Time) (*stream, 
 	return f.dial(ctx, to, protocol, deadline)
 }
 
-// acquire waits for a slot for a stream in use, and reports whether it got a slot before the deadline.
+// acquire waits until fewer than maxStreams streams are in use, and then takes a slot. It returns false if the
+// deadline passes first, or if too many callers already wait.
 func (f *Forwarder) acquire(deadline time.Time) bool {
 	select {
 	case f.slots <- struct{}{}:
@@ -91,8 +92,8 @@ func (f *Forwarder) acquire(deadline time.Time) bool {
 	}
 }
 
-// reuse returns the most recently used idle stream that matches, or nil. Before it returns nil, it closes the oldest
-// idle stream if the pool is full.
+// reuse returns the most recently used idle stream to a node with the given version of RESP, or nil if there is none.
+// Before it returns nil, it closes the least recently used idle stream if the pool is full.
 func (f *Forwarder) reuse(to string, protocol int) *stream {
 	f.mu.Lock()
 	defer f.mu.Unlock()

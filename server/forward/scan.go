@@ -12,7 +12,7 @@ import (
 const (
 	maxReply     = 128 << 20 // bytes
 	maxReplyLine = 64 << 10  // bytes of a status, an error or a header
-	maxElements  = 16 << 20  // missing elements in all open aggregates
+	maxElements  = 16 << 20  // missing elements of all aggregates (arrays, sets and maps) in a reply
 )
 
 var errNoReply = errors.New("not a reply")
@@ -20,8 +20,8 @@ var errNoReply = errors.New("not a reply")
 // replyScanner finds the end of a RESP2 or RESP3 reply. It does not recurse, continues an incomplete reply where the
 // previous scan stopped, and does not allocate memory.
 type replyScanner struct {
-	at   int // bytes scanned
-	left int // missing elements; 0 between replies
+	at   int // bytes of the reply that are scanned
+	left int // elements of the reply that are still missing; 0 between replies
 }
 
 // scan returns the size of the reply at the beginning of b, or 0 if the reply is incomplete. If the reply is
@@ -45,9 +45,9 @@ func (s *replyScanner) scan(b []byte) (size int, err error) {
 	return size, nil
 }
 
-// scanElement scans the element at the beginning of b. size is the size of the element, or of the header if the element
-// is an aggregate, and more is the number of elements that the aggregate contains. size is 0 if the element is
-// incomplete.
+// scanElement scans the element at the beginning of b. For a simple element, size is its size and more is 0. For an
+// aggregate, such as an array, size is the size of its header and more is the number of elements that follow. size is
+// 0 if the element or header is incomplete.
 func scanElement(b []byte) (size, more int, err error) {
 	end := bytes.IndexByte(b[:min(len(b), maxReplyLine)], '\n')
 	switch {
@@ -80,8 +80,9 @@ func scanElement(b []byte) (size, more int, err error) {
 	return scanSized(b, size, int(n))
 }
 
-// scanSized is like scanElement, for an element whose header has head bytes and announces n bytes or n elements. A push
-// is an error, since nodes never request pushes.
+// scanSized is like scanElement, for an element whose header contains a number. head is the size of the header, and n
+// is the number: bytes of a string, elements of an array, or pairs of a map. A push is an error, since nodes never
+// request pushes.
 func scanSized(b []byte, head, n int) (size, more int, err error) {
 	switch b[0] {
 	case '$', '=', '!':
@@ -98,7 +99,7 @@ func scanSized(b []byte, head, n int) (size, more int, err error) {
 	case '%':
 		return head, 2 * n, nil
 	case '|':
-		return head, 2*n + 1, nil // the attribute precedes the element that it describes
+		return head, 2*n + 1, nil // n pairs, and the element that the attribute describes
 	}
 	return 0, 0, errNoReply
 }

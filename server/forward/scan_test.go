@@ -15,13 +15,14 @@ var wholeReplies = []string{
 	"|1\r\n+k\r\n+v\r\n:1\r\n", "*2\r\n|0\r\n:1\r\n:2\r\n", strings.Repeat("*1\r\n", 5000) + ":1\r\n",
 }
 
+// noReplies contains texts that are not replies.
 var noReplies = []string{
 	"\r\n", "x\r\n", "\n", "OK\r\n", ">1\r\n+x\r\n", "*1\r\n>1\r\n+x\r\n", "$1\r\nabc", "$x\r\n", "$\r\n", "$-2\r\n", "*-2\r\n", "%-1\r\n", "~-1\r\n",
 	"$01\r\n", "*+1\r\n", "+OK\n", "$9223372036854775807\r\n", "*9223372036854775807\r\n", "$18446744073709551617\r\n", "*134217728\r\n*134217728\r\n",
 	"*?\r\n", "$?\r\n", "=3\r\nabcde", "$134217729\r\n", strings.Repeat("*100000\r\n", 300), "+" + strings.Repeat("x", maxReplyLine),
 }
 
-// scanAll scans a text that arrives in two pieces, the first of length cut.
+// scanAll scans a text that is received in two pieces. The first piece has cut bytes.
 func scanAll(t *testing.T, text string, cut int) (size int, err error) {
 	t.Helper()
 	var s replyScanner
@@ -35,6 +36,8 @@ func scanAll(t *testing.T, text string, cut int) (size int, err error) {
 	return size, err
 }
 
+// TestReplyScanner checks that a complete reply is found wherever it is cut into pieces, that an incomplete reply is
+// not an error, and that other texts are errors.
 func TestReplyScanner(t *testing.T) {
 	t.Parallel()
 	for _, text := range wholeReplies {

@@ -16,18 +16,18 @@ type stream struct {
 	conn          net.Conn
 	to            string // the id of the node
 	protocol      int
-	marks         bool       // the node marks charges
+	marks         bool       // the node sends ChargedMark
 	out           resp.Reply // encoded commands to send
 	scanner       replyScanner
-	arrived       chan struct{} // holds a token when bytes have arrived
+	arrived       chan struct{} // holds a token if bytes have arrived
 	timer         *time.Timer   // timer used by next
 	changesLeader atomic.Bool   // a command in progress may change the leader
 	expiry        *time.Timer   // closes the stream; nil while its node is the leader; guarded by Forwarder.mu
 
 	mu    sync.Mutex
 	in    []byte // bytes received
-	taken int    // bytes of in that next has returned
-	err   error  // error that stopped the reader
+	taken int    // number of these bytes that next has returned
+	err   error  // error that stopped receive
 }
 
 var errFull = errors.New("the other node sends more than a reply")
@@ -93,7 +93,7 @@ func (st *stream) startTimer(d time.Duration) {
 	st.timer.Reset(d)
 }
 
-// take appends the next reply to dst, and reports whether it has arrived.
+// take appends the next reply to dst if the complete reply has arrived, and reports whether it has.
 func (st *stream) take(dst []byte) ([]byte, bool, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -112,8 +112,8 @@ func (st *stream) take(dst []byte) ([]byte, bool, error) {
 	return dst, true, nil
 }
 
-// rest releases large buffers, and reports whether the stream can be used again. It cannot be used again if there are
-// unread bytes, since these announce that the node is closing the stream.
+// rest releases large buffers, and reports whether the stream can be used again. A stream with unread bytes cannot be
+// used again: between exchanges, a node sends only the error Goaway, before it closes the stream.
 func (st *stream) rest() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -126,8 +126,8 @@ func (st *stream) rest() bool {
 
 func (st *stream) close() { _ = st.conn.Close() }
 
-// greet negotiates the version of RESP, and requests marks of charges. A node that does not support marks replies to
-// CLIENT CAPA with an error.
+// greet negotiates the version of RESP, and asks the node to send marks of charges. A node that does not support
+// marks replies to CLIENT CAPA with an error.
 func (st *stream) greet(timeout time.Duration) error {
 	greeting, replies := "*3\r\n$6\r\nCLIENT\r\n$4\r\nCAPA\r\n$7\r\n"+ChargedCapability+"\r\n", 1
 	if st.protocol == 3 {
