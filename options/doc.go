@@ -1,9 +1,9 @@
 // Package options declares the settings of the server, and loads, changes and saves their values.
 //
-// [Options] holds the values, and [Default] returns the defaults. One table binds the name of
-// each option to its field, its help text and the rules for changing it. Flags, environment,
-// configuration file, CONFIG GET, CONFIG SET, CONFIG REWRITE and the help text are derived from
-// it.
+// [Options] holds the values, and [Default] returns the defaults. One table binds the name
+// of each option to its field, its help text and the rules for changing it. Flags,
+// environment, configuration file, CONFIG GET, CONFIG SET, CONFIG REWRITE and the help text
+// are derived from this table.
 //
 // [Load] reads the settings when the program starts. A later source overrides an earlier source:
 //
@@ -16,13 +16,14 @@
 // and through which clients read and change them. A change is atomic: readers see the values
 // either before or after the change, never a mix.
 //
-// For each option that Redis has, the name, the unit and the error texts are those of
-// Redis: sizes are bytes and accept the units k, kb, m, mb, g and gb; durations are
-// whole numbers in the unit given in the option's help.
+// An option that Redis also has uses the name, the unit and the error texts of Redis. Sizes
+// are bytes and accept the units k, kb, m, mb, g and gb. Durations are whole numbers in the
+// unit given in the option's help.
 //
-// Secrets are set like any other option but never shown: CONFIG GET returns an empty
-// value, and errors omit the value. Only CONFIG REWRITE writes them, to the
-// configuration file, which the server needs to start.
+// Options with secrets, such as requirepass, are set like any other option, but their
+// values are not shown. CONFIG GET returns an empty value for them, and errors omit the
+// value. Only CONFIG REWRITE writes secrets, to the configuration file, since the server
+// needs them at its next start.
 //
 // Load looks up only the environment variables of known options. Any other THROTTLED_
 // variable is ignored.

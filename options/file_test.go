@@ -99,8 +99,8 @@ func fromLines(lines []line) (*Options, error) {
 	return &l.options, err
 }
 
-// checkRewritten rewrites a file so that it produces o. It checks that the result produces o and that a second
-// rewrite does not change it.
+// checkRewritten rewrites a configuration file for the values in o. It checks that parsing the result returns these
+// values, and that a second rewrite does not change the file.
 func checkRewritten(t *testing.T, data []byte, o *Options) {
 	t.Helper()
 	text := rewritten(data, o)

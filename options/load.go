@@ -104,10 +104,11 @@ func flagError(err error) error {
 	return err
 }
 
-// loader collects values and records the origin of each.
+// loader collects the values of all sources. It records for each option where its value was
+// set: its origin.
 type loader struct {
 	options Options
-	origin  map[string]string // by option
+	origin  map[string]string // by option: "flag", an environment variable, or FILE:LINE
 	before  map[string]string // by option: its value so far within the current source
 }
 
@@ -195,8 +196,8 @@ func (l *loader) setLoose(r *row, text, origin string) error {
 	return l.set(r, text, meant, origin)
 }
 
-// set parses meant into an option. Errors contain text, the value as specified in the
-// source.
+// set parses the parameter meant into an option. Errors contain the parameter text, which
+// is the value as specified in the source.
 func (l *loader) set(r *row, text, meant, origin string) error {
 	v := r.field(&l.options)
 	meant = r.joined(l.before[r.name], meant)
@@ -207,8 +208,8 @@ func (l *loader) set(r *row, text, meant, origin string) error {
 	return nil
 }
 
-// refuseConflict returns the error for a conflict. It attributes the conflict to the
-// first of the two options that a source has set.
+// refuseConflict returns the error for a conflict. It reports the conflict as an error of
+// the first of the two options that a source has set.
 func (l *loader) refuseConflict(c *conflict) error {
 	for _, name := range c.names {
 		if origin, ok := l.origin[name]; ok {
@@ -243,7 +244,8 @@ func refuseName(name, origin string) error {
 	return fmt.Errorf("%s%s (%s): unknown option, %s", dashes(origin), quote(name), origin, advice)
 }
 
-// dashes returns the prefix of an option's name in its source: "--" for a flag.
+// dashes returns the prefix of an option's name in errors: "--" if the origin is a flag,
+// otherwise "".
 func dashes(origin string) string {
 	if origin == fromFlag {
 		return "--"

@@ -11,17 +11,18 @@ import (
 	"strings"
 )
 
-// logBegins is the start of the first line of a log.
+// logBegins is the start of the first line of every log that the server writes.
 const logBegins = "time="
 
 var errLogFile = errors.New("a client can choose a file in the working directory or beside the configured logfile only: " +
 	"for others, change the configuration file and send SIGHUP")
 
 // checkLogFile returns an error if a client may not set the log file to path. It prevents
-// clients from appending to arbitrary files of the machine. The file must be in the working
-// directory, or in the directory of the log file that the sources specify now or specified
-// at startup. It must be new, empty or a log, and must not be another file of the server. An
-// empty path is always allowed. The caller holds s.mu.
+// clients from appending to arbitrary files of the machine. The file must be in one of
+// three directories: the working directory, the directory of the log file at startup, or
+// the directory of the log file that the sources specified when they were last read. The
+// file must be new, empty or a log, and must not be another file of the server. An empty
+// path is always allowed. The caller holds s.mu.
 func (s *Store) checkLogFile(path string) error {
 	if path == "" {
 		return nil
@@ -36,9 +37,9 @@ func (s *Store) checkLogFile(path string) error {
 	return checkIsLog(path)
 }
 
-// isTaken reports whether path is the configuration file, a snapshot, or the value of a
-// protected option. The file need not exist: a log created in its place would later be
-// read as that file.
+// isTaken reports whether path is the path of the configuration file, of a snapshot, or of
+// a file or directory named by a protected option. It does not matter whether this file
+// exists: the server would later read a log created at this path as that file.
 func (s *Store) isTaken(path string) bool {
 	at, o := resolved(path), s.Get()
 	if target, err := filepath.EvalSymlinks(s.file); at == resolved(s.file) || err == nil && at == target {

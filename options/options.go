@@ -48,14 +48,14 @@ type Options struct {
 
 	Dir              string      // working directory of the process
 	DBFilename       string      // name of the snapshot in Dir, without a path
-	Save             []SavePoint // a snapshot is written when one of them is reached; none means never
+	Save             []SavePoint // a snapshot is written when one of these save points is reached; empty means never
 	SnapshotFallback bool        // load the previous snapshot if the latest is damaged or missing
 
 	// Replication. With a DataDir the state is stored in a replicated log. With a ClusterID
 	// as well, the log is replicated to the nodes of a cluster.
 
 	DataDir        string        // directory of the log; empty keeps the state in memory only
-	Replication    string        // "sync": replies wait until a majority has stored the state they report; or "async"
+	Replication    string        // "sync": replies wait until a majority has stored the state they report; "async": they do not wait
 	RaftFsync      bool          // sync log entries to disk before they are acknowledged
 	RaftHeartbeat  time.Duration // whole milliseconds without contact from the leader until an election; 100 to 5000
 	ClusterID      string        // name of the cluster; empty for a standalone server
@@ -69,7 +69,7 @@ type Options struct {
 	RaftTLSCA      string        // file of the CA certificate that signs the certificates of all nodes
 	RaftTLSRevoked string        // file of the serial numbers of revoked certificates; empty means none
 	RaftInsecure   bool          // nodes do not authenticate each other; loopback only
-	AnnounceHost   string        // host at which clients reach this node; empty means that of RaftAdvertise
+	AnnounceHost   string        // host at which clients reach this node; empty means the host of AdvertisedRaft
 	ClusterPort    int           // port for clients of Redis Cluster; 0 means none; unused without ClusterID
 	SentinelPort   int           // port for clients of Redis Sentinel; 0 means none; unused without ClusterID
 	SentinelMaster string        // name of the cluster on SentinelPort
@@ -79,9 +79,9 @@ type Options struct {
 
 	LogLevel                string        // "debug", "verbose", "notice" or "warning"
 	LogFile                 string        // file that the log is appended to; empty means standard error
-	SlowlogLogSlowerThan    time.Duration // whole microseconds from which a command is slow; 0 logs all, below 0 none
+	SlowlogLogSlowerThan    time.Duration // whole microseconds that make a command slow; 0 logs all commands, a negative value none
 	SlowlogMaxLen           int           // slow commands kept in the slow log; 0 keeps none
-	LatencyMonitorThreshold time.Duration // whole milliseconds from which an event is sampled; 0 samples none
+	LatencyMonitorThreshold time.Duration // whole milliseconds that an event must take to be sampled; 0 samples none
 
 	// Compatibility: options that clients query and that have one valid value.
 

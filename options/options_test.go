@@ -100,7 +100,7 @@ func fieldOf(t *testing.T, r *row) string {
 	var o Options
 	v := reflect.ValueOf(r.field(&o))
 	for v.Kind() == reflect.Struct && v.Type().Field(0).Name != "p" {
-		v = v.Field(0).Elem() // the value inside an only or an explained
+		v = v.Field(0).Elem() // the value that is embedded in the types only and explained
 	}
 	target := v.Field(0).Pointer()
 	all := reflect.ValueOf(&o).Elem()

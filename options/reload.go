@@ -39,14 +39,15 @@ type Reloaded struct {
 	Restart []string // take effect after a restart
 }
 
-// Reload reads the sources of [Load] again. An option gets its new value if that value differs
-// from the last read or rewrite of the sources and the option can change while the server runs.
-// All other options keep their values, including values changed by Set: a reload that is
-// requested for the log file must not revert a password. Flags and environment override the file,
-// as in Load.
+// Reload reads the sources of [Load] again. Reload changes an option if its value in the
+// sources has changed since they were last read or rewritten, and if the option can change
+// while the server runs. All other options keep their values, including values changed by
+// Set. For example, a reload after a rotation of the log file must not revert a password.
+// Flags and environment override the file, as in Load.
 //
-// The new values take effect together. If Reload returns an error, nothing has changed. The error
-// contains the file, and the line if one is invalid, or the error of the hook.
+// The new values take effect together. If Reload returns an error, nothing has changed. For
+// an invalid line, the error contains the file and the line. If the hook fails, the error
+// contains the error of the hook.
 //
 // On a Store made by [New], Reload does nothing.
 func (s *Store) Reload() (Reloaded, error) {
@@ -81,9 +82,9 @@ func (s *Store) Reload() (Reloaded, error) {
 	return list, nil
 }
 
-// noteSources reads the sources after a rewrite of the file, so that Reload does not treat the
-// lines changed by Rewrite as new. It ignores sources with an error, since Reload reports them.
-// The caller holds s.mu.
+// noteSources reads the sources after a rewrite of the file, so that Reload does not treat
+// the lines changed by Rewrite as new. It ignores errors, since the next Reload reports
+// them. The caller holds s.mu.
 func (s *Store) noteSources() {
 	if s.sources == nil {
 		return
@@ -93,8 +94,9 @@ func (s *Store) noteSources() {
 	}
 }
 
-// merge copies to next the values of after that differ from before, for options that can change
-// while the server runs. It returns the names of all options that differ.
+// merge compares two sets of values, before and after. If a value differs and its option
+// can change while the server runs, merge copies the value from after to next. It returns
+// the names of all options that differ.
 func merge(next, before, after *Options) (list Reloaded, err error) {
 	for i := range table {
 		r := &table[i]
@@ -113,7 +115,8 @@ func merge(next, before, after *Options) (list Reloaded, err error) {
 	return list, nil
 }
 
-// plain returns the error of a hook without the text of a failed CONFIG SET.
+// plain returns the error of a hook. It replaces the text of a SetError, which refers to
+// CONFIG SET, with the name of the option and the reason.
 func plain(err error) error {
 	if named := (*SetError)(nil); errors.As(err, &named) {
 		return fmt.Errorf("%s: %s", named.Name, named.Reason)

@@ -60,8 +60,8 @@ func TestRewritten(t *testing.T) {
 	}
 }
 
-// TestRewritten_EveryOption rewrites files with and without each option, so that they
-// produce its default and a different value.
+// TestRewritten_EveryOption rewrites files with and without each option, once for the
+// default value of the option and once for another value.
 func TestRewritten_EveryOption(t *testing.T) {
 	for name, text := range other {
 		r := find(name)

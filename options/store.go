@@ -13,8 +13,8 @@ import (
 // Pair is an option's name and its value as text.
 type Pair struct{ Name, Value string }
 
-// SetError is the error of a CONFIG SET that is refused because of an option. Its text
-// is that of Redis, without the "ERR ".
+// SetError is the error of a CONFIG SET that is refused because of an option. Its text is
+// the error of Redis, without the prefix "ERR ".
 type SetError struct {
 	Name   string // name of the option, as in the table
 	Reason string
@@ -25,8 +25,8 @@ func (e *SetError) Error() string {
 	return fmt.Sprintf("CONFIG SET failed (possibly related to argument '%s') - %s", e.Name, e.Reason)
 }
 
-// UnknownError is the error of a CONFIG SET of an unknown option. Its text is that of
-// Redis, without the "ERR ".
+// UnknownError is the error of a CONFIG SET of an unknown option. Its text is the error of
+// Redis, without the prefix "ERR ".
 type UnknownError struct {
 	Name string // as sent by the client: arbitrary bytes, including line ends
 }
@@ -95,8 +95,8 @@ func (s *Store) Match(patterns ...string) []Pair {
 }
 
 // Set changes all options in pairs, or none of them. The error is a [*SetError] or an
-// [*UnknownError] for the same pair as in Redis: all names are checked before the values,
-// both from first to last.
+// [*UnknownError]. It names the same option as in Redis: Set first checks all names in the
+// order of pairs, and then all values in the same order.
 func (s *Store) Set(pairs []Pair) error {
 	rows, err := settable(pairs)
 	if err != nil || len(rows) == 0 {
@@ -126,8 +126,8 @@ func (s *Store) Set(pairs []Pair) error {
 	return nil
 }
 
-// runHook runs the hook. It attributes an error that is not a [*SetError] to the option named
-// first.
+// runHook runs the hook. If the error of the hook is not a [*SetError], runHook returns a
+// SetError with the same text. Its option is then the one named by the argument first.
 func (s *Store) runHook(old, next *Options, first string) error {
 	if s.hook == nil {
 		return nil
@@ -162,8 +162,8 @@ func settable(pairs []Pair) ([]*row, error) {
 	return rows, nil
 }
 
-// firstOf returns the name of the first row that is part of the conflict. If no row is, it
-// returns the first option of the conflict.
+// firstOf returns the name of the first row that is part of the conflict. If no row is part
+// of the conflict, it returns the first option of the conflict.
 func (c *conflict) firstOf(rows []*row) string {
 	for _, r := range rows {
 		if slices.Contains(c.names[:], r.name) {

@@ -54,7 +54,7 @@ type row struct {
 	help   string // text of the help line; a phrase without a period
 	change change
 	secret bool                   // not shown by CONFIG GET or in errors
-	adds   bool                   // lines of a file accumulate, as do flags; an empty value discards the previous ones
+	adds   bool                   // lines of a file accumulate, and flags too; an empty value discards the previous values
 	field  func(o *Options) value // returns the option's field in o
 }
 
@@ -370,8 +370,9 @@ func find(name string) *row {
 // many reports whether the option accepts several words.
 func (r *row) many() bool { return strings.HasSuffix(r.form, "...") }
 
-// joined returns the value of the option after adding text. before is the value of the
-// option so far within the same source.
+// joined returns the value of the option after a source sets it to text. The argument
+// before is the value that earlier lines or flags of the same source have set. The result
+// is text alone if the option does not accumulate, or if before or text is empty.
 func (r *row) joined(before, text string) string {
 	if !r.adds || before == "" || text == "" {
 		return text

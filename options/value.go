@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// value formats and parses one field of an Options. Set(String()) changes nothing.
+// value formats and parses one field of an Options. Setting a field to its own text, as in Set(String()), changes
+// nothing.
 type value interface {
 	// Set parses text into the field. The text of an error is the reason that Redis reports for a failed CONFIG SET.
 	// After an error the field may be invalid.
@@ -43,7 +44,7 @@ func checkRange(n, lo, hi int64) error {
 	return nil
 }
 
-// number is a count.
+// number is an integer in a range.
 type number struct {
 	p      *int
 	lo, hi int64
@@ -186,7 +187,7 @@ func (v boolean) Set(text string) error {
 	return nil
 }
 
-// enum is one of names, ignoring case.
+// enum is one of the strings in names, ignoring case.
 type enum struct {
 	p     *string
 	names []string
@@ -296,7 +297,7 @@ func isAddress(word string) bool {
 	return err != nil
 }
 
-// only is an option with a single valid value.
+// only wraps the value of an option for which a single value, in the field legal, is valid.
 type only struct {
 	value
 	legal string
@@ -317,7 +318,7 @@ func (v only) Set(s string) error {
 	return nil
 }
 
-// explained is an option whose errors include a reason.
+// explained wraps a value and adds a reason to its errors.
 type explained struct {
 	value
 	why string

@@ -130,8 +130,8 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// checkFree returns an error if the certificate or key file of a node exists, since the node may be using it. With
-// --renew it returns nil.
+// checkFree returns an error if a certificate or key file of one of the nodes exists, because the node may be using the
+// file. With --renew, checkFree always returns nil.
 func (c *certsCommand) checkFree() error {
 	if c.renew {
 		return nil
@@ -149,7 +149,8 @@ func (c *certsCommand) checkFree() error {
 	return nil
 }
 
-// authority loads the CA, or creates it if there is none. made is a text that states which of these was done.
+// authority loads the CA from the directory, or creates a CA if there is none. It returns made, a text for the output:
+// "existing" if the CA was loaded, or "new" if it was created.
 func (c *certsCommand) authority(now time.Time) (ca *certs.CA, made string, err error) {
 	ca, err = certs.LoadCA(c.dir, now)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 	"github.com/throttledhq/throttled/cluster/transport/certs"
 )
 
-// makeCerts runs the command.
+// makeCerts runs "throttled certs" with the given arguments.
 func makeCerts(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -26,7 +26,8 @@ func makeCerts(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// mustMakeCerts runs the command, which must succeed, and returns its output.
+// mustMakeCerts runs "throttled certs", which must succeed, and returns its standard
+// output.
 func mustMakeCerts(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := makeCerts(t, args...)
@@ -36,7 +37,7 @@ func mustMakeCerts(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// readFiles returns the contents of a directory.
+// readFiles returns the contents of the files in a directory, by file name.
 func readFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -99,8 +100,9 @@ func TestCertsFiles(t *testing.T) {
 	}
 }
 
-// TestCertsServeNodes opens links with the certificates of the command, before and after one
-// certificate is renewed and one is added.
+// TestCertsServeNodes checks that nodes can connect to each other with the certificates
+// that "throttled certs" creates. It then renews the certificate of n2, creates one for n3,
+// and checks the connections again. n1 keeps its certificate.
 func TestCertsServeNodes(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1", "n2")
@@ -124,7 +126,8 @@ func TestCertsServeNodes(t *testing.T) {
 	exchange(t, n2, n3)
 }
 
-// namedLink is the link of a node.
+// namedLink is the link of a node, with the id of the node. A link is the port for other
+// nodes.
 type namedLink struct {
 	*transport.Link
 	node string
@@ -213,7 +216,8 @@ func TestCertsHelp(t *testing.T) {
 	}
 }
 
-// TestCertsRefusals checks that existing files are not replaced without --renew.
+// TestCertsRefusals checks that the command fails and changes no file if the CA is
+// incomplete, invalid or expired, or if a file of a node exists and --renew is not given.
 func TestCertsRefusals(t *testing.T) {
 	nothing := func(*testing.T, string) {}
 	remove := func(name string) func(t *testing.T, dir string) {
@@ -292,7 +296,8 @@ func TestCertsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCertsSayWhoseTheyAre checks that certificates contain the names that links require.
+// TestCertsSayWhoseTheyAre checks that a certificate contains one DNS name, which is made
+// of the ids of the node and its cluster.
 func TestCertsSayWhoseTheyAre(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1")

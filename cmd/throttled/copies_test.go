@@ -11,7 +11,8 @@ import (
 	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
-// copyDir returns a copy of the data directory of a running node, like a snapshot of its disk.
+// copyDir copies the data directory of a running node and returns the path of the copy. The process is paused
+// meanwhile, so that the copy is as consistent as a disk snapshot.
 func (p *process) copyDir() string {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -28,7 +29,7 @@ func (p *process) copyDir() string {
 	return to
 }
 
-// putBack replaces the data directory of a stopped node.
+// putBack replaces the data directory of a stopped node with a copy made earlier.
 func (p *process) putBack(from string) {
 	p.t.Helper()
 	if err := os.RemoveAll(p.dir); err != nil {
@@ -39,7 +40,7 @@ func (p *process) putBack(from string) {
 	}
 }
 
-// startInVain starts a process while its Raft address is in use. The process must fail.
+// startInVain starts a process while its Raft address is in use. The process must exit with an error.
 func (p *process) startInVain() {
 	p.t.Helper()
 	ln, err := net.Listen("tcp", p.raft)
@@ -53,8 +54,9 @@ func (p *process) startInVain() {
 	}
 }
 
-// TestProcess_OldCopy restores an old copy of a data directory, which lacks charges that the node has acknowledged. The
-// node is rejected, and is still rejected when no other node with these charges is running. No charge is granted twice.
+// TestProcess_OldCopy restores an old copy of a node's data directory, which lacks charges that the node has
+// acknowledged. The cluster must reject the node. A second start of the node must fail too, although the only other
+// running node does not have these charges either. After the leader is restarted, the charges must still be in effect.
 func TestProcess_OldCopy(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)
@@ -63,7 +65,7 @@ func TestProcess_OldCopy(t *testing.T) {
 	stale.ask("keys:1 ", "CL.CLUSTER", "HASH")
 	copied := stale.copyDir()
 	lags.kill()
-	for i := range 20 { // stored only by the leader and the copied node
+	for i := range 20 { // stored only by the leader and the node stale, since the node lags is stopped
 		leader.ask("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
 	stale.ask("keys:21 ", "CL.CLUSTER", "HASH")
@@ -75,7 +77,7 @@ func TestProcess_OldCopy(t *testing.T) {
 	}
 	leader.kill()
 	lags.start()
-	stale.start() // together these nodes would be a majority
+	stale.start() // together with the node lags it would be a majority
 	if code, _ := stale.exits(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
 		t.Errorf("a second start of an old copy exits with %d:\n%s", code, stale.log)
 	}
@@ -85,9 +87,10 @@ func TestProcess_OldCopy(t *testing.T) {
 	}
 }
 
-// TestProcess_StaleBoot restores a copy that was made while the node was stopped. After a failed start, the next start
-// of the node has a higher boot number than the other nodes have seen. The node is rejected nevertheless, even after
-// all nodes were restarted.
+// TestProcess_StaleBoot copies the data directory of a stopped node, starts the node once more, and then restores the
+// copy. A failed start increments the boot number in the restored directory, so that the next start has a higher boot
+// number than the other nodes have seen. The node must be rejected nevertheless. The other nodes are also restarted
+// before they reject it.
 func TestProcess_StaleBoot(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")
 	leader, others := leaderOf(t, all)

@@ -22,7 +22,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// asProgram is the environment variable that makes the test binary run the program.
+// asProgram is an environment variable. If it is set, the test binary runs the program instead of the tests.
 const asProgram = "THROTTLED_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -97,10 +97,11 @@ func (p *process) kill() {
 	if err := p.cmd.Process.Kill(); err != nil {
 		p.t.Fatal(err)
 	}
-	_ = p.cmd.Wait() // returns the kill as an error
+	_ = p.cmd.Wait() // returns an error because of the kill
 }
 
-// exits waits for the process to exit, and returns the exit code and the time until the exit.
+// exits waits for the process to exit, and returns the exit code and the time until the exit. The test fails if the
+// process does not exit within the given time.
 func (p *process) exits(within time.Duration) (code int, took time.Duration) {
 	p.t.Helper()
 	begin := time.Now()
@@ -119,7 +120,7 @@ func (p *process) exits(within time.Duration) (code int, took time.Duration) {
 	return p.cmd.ProcessState.ExitCode(), time.Since(begin)
 }
 
-// ask repeats a command until its reply contains want.
+// ask repeats a command until its reply contains the text want.
 func (p *process) ask(want string, args ...any) {
 	p.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
@@ -185,8 +186,8 @@ func leaderOf(t *testing.T, all []*process) (leader *process, others []*process)
 	}
 }
 
-// TestProcess_InstallLoop sends a node the same snapshot repeatedly, as Raft does if the logs do not match. The node
-// exits, and moves its log aside at the next start.
+// TestProcess_InstallLoop sends a node the same snapshot repeatedly, as a Raft leader does if the node's log does not
+// match its own. The node must exit, and must move its log aside at the next start.
 func TestProcess_InstallLoop(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2"})
 	leader, others := leaderOf(t, all)
@@ -210,7 +211,7 @@ func TestProcess_InstallLoop(t *testing.T) {
 	l.SetExpected(func(string) string { return victim.id })
 	for range 3 {
 		if err := sendSnapshot(trans, leader.id, victim, snapshots, list[0]); err != nil && !errors.Is(err, io.EOF) {
-			t.Logf("the snapshot was refused: %v", err) // by a process that is exiting
+			t.Logf("the snapshot was refused: %v", err) // expected if the process is exiting
 		}
 	}
 	if code, _ := victim.exits(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftstore.ErrInstallLoop.Error()) {
@@ -223,7 +224,7 @@ func TestProcess_InstallLoop(t *testing.T) {
 	}
 }
 
-// sendSnapshot sends a snapshot as the leader of a later term.
+// sendSnapshot sends a snapshot to a node as if the node with the given id were the leader of term 1000.
 func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots raft.SnapshotStore, meta *raft.SnapshotMeta) error {
 	_, content, err := snapshots.Open(meta.ID)
 	if err != nil {
@@ -239,12 +240,12 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 }
 
 // TestProcess_StuckTransfer transfers the leadership to a node that answers heartbeats but accepts no entries. Raft
-// tries for the heartbeat timeout of five seconds, and the leader refuses all entries during that time. The leader must
-// exit before the timeout.
+// gives up after five seconds, the heartbeat of this cluster. Until then the leader rejects all entries. The leader
+// must detect this earlier and exit.
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
-	leader.ask("raft_heartbeat_settled:yes", "INFO", "replication") // until then, a leadership transfer has a shorter timeout
+	leader.ask("raft_heartbeat_settled:yes", "INFO", "replication") // before that, the timeout of a leadership transfer is shorter
 	leader.ask("", "CL.THROTTLE", "k", "1000", "1000", "1")
 	others[0].kill()
 	leader.ask(others[0].id+" raft="+others[0].raft+" role=follower answers=no", "CL.CLUSTER", "NODES")
@@ -260,7 +261,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	ended := make(chan struct{})
-	go func() { // requests detect that entries are refused
+	go func() { // requests make the leader add entries, so that it detects that entries are rejected
 		for {
 			select {
 			case <-ended:
@@ -277,7 +278,8 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	}
 }
 
-// takesNothing runs a fake node that accepts no entries, as if its log did not match the leader's.
+// takesNothing runs a fake node at the Raft address of a stopped node. The fake accepts no entries, as if its log did
+// not match the leader's.
 func takesNothing(t *testing.T, p *process) {
 	t.Helper()
 	l, err := transport.Listen(transport.Config{Cluster: "test", Node: p.id, Bind: p.raft, Insecure: true})
@@ -306,11 +308,12 @@ func takesNothing(t *testing.T, p *process) {
 	}()
 }
 
-// TestProcess_Gap starts a node whose log is missing entries that no snapshot contains.
+// TestProcess_Gap starts a node whose log lacks entries that no snapshot contains. The node must exit and log the
+// reason.
 func TestProcess_Gap(t *testing.T) {
 	p := newProcesses(t, []string{"n1"})[0]
 	for range 5 {
-		p.ask("", "DEL", "k") // until it is the leader
+		p.ask("", "DEL", "k") // succeeds when the node is the leader
 		p.ask("OK", "FLUSHALL")
 	}
 	p.kill()

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestProcess_LastOfAll kills the other nodes and then stops the leader: the last node experiences the same when all
-// nodes are stopped together.
+// TestProcess_LastOfAll kills the followers and then stops the leader with SIGTERM. The situation is the same for the
+// last node when all nodes of a cluster are stopped together. The leader must exit with code 0 and log why it has not
+// handed over the leadership.
 func TestProcess_LastOfAll(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // the leader must not step down before it is stopped
 	leader, others := leaderOf(t, all)

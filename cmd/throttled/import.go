@@ -82,7 +82,7 @@ func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 	return c, c.check(f.NArg())
 }
 
-// check validates the flags. The number of operands must be 0.
+// check validates the flags. It returns an error if operands, the number of arguments that are not flags, is not 0.
 func (c *importCommand) check(operands int) error {
 	switch {
 	case operands > 0: // not printed: it may be a URL with a password
@@ -132,14 +132,15 @@ func importProgress(stderr io.Writer) (progress func(done, total int64), remove 
 	return rediscell.Lines(stderr, importLineEvery, time.Now), func() {}
 }
 
-// importState is a table that ignores the records of the snapshot to be replaced.
+// importState is the table as passed to the persistence.Store. It ignores the records of the snapshot that the import
+// replaces.
 type importState struct{ *buckets.Table }
 
-// Put does nothing. It is called only by the Store, during the load.
+// Put ignores a record. Only the Store calls it, when it loads the old snapshot.
 func (importState) Put(limiter.Record) error { return nil }
 
-// snapshot imports into a table and saves the table. It locks the directory, so that no server can use the directory or
-// overwrite the snapshot during the import.
+// snapshot imports the keys into a table and saves the table. It locks the directory, so that no server can use the
+// directory during the import.
 func (c *importCommand) snapshot(ctx context.Context) (report rediscell.Report, err error) {
 	store, err := persistence.Open(persistence.Config{Dir: c.dir, Name: c.name, Version: version})
 	if err != nil {
@@ -161,7 +162,8 @@ func (c *importCommand) snapshot(ctx context.Context) (report rediscell.Report, 
 	return report, store.Save()
 }
 
-// prepare prepares the store for saving. It returns an error if a snapshot exists, unless --replace is given.
+// prepare loads the store, since a store cannot save before it is loaded. It returns an error if a snapshot exists,
+// unless --replace is given.
 func (c *importCommand) prepare(ctx context.Context, store *persistence.Store, state persistence.State) error {
 	_, found, err := store.Info()
 	if err == nil && found && !c.replace {

@@ -19,8 +19,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// redisSource starts a redis-server with a password and with the limiter keys that redis-cell
-// stores after CL.THROTTLE key 4 1 3600. It returns the URL and a client.
+// redisSource starts a redis-server with a password. It stores the given number of limiter keys, as redis-cell does for
+// CL.THROTTLE key 4 1 3600, and a string that is not a limiter key. It returns the URL of the server and a client.
 func redisSource(t *testing.T, keys int) (string, *redis.Client) {
 	t.Helper()
 	port := strconv.Itoa(freeport.Of(t))
@@ -55,7 +55,8 @@ func redisSource(t *testing.T, keys int) (string, *redis.Client) {
 	return "redis://:secret@127.0.0.1:" + port, client
 }
 
-// imports runs "throttled import" and checks its exit code and its output.
+// imports runs "throttled import". It checks the exit code, and that the output contains the given texts but not the
+// password.
 func imports(t *testing.T, code int, stdout, stderr string, args ...string) {
 	t.Helper()
 	var out, errs bytes.Buffer

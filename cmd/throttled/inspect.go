@@ -47,8 +47,8 @@ func runDump(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// inspect opens the file named by the only argument of a command, and passes it to use. If ctx is canceled, the file is
-// closed, so that reads fail.
+// inspect opens the file named by the only argument of a command, and passes it to the function use. If ctx is
+// canceled, the file is closed, so that reads fail.
 func inspect(ctx context.Context, command string, args []string, stderr io.Writer, use func(*persistence.Snapshot) error) int {
 	if len(args) != 1 || args[0] == "-h" || args[0] == "--help" {
 		_, _ = fmt.Fprintf(stderr, "Usage: throttled %s FILE\n", command)
@@ -68,7 +68,7 @@ func inspect(ctx context.Context, command string, args []string, stderr io.Write
 	return check(stderr, err)
 }
 
-// contents holds the counts of a snapshot that check prints.
+// contents holds the counts of a snapshot that "throttled check" prints.
 type contents struct {
 	kinds    [256]int64 // records by kind
 	expired  int64      // records that had expired at the end of the save
@@ -108,8 +108,8 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 	return tw.Flush()
 }
 
-// line is a record as printed by dump. Times are whole nanoseconds. They may be too large for JSON readers that store
-// numbers as floating point to represent exactly.
+// line is a record as printed by dump. Times are whole nanoseconds. JSON readers that store numbers as floating point
+// may round them.
 type line struct {
 	Key       *string `json:"key,omitempty"`        // nil if not valid UTF-8
 	KeyBase64 []byte  `json:"key_base64,omitempty"` // set if Key is nil

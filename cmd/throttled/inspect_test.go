@@ -20,7 +20,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// fixed is a constant state. Its clock advances by 100 ns per call, which is 100 ns per save.
+// fixed is a persistence.State with constant records. Each call of Now advances its clock
+// by 100 ns. A save calls Now at its start and at its end, so that it takes 100 ns.
 type fixed struct {
 	now     uint64
 	records []limiter.Record
@@ -40,7 +41,8 @@ func throttleRecord(key string, expires uint64) limiter.Record {
 	return limiter.Record{Kind: limiter.Throttle, Key: []byte(key), Expires: expires}
 }
 
-// snapshotOf writes a snapshot that begins at 1100 ns of limiter time and ends at 1200.
+// snapshotOf writes a snapshot and returns its path. The save begins at 1100 ns of limiter
+// time and ends at 1200 ns.
 func snapshotOf(t testing.TB, records ...limiter.Record) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,7 +117,8 @@ func TestDump_Nothing(t *testing.T) {
 	}
 }
 
-// TestNewLine checks a record of a kind with state.
+// TestNewLine checks the JSON of a record with a State, which records of CL.THROTTLE do not
+// have.
 func TestNewLine(t *testing.T) {
 	r := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("k"), Expires: 7, State: []byte("state")}
 	got, err := json.Marshal(newLine(&r, 2))
@@ -150,7 +153,8 @@ func TestInspect_Refuses(t *testing.T) {
 	f(exitUsage, "FILE", "one", "two")
 }
 
-// closedPipe accepts room bytes and then fails like a pipe without a reader.
+// closedPipe is a writer that accepts a limited number of bytes, the value of the field
+// room. A write that exceeds this number returns err.
 type closedPipe struct {
 	room int
 	err  error
@@ -164,7 +168,8 @@ func (p *closedPipe) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestInspect_EndsEarly stops inspections for reasons other than a damaged file.
+// TestInspect_EndsEarly checks the exit code if an inspection of a valid snapshot stops
+// early, because a write fails or the context is canceled.
 func TestInspect_EndsEarly(t *testing.T) {
 	records := make([]limiter.Record, 10_000)
 	for i := range records {

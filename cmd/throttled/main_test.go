@@ -169,7 +169,8 @@ func TestProgramEndsOnShutdown(t *testing.T) {
 	}
 }
 
-// TestProgramFollowsOptions checks that changes by CONFIG SET are applied to the parts.
+// TestProgramFollowsOptions checks that CONFIG SET changes the memory limit of the table
+// and the level of the log.
 func TestProgramFollowsOptions(t *testing.T) {
 	r := start(t, "--maxmemory", "1")
 	r.wants("-OOM command not allowed when used memory > 'maxmemory'.\r\n", "CL.THROTTLE a 15 30 60")

@@ -18,13 +18,14 @@ const (
 // memoryUse holds the memory use and the limits of keys and clients, in bytes. A limit of 0 means no limit.
 type memoryUse struct{ maxMemory, keys, maxClients, clients int64 }
 
-// heapLimit returns the soft memory limit of the Go runtime. It makes the collector run more often before garbage takes
-// the process far beyond maxmemory and maxmemory-clients. These limits do not count garbage, such as memory released
-// when a shard of the table grows, and buffers that clients have outgrown.
+// heapLimit returns the soft memory limit for the Go runtime. Near this limit the collector runs more often, so that
+// garbage does not take the process far beyond maxmemory plus maxmemory-clients. These two options do not count
+// garbage, such as the old memory of a shard that has grown, and buffers that clients have outgrown.
 //
-// If the table is larger than maxmemory, because maxmemory was lowered, the limit is based on its actual size. If there
-// is no maxmemory, the limit leaves room for growth until the next call. In both cases the collector would otherwise
-// run continuously. The same applies to the memory of clients, since some clients may be exempt from the limit.
+// If the table is larger than maxmemory, because maxmemory was lowered, the soft limit is based on the actual size of
+// the table. If only maxmemory-clients is set, the soft limit allows the table to double until the next call. With a
+// lower soft limit, the collector would run continuously in both cases. The same rules apply to the memory of clients.
+// It may exceed maxmemory-clients, since some clients are exempt. If neither option is set, there is no soft limit.
 func heapLimit(m memoryUse) int64 {
 	const most = math.MaxInt64 / 8
 	keys, clients := max(m.maxMemory, m.keys), max(m.maxClients, m.clients)
@@ -42,9 +43,9 @@ func heapLimit(m memoryUse) int64 {
 	return keys + heapBesideKeys + clients
 }
 
-// gcPercent returns the GOGC percentage for a table that uses the given number of bytes. The default of 100 would
-// double the memory of a large table. Frequent collections are cheap, since the collector does not scan the contents of
-// a table.
+// gcPercent returns the GOGC percentage for a table that uses the given number of bytes. With the default of 100,
+// garbage could use as much memory as a large table. Frequent collections are cheap, since the collector does not scan
+// the contents of a table.
 func gcPercent(used int64) int {
 	allowed := max(garbageAllowed, used/garbageShare)
 	return int(min(100, 100*allowed/max(used, 1)))

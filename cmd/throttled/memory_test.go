@@ -39,15 +39,17 @@ func TestHeapLimit(t *testing.T) {
 	f(memoryUse{maxMemory: 256 * mib, keys: 256 * mib, maxClients: 256 * mib, clients: 200 * mib}, 616*mib)
 	f(memoryUse{maxMemory: 256 * mib, keys: 512 * mib}, 680*mib)                           // maxmemory was lowered
 	f(memoryUse{maxMemory: 256 * mib, clients: 500 * mib}, 1360*mib)                       // clients have no limit
-	f(memoryUse{maxMemory: 256 * mib, maxClients: 256 * mib, clients: 300 * mib}, 660*mib) // some are exempt
+	f(memoryUse{maxMemory: 256 * mib, maxClients: 256 * mib, clients: 300 * mib}, 660*mib) // some clients are exempt
 	f(memoryUse{maxMemory: math.MaxInt64}, math.MaxInt64)
 	f(memoryUse{maxMemory: 256 * mib, maxClients: math.MaxInt64}, math.MaxInt64)
 	f(memoryUse{maxMemory: 256 * mib, clients: math.MaxInt64}, math.MaxInt64)
 }
 
-// The collector runs long before the heap reaches the soft limit, where it would run
-// continuously. The soft limit leaves room for the program itself within 1.25 times maxmemory
-// plus 64 MiB.
+// TestCollectorStaysBelowTheBound checks two limits for a table that fills maxmemory. The
+// soft limit, plus 16 MiB for the program itself, is at most 1.25 times maxmemory plus
+// 64 MiB. GOGC starts a collection when the size of the heap is at most 1.125 times
+// maxmemory plus 16 MiB. This is below the soft limit, at which the collector would run
+// continuously.
 func TestCollectorStaysBelowTheBound(t *testing.T) {
 	const mib, program = 1 << 20, 16 << 20
 	for maxMemory := int64(mib); maxMemory < 1<<40; maxMemory += maxMemory / 3 {
@@ -61,7 +63,8 @@ func TestCollectorStaysBelowTheBound(t *testing.T) {
 	}
 }
 
-// The memory of clients raises the soft limit if clients have no limit.
+// TestMemoryUse checks that memoryUse returns the limits, and the memory of keys and
+// clients, of a running program.
 func TestMemoryUse(t *testing.T) {
 	r := start(t, "--maxmemory", "10mb", "--maxmemory-clients", "0")
 	conn, err := net.Dial("tcp", r.addr)

@@ -15,7 +15,8 @@ func (p *process) with(option, value string) []string {
 	return args
 }
 
-// refuses starts a process that must exit because its address has changed, with both addresses in the log.
+// refuses starts a process whose Raft address has changed. The process must exit, and its log must contain the address
+// that it advertises and the one in the cluster's configuration.
 func (p *process) refuses(advertised string) {
 	p.t.Helper()
 	p.start()
@@ -31,9 +32,9 @@ func (p *process) refuses(advertised string) {
 	}
 }
 
-// TestProcess_Moved starts nodes at an address that differs from the one in the cluster's configuration. One node was
-// bootstrapped, and its bootstrap list is changed as well. The other node has joined. When started at the old address,
-// both become followers again.
+// TestProcess_Moved restarts two nodes at addresses that differ from those in the cluster's configuration. The first
+// node was bootstrapped, and its bootstrap list is changed as well. The second node has joined. Both nodes must exit.
+// When started at its old address, each node must become a follower again.
 func TestProcess_Moved(t *testing.T) {
 	patient := []string{"--raft-heartbeat", "1000"} // makes elections on a busy machine rare
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, patient...)

@@ -24,27 +24,26 @@ import (
 // evict keys after the memory limit was lowered, pace the garbage collector, reload on SIGHUP, and save at save points.
 // The server has its own goroutines.
 //
-// With a data-dir, there are also the goroutines of the replica: those of Raft, of the link to other nodes, and of the
-// node.
+// If the option data-dir is set, the replica has goroutines as well. They belong to Raft, to the link (the port for
+// other nodes) and to the cluster.Node.
 type program struct {
 	opts      *options.Store
 	log       *slog.Logger
 	logs      *logOutput
-	hangups   <-chan os.Signal   // reload requests; may be nil
-	store     *persistence.Store // nil if there are no snapshots
-	storeErr  error              // why store is nil
+	hangups   <-chan os.Signal   // receives SIGHUP, which requests a reload; may be nil
+	store     *persistence.Store // nil if snapshots in dir are disabled
+	storeErr  error              // reason why store is nil
 	table     *buckets.Table
 	replica   *replica // nil if the state is in memory only
 	server    *server.Server
 	listeners []listener
-	stopped   chan bool // receives whether to save when a client sends SHUTDOWN
+	stopped   chan bool // receives a value when a client sends SHUTDOWN: whether to save
 
 	limitMu   sync.Mutex
-	maxMemory int64 // current or pending value of the option maxmemory
+	maxMemory int64 // value of the option maxmemory; applied to the table unless it is being loaded
 }
 
-// open creates the parts and binds the addresses, so that errors are reported before
-// anything runs.
+// open creates the parts of the program and binds its addresses, so that errors are reported before anything runs.
 func open(opts *options.Store, stderr io.Writer) (*program, error) {
 	o := opts.Get()
 	if err := os.Chdir(o.Dir); err != nil {
@@ -99,7 +98,8 @@ func (p *program) openState(o *options.Options, config *server.Config) error {
 	return nil
 }
 
-// openReplica opens the engine as a cluster node or a standalone node.
+// openReplica opens an engine whose state is in the log in data-dir: a cluster node if cluster-id is set, otherwise a
+// standalone node.
 func (p *program) openReplica(o *options.Options, config *server.Config) (err error) {
 	clock := cluster.NewClock()
 	p.storeErr = errReplicated
@@ -118,7 +118,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 
 var errReplicated = errors.New("the state is in the log in data-dir")
 
-// applyOptions applies changed options to the parts. If it returns an error, it has changed nothing.
+// applyOptions applies changed options to the parts of the program. If it returns an error, it has changed nothing.
 func (p *program) applyOptions(old, o *options.Options, level *slog.LevelVar) error {
 	if p.store == nil && len(o.Save) > 0 {
 		return fmt.Errorf("snapshots cannot be saved: %w", p.storeErr)
@@ -197,7 +197,8 @@ func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, ne
 	return p.bind(hosts, port, serve)
 }
 
-// bind binds the addresses of one kind of listener. If port is 0, the port of the first listener is used for all.
+// bind binds the addresses of one kind of listener. If port is 0, the free port that the first listener gets is used
+// for all.
 func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.Listener) error) error {
 	config := net.ListenConfig{KeepAlive: -1} // the server sets keep-alive for each connection
 	for _, host := range hosts {
@@ -214,8 +215,9 @@ func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.
 	return nil
 }
 
-// run serves until ctx is canceled or a client sends SHUTDOWN. It then waits for connections to
-// finish and saves. It returns an error if loading, serving or saving fails.
+// run serves until ctx is canceled or a client sends SHUTDOWN. It then waits for connections to finish, and saves if
+// the SHUTDOWN command requests it or, after a signal or an error, if save points are set. It returns an error if
+// loading, serving or saving fails.
 func (p *program) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -264,7 +266,7 @@ func (p *program) memoryUse() memoryUse {
 	return memoryUse{o.MaxMemory, p.table.Memory(), o.ClientMemory(), p.server.ClientMemory()}
 }
 
-// begin loads the snapshot, or starts the node and its services for other nodes.
+// begin loads the snapshot or, if the program has a replica, starts the node and its services for other nodes.
 func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed chan<- error) error {
 	if p.replica == nil {
 		return p.load(ctx)
@@ -276,7 +278,8 @@ func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed cha
 	return p.replica.start(ctx)
 }
 
-// flush waits until changes without a request, such as evictions, are replicated.
+// flush waits until changes that no request has made, such as evictions, are replicated. Without a replica it returns
+// immediately.
 func (p *program) flush() error {
 	if p.replica == nil {
 		return nil
@@ -314,7 +317,7 @@ func (p *program) announce() {
 	}
 }
 
-// shutdown waits for connections to finish, and closes those that exceed shutdown-timeout.
+// shutdown waits for connections to finish. It closes the connections that do not finish within shutdown-timeout.
 func (p *program) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.shutdownTime())
 	defer cancel()

@@ -47,7 +47,7 @@ type recoverFlags struct {
 	nodes     []options.Node
 }
 
-// recovery holds the state of a run of "throttled recover". in is nil if standard input is not a terminal.
+// recovery holds the state of a run of "throttled recover". The field in is nil if standard input is not a terminal.
 type recovery struct {
 	recoverFlags
 	in             io.Reader
@@ -141,8 +141,8 @@ func (r *recovery) recover(ctx context.Context, found *raftstore.Summary) error 
 	return r.printDone(&summary)
 }
 
-// prepare checks that no node is running. It checks again after the operator has confirmed, since that may take a long
-// time.
+// prepare checks that no node is running, prints the plan, and asks for confirmation unless --yes is given. After the
+// confirmation it checks again, since a node may have been started meanwhile.
 func (r *recovery) prepare(ctx context.Context, found *raftstore.Summary) error {
 	known := r.known(found)
 	if err := r.checkGone(known); err != nil {
@@ -250,7 +250,7 @@ func (r *recovery) rewrite(identity *raftstore.Identity) (raftstore.Summary, err
 	config := raftstore.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
 	summary, err := raftstore.Recover(r.dir, config, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
-		err = raftstore.Unmark(r.dir) // the leader whose log did not match no longer exists
+		err = raftstore.Unmark(r.dir) // a mark means that the log did not match the log of a leader of the old cluster
 	}
 	select {
 	case cause := <-failed:

@@ -14,7 +14,8 @@ import (
 	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
-// terminal opens a pseudoterminal and returns both ends.
+// terminal opens a pseudoterminal and returns the end of the operator and the end of the
+// program.
 func terminal(t *testing.T) (operator, program *os.File) {
 	t.Helper()
 	operator, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -51,7 +52,7 @@ func TestProcess_RecoverInterrupted(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "recover", "--data-dir", dir, alone+"=127.0.0.1:1")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // controlling terminal from standard input
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // standard input becomes the controlling terminal
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,9 @@ import (
 // recoverAnswerWithin is the timeout for connecting to a node.
 const recoverAnswerWithin = 2 * time.Second
 
-// known returns the nodes that may be running, with each of their addresses. These are the nodes of the old cluster and
-// of the new cluster. They include the node that the directory belongs to, since the directory may be a copy.
+// known returns the nodes of the old cluster and of the new cluster, all of which may be running. A node with two
+// addresses is listed twice. The node that owns the directory is included, since the directory may be a copy and the
+// original may be in use.
 func (r *recovery) known(found *raftstore.Summary) (list []options.Node) {
 	for _, s := range found.Configuration.Servers {
 		list = append(list, options.Node{ID: string(s.ID), Addr: string(s.Address)})
@@ -31,8 +32,8 @@ func (r *recovery) known(found *raftstore.Summary) (list []options.Node) {
 	return list
 }
 
-// checkGone returns an error if --gone contains an unknown id: because of such a typo, the intended node would still be
-// probed.
+// checkGone returns an error if --gone contains an unknown id. Otherwise a typo in an id would not be reported, and the
+// intended node would be probed although it is lost.
 func (r *recovery) checkGone(known []options.Node) error {
 	for _, id := range r.skipProbe {
 		if !slices.ContainsFunc(known, func(n options.Node) bool { return n.ID == id }) {

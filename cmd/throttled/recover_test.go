@@ -56,10 +56,11 @@ func TestRecover_Refuses(t *testing.T) {
 	}
 }
 
-const recovered = 20 // keys
+const recovered = 20 // number of keys that TestProcess_Recover charges
 
-// TestProcess_Recover loses two of three nodes permanently. The remaining node becomes a cluster of one and still has
-// the earlier charges, and a new node joins it.
+// TestProcess_Recover stops all three nodes of a cluster and recovers it with only one of them. The new cluster must
+// have the earlier charges, and a new node must be able to join it. The two other nodes are then restarted with their
+// old data. The new cluster must refuse their streams.
 func TestProcess_Recover(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)
@@ -97,18 +98,18 @@ func TestProcess_Recover(t *testing.T) {
 	joined.start() // with the recovery id that it has stored
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 
-	old := others[1] // alone it cannot be elected, and it gets the reason from the new cluster
+	old := others[1] // it cannot be elected alone, and the new cluster refuses its streams with the reason
 	old.start()
 	if code, _ := old.exits(patience); code != exitFailed || !strings.Contains(old.log.String(), transport.ErrOtherRecovery.Error()) {
 		t.Errorf("a lost node that is restarted exits with %d:\n%s", code, old.log)
 	}
-	leader.start() // two of three nodes form the old cluster, which is fenced off
+	leader.start() // these two nodes are a majority of the old cluster, which is fenced off
 	old.start()
 	old.ask("voters:3 ", "CL.CLUSTER", "STATUS")
 	again, _ := leaderOf(t, []*process{leader, old})
 	again.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
 	survivor.ask("voters:2 ", "CL.CLUSTER", "STATUS")
-	survivor.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // this charge is not in the new cluster
+	survivor.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // the charge in the old cluster has no effect in the new one
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
 	survivor.logs(transport.ErrOtherRecovery.Error()) // the streams of the old nodes are refused
 }
@@ -192,8 +193,8 @@ func TestRecover_Gone(t *testing.T) {
 	}
 }
 
-// TestRecover_Probes checks that recover probes new nodes and the node itself, and probes them again after the
-// confirmation. The recovery is refused if it is interrupted or if an address cannot be resolved.
+// TestRecover_Probes checks that recover probes new nodes and the node that owns the directory, and probes them again
+// after the confirmation. The recovery must be refused if it is interrupted or if an address cannot be resolved.
 func TestRecover_Probes(t *testing.T) {
 	dir := usedDirectory(t)
 	before, _, _ := inspection(runRecover).with("--data-dir", dir)
@@ -229,7 +230,8 @@ func TestRecover_Probes(t *testing.T) {
 	}
 }
 
-// starting is an operator input that starts a listener before it confirms.
+// starting is a standard input for recover. It starts a listener at addr, like a node that starts during the prompt,
+// and then answers yes.
 type starting struct {
 	t    *testing.T
 	addr string

@@ -9,7 +9,7 @@ import (
 
 const outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 
-// until blocks until holds returns true.
+// until blocks until the function holds returns true. The parameter what describes the condition in the error.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
@@ -23,8 +23,8 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// After maxmemory is lowered, new keys are refused immediately, and keys are evicted if the policy allows it. This
-// holds with and without a replicated log.
+// TestProgramLowersMaxMemory checks that new keys are refused immediately after maxmemory is lowered, and that keys are
+// evicted if the policy allows it. It tests programs with and without a replicated log.
 func TestProgramLowersMaxMemory(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		for _, policy := range []string{"noeviction", "evict-smallest-debt"} {

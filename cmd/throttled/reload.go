@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// hangups returns a channel that receives SIGHUP, and a function that stops the delivery. After the call, SIGHUP no
-// longer terminates the process.
+// hangups returns a channel that receives SIGHUP, and a function that stops the delivery. Until that function is
+// called, SIGHUP does not terminate the process.
 func hangups() (<-chan os.Signal, func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
@@ -29,7 +29,7 @@ func (p *program) reloadOn(ctx context.Context) {
 }
 
 // reload reopens the log file, reloads the certificates, and applies the options that have changed in the configuration
-// file. If one of these three steps fails, its previous state remains in effect.
+// file. If one of these three steps fails, the previous log file, certificates or options remain in use.
 func (p *program) reload() {
 	if err := p.logs.open(p.opts.Get().LogFile); err != nil {
 		p.log.Error("the log file was not reopened, the previous one stays in use: correct its path or permissions, and send SIGHUP again", "error", err)
@@ -49,7 +49,7 @@ func (p *program) reload() {
 }
 
 // reportUnchanged logs the options that have changed in the configuration file but cannot be applied without a restart.
-// The heartbeat of a cluster does not change even on a restart.
+// It reports raft-heartbeat of a cluster separately, since not even a restart changes the heartbeat of a cluster.
 func (p *program) reportUnchanged(names []string) {
 	const heartbeat = "raft-heartbeat"
 	if at := slices.Index(names, heartbeat); at >= 0 && p.opts.Get().ClusterID != "" {

@@ -25,7 +25,7 @@ func newServer(t *testing.T, args ...string) *process {
 	return p
 }
 
-// hangUp sends SIGHUP.
+// hangUp sends SIGHUP to the process.
 func (p *process) hangUp() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -104,7 +104,7 @@ func TestProcess_HangUp(t *testing.T) {
 	fileSays(t, log, "msg=stopped")
 }
 
-// TestProcess_LogFile changes the log file by CONFIG SET.
+// TestProcess_LogFile changes the log file by CONFIG SET, to permitted files and to files that must be refused.
 func TestProcess_LogFile(t *testing.T) {
 	dir := t.TempDir()
 	p := newServer(t, "--dir", dir, "--protected-mode", "yes")
@@ -176,8 +176,8 @@ func TestReload_Heartbeat(t *testing.T) {
 	}
 }
 
-// TestProcess_HangUpCertificates reloads the certificate of a node, first with an invalid certificate and then with a
-// valid one.
+// TestProcess_HangUpCertificates reloads the certificate of a node twice. The first file is invalid, and the node must
+// keep its certificate. The second file is valid, and the node must use it.
 func TestProcess_HangUpCertificates(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "test", "n1")

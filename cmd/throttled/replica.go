@@ -28,11 +28,11 @@ import (
 
 const (
 	alone          = "local"                // id of a standalone node and of its cluster
-	aloneHeartbeat = 20 * time.Millisecond  // there is no other node to wait for
+	aloneHeartbeat = 20 * time.Millisecond  // short, since there is no other node to wait for
 	peerTimeout    = 2 * time.Second        // timeout for a stream without progress
 	peerStreams    = 3                      // idle Raft streams kept per node
-	maxPeers       = 8                      // larger clusters are not recommended
-	maxPerPeer     = 2 * forward.MaxStreams // twice the maximum, since a node may reconnect before its old streams time out
+	maxPeers       = 8                      // MaxConns is sufficient for this number; larger clusters are not recommended
+	maxPerPeer     = 2 * forward.MaxStreams // twice the streams of a node, since it may reconnect before the old ones time out
 	handOverWithin = 2 * time.Second
 )
 
@@ -70,7 +70,8 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	return r, nil
 }
 
-// finishInstallLoop moves the log aside if the previous process marked the log as not matching the leader's.
+// finishInstallLoop moves the log aside if the previous process has marked it, because it did not match the leader's
+// log.
 func finishInstallLoop(dir string, log *slog.Logger) error {
 	why, aside, err := raftstore.SetAsideMarked(dir)
 	if err == nil && aside != "" {
@@ -114,7 +115,7 @@ func standaloneConfig() cluster.Config {
 }
 
 // identify claims the data directory for the node, checks the directory, and increments the boot number stored in it.
-// It also completes c.Self.
+// It also sets the fields of c.Self that identify the process and its data directory.
 func (r *replica) identify(o *options.Options, c *cluster.Config) (identity raftstore.Identity, err error) {
 	if _, _, err := r.store.Claim(c.Cluster, c.Self.ID); err != nil {
 		return identity, err
@@ -141,8 +142,8 @@ func (r *replica) connect(c *cluster.Config) {
 
 var errNoCluster = errors.New("data-dir holds no cluster: start the node with bootstrap to begin one, or with join; if it has been in one, check data-dir")
 
-// checkBegun returns an error if a cluster node has no state and is started without bootstrap and join, as if it were
-// restarted. Raft would otherwise wait forever for the node to be added to a cluster.
+// checkBegun returns an error if a cluster node has no data and neither bootstrap nor join is set. These options may be
+// missing only on a restart. Without data, Raft would wait forever for the node to be added to a cluster.
 func (r *replica) checkBegun(o *options.Options) error {
 	if o.ClusterID == "" || len(o.Bootstrap) > 0 || len(o.Join) > 0 {
 		return nil
@@ -244,7 +245,7 @@ func (r *replica) start(ctx context.Context) error {
 	return nil
 }
 
-// recheck closes the streams of removed nodes after each change of the membership.
+// recheck closes the streams of removed nodes after each change of the view of the cluster.
 func (r *replica) recheck() {
 	for {
 		select {
@@ -260,7 +261,7 @@ func (r *replica) recheck() {
 // take over once it stops responding.
 func (r *replica) die(err error) {
 	if errors.Is(err, raftstore.ErrStale) {
-		// The mark prevents a restart with this directory while no node that would reject it is running.
+		// The mark makes later starts with this directory fail, even if no node that would reject it is running.
 		why := strings.TrimSuffix(err.Error(), ": "+raftstore.ErrStale.Error())
 		err = errors.Join(err, r.store.MarkStale(why))
 	}
@@ -269,9 +270,9 @@ func (r *replica) die(err error) {
 }
 
 // noteInstall terminates the process if the same snapshot is installed repeatedly, which means that the log does not
-// match the leader's log and cannot be repaired. The log is moved aside at the next start, because Raft writes to it
-// until the process exits. The node can then join under a different id. The node's own snapshot, which Raft restores at
-// startup, does not count.
+// match the leader's log and cannot be repaired. The log is moved aside at the next start and not immediately, because
+// Raft writes to it until the process exits. The node can then join under a different id. The node's own snapshot,
+// which Raft restores at startup, does not count.
 func (r *replica) noteInstall(index uint64) error {
 	if !r.started.Load() {
 		return nil
@@ -285,7 +286,8 @@ func (r *replica) noteInstall(index uint64) error {
 	return err
 }
 
-// noteStuck terminates the process if an interrupted leadership transfer prevents Raft from becoming the leader.
+// noteStuck records err, the result of an attempt to begin a leadership. It terminates the process if all attempts have
+// failed for more than 2 s because of a leadership transfer that does not complete.
 func (r *replica) noteStuck(err error) {
 	if err := r.transfer.Note(err, time.Now()); err != nil {
 		r.die(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// openNode opens a standalone node with its log in dir. The node does not exit; the channel exits receives the exit
-// codes instead.
+// openNode opens a standalone node with its log in dir. When the node would terminate the process, it sends the exit
+// code to the channel exits instead.
 func openNode(t *testing.T, dir string) (p *program, log *lockedBuffer, exits chan int) {
 	t.Helper()
 	opts, err := options.Load([]string{"--data-dir", dir, "--port", "0"}, noEnv)
@@ -76,8 +76,8 @@ func install(t *testing.T, p *program, index uint64, times int) (err error) {
 	return err
 }
 
-// A node that installs the same snapshot repeatedly exits. Its log remains in use until the exit, and is replaced at
-// the next start.
+// TestInstallLoop checks that a node exits when it installs the same snapshot for the third time. Raft must be able to
+// write to the log until the exit. The next start must replace the log, and the start after it must keep the new log.
 func TestInstallLoop(t *testing.T) {
 	dir := t.TempDir()
 	p, _, exits := openNode(t, dir)
@@ -117,7 +117,8 @@ func TestInstallLoop(t *testing.T) {
 	release(t, p)
 }
 
-// The snapshot that Raft restores at startup is the node's own, and is not counted as an install.
+// TestOwnSnapshotIsNoInstall checks that the node's own snapshot, which Raft restores at startup, is not counted as an
+// install.
 func TestOwnSnapshotIsNoInstall(t *testing.T) {
 	dir := t.TempDir()
 	p, _, _ := openNode(t, dir)
@@ -139,7 +140,7 @@ func TestOwnSnapshotIsNoInstall(t *testing.T) {
 	release(t, p)
 }
 
-// The node is closed after all goroutines that serve other nodes have exited.
+// TestCloseOrder checks that the node is closed only after all goroutines that serve other nodes have exited.
 func TestCloseOrder(t *testing.T) {
 	p, _, _ := openNode(t, t.TempDir())
 	startNode(t, p)
@@ -159,7 +160,8 @@ func TestCloseOrder(t *testing.T) {
 	release(t, p)
 }
 
-// A marked log is no longer moved aside after the operator has recovered the cluster from it.
+// TestRecoverKeepsMarked marks a log to be moved aside at the next start, and recovers the cluster from this log. The
+// log must then not be moved aside.
 func TestRecoverKeepsMarked(t *testing.T) {
 	dir := t.TempDir()
 	p, _, _ := openNode(t, dir)

@@ -13,7 +13,7 @@ func (p *process) without(option string) []string {
 }
 
 // TestProcess_Restart restarts nodes without --bootstrap and --join, which are required only at the first start. A node
-// without data fails if neither is given.
+// without data must fail to start if neither option is given.
 func TestProcess_Restart(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000")
 	leader, _ := leaderOf(t, all)

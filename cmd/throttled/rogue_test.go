@@ -57,7 +57,7 @@ func (a *authority) revoke(text string) {
 	}
 }
 
-// rogue opens a link with the certificate and the key of a node.
+// rogue opens a link with the certificate and the key of a node. It can open streams to other nodes as that node.
 func (a *authority) rogue(id string) *transport.Link {
 	a.t.Helper()
 	c := transport.Config{Cluster: "test", Node: id, Bind: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
@@ -108,8 +108,9 @@ func reply(t *testing.T, c net.Conn, args ...string) string {
 // harmful lists commands that damage a cluster.
 var harmful = [][]string{{"CONFIG", "SET", "requirepass", ""}, {"FLUSHALL"}, {"CL.CLUSTER", "REMOVE", "n3"}, {"DEBUG", "SLEEP", "1"}, {"SHUTDOWN", "NOSAVE"}}
 
-// TestProcess_Rogue uses the keys of a removed node and of a node that never joined. Streams opened before the removal
-// are closed, no command is run, and no stream for Raft is accepted.
+// TestProcess_Rogue uses the keys of a removed node and of a node that never joined. Streams that the removed node
+// opened before its removal must be closed. After the removal, the cluster must accept no stream from either node,
+// neither for commands nor for Raft.
 func TestProcess_Rogue(t *testing.T) {
 	ca := newAuthority(t)
 	patient := []string{"--raft-heartbeat", "1000", "--requirepass", ""} // avoids elections on a busy machine
@@ -158,8 +159,9 @@ func TestProcess_Rogue(t *testing.T) {
 	}
 }
 
-// TestProcess_StolenKey uses the key of a member in another process. It can send the commands that nodes forward, but
-// no others, and its vote requests are refused. After its certificate is revoked it cannot connect.
+// TestProcess_StolenKey uses the key of a member in another process, the thief. The thief can send the commands that
+// nodes forward, but no others, and its vote requests must be refused. After the certificate is revoked, neither the
+// thief nor the member can connect. With a new certificate, the member can rejoin.
 func TestProcess_StolenKey(t *testing.T) {
 	ca := newAuthority(t)
 	all := startProcesses(t, []string{"n1", "n2", "n3"}, func(id string) []string {
@@ -227,8 +229,8 @@ func TestProcess_StolenKey(t *testing.T) {
 	others[1].ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
 }
 
-// TestProcess_MissedAMember restarts a node that was down while another node joined and became the leader. It must
-// follow a node that is not in its configuration.
+// TestProcess_MissedAMember restarts a node that was down while another node joined and became the leader. The
+// restarted node must follow this leader, although its stored configuration does not contain the leader.
 func TestProcess_MissedAMember(t *testing.T) {
 	ca := newAuthority(t)
 	patient := []string{"--raft-heartbeat", "1000"}

@@ -13,9 +13,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// openStore opens the snapshot store in the working directory. If that fails, for example
-// because another process uses the directory, and there are neither snapshots nor save
-// points, the program runs without a store.
+// openStore opens the snapshot store in the working directory. An error, for example because another process uses the
+// directory, is ignored if there is no snapshot and no save point is set. The program then runs without a store.
 func (p *program) openStore(o *options.Options) error {
 	store, err := persistence.Open(persistence.Config{
 		Dir:      ".",

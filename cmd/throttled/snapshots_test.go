@@ -173,7 +173,8 @@ func TestDamagedSnapshot(t *testing.T) {
 	r.end()
 }
 
-// TestMissingSnapshot removes the latest snapshot and keeps the previous one.
+// TestMissingSnapshot removes the latest snapshot and keeps the previous one. The program must fail to start, unless
+// --snapshot-fallback is set.
 func TestMissingSnapshot(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -200,7 +201,8 @@ func TestMissingSnapshot(t *testing.T) {
 	r.end()
 }
 
-// TestDirectoryIsTaken starts a second program in the same directory.
+// TestDirectoryIsTaken starts a second program in the same directory. It must run without saving if there are no
+// snapshots and no save points, and must fail to start otherwise.
 func TestDirectoryIsTaken(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -224,8 +226,8 @@ func TestDirectoryIsTaken(t *testing.T) {
 	r.end()
 }
 
-// TestFullTableIsLoaded restarts with a memory limit that the keys just fit. All keys are loaded, even if they now need
-// slightly more memory.
+// TestFullTableIsLoaded fills a table up to maxmemory, saves it, and restarts the program. All keys must be loaded,
+// even if they need slightly more memory after the restart.
 func TestFullTableIsLoaded(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -248,8 +250,8 @@ func TestFullTableIsLoaded(t *testing.T) {
 	r.end()
 }
 
-// TestReasonIsInTheLogFile damages a snapshot in the middle, which is detected only by the
-// load. The error must be in the log file, since standard error may not be visible by then.
+// TestReasonIsInTheLogFile damages a snapshot in the middle, so that the program detects the damage only after it has
+// opened its log file. The error must be in the log file, since standard error may not be visible to the operator.
 func TestReasonIsInTheLogFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
