@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts three nodes with certificates on loopback, in the foreground. Killed nodes can be restarted with USR1. Ctrl-C, or
-# the exit of the last node, stops the cluster and removes its files.
+# Starts three nodes with certificates on loopback, in the foreground. The signal USR1 restarts the nodes that have
+# exited. Ctrl-C, or the exit of the last node, stops the cluster and removes its files.
 #
 # FIRST_PORT (6380) is the client port of the first node; the other nodes use FIRST_PORT+100 and FIRST_PORT+200. Relative to
 # its client port, each node listens for other nodes at +2, for Redis Cluster clients at +4, for Redis Sentinel clients at
@@ -10,10 +10,10 @@ cd "$(dirname "$0")/.."
 first=${FIRST_PORT:-6380}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/throttled-cluster.XXXXXX")
 options=("$@")
-pids=() # of the running nodes, by node number
+pids=() # process ids of the running nodes, by node number
 
 finish() {
-  ((BASHPID == $$)) || exit 143 # a node that was killed before exec still has the traps of the script
+  ((BASHPID == $$)) || exit 143 # a node process that is killed before exec still has the traps of this script
   trap - EXIT INT TERM USR1
   ((${#pids[@]})) && kill "${pids[@]}" 2>/dev/null || true
   wait || true
@@ -51,7 +51,7 @@ runs() { kill -0 "${pids[$1]}" 2>/dev/null; }
 # answers reports whether the node itself serves its port, and not another program.
 answers() { redis-cli -p "$(port "$1")" INFO server 2>/dev/null | grep -q "^process_id:${pids[$1]}[^0-9]*$"; }
 
-# decides reports whether the first node decides. Most other commands work without a leader.
+# decides reports whether the first node answers CL.THROTTLE, which requires a leader. Most other commands do not.
 decides() { redis-cli -p "$first" CL.THROTTLE throttled-cluster-ready 0 1 1 2>/dev/null | grep -q '^[01]'; }
 
 # restart starts the nodes that have exited.
@@ -98,5 +98,5 @@ while ((${#pids[@]})); do
     ((${#pids[@]} == 0)) || echo "the other nodes keep running; to restart this one: kill -USR1 $$"
   done
   sleep 0.2
-done 2>/dev/null # bash reports each killed job with its full command line
+done 2>/dev/null # hides the messages of bash about killed jobs, which contain the full command line
 echo "the last node has exited"

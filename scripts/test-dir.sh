@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Creates a directory for the files of tests and prints its name. It is in memory if there is room for 4 GiB and
-# programs may run from there: a node stops when its disk does not answer for 1.5 s, and a disk that other programs
-# keep busy does that to tests.
+# Creates a directory for the files of tests and prints its name. The directory is in memory (/dev/shm) if 4 GiB are
+# free there and programs can be run from it. On a disk, tests can fail because of other programs: a node stops when an
+# operation of its disk takes longer than 1.5 s.
 set -euo pipefail
 
 usable() {

@@ -23,7 +23,7 @@ func lettering(size vg.Length) text.Style {
 // font. An SVG is shown with a replacement on systems that lack the font.
 const slack = 1.15
 
-// width returns the width of a text in any font.
+// width returns the width of a text in the widest replacement font.
 func width(style text.Style, s string) vg.Length { return style.Width(s) * slack }
 
 const labelSize = 9
@@ -72,9 +72,9 @@ func percentileTicks(_, most float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// latencyTicks returns ticks at the multiples of each power of ten, in microseconds. The
-// powers have labels. On an axis of up to three decades, 2 and 5 times a power have labels
-// as well.
+// latencyTicks returns ticks from least to most, in microseconds, at 1 to 9 times each
+// power of ten. The powers of ten have labels. On an axis of up to three decades, 2 and 5
+// times a power of ten have labels as well.
 func latencyTicks(least, most float64) (ticks []plot.Tick) {
 	first, last := int(math.Round(math.Log10(least))), int(math.Round(math.Log10(most)))
 	for exponent := first; exponent < last; exponent++ {

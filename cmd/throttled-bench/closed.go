@@ -7,8 +7,8 @@ import (
 
 var errLast = errors.New("the last command of a write failed")
 
-// closed sends batches of requests on one connection until the round ends. It sends each
-// batch after all replies to the previous one.
+// closed sends batches of requests on one connection until the round ends. It sends a batch
+// after it has received all replies to the previous batch.
 func (r *round) closed(l *link) error {
 	for now := r.now(); !r.over(now); {
 		n, count := r.claim(now)
@@ -33,7 +33,8 @@ func (r *round) exchange(l *link, n int, count bool) (now int64, err error) {
 	return r.answers(l, n, count)
 }
 
-// answers writes l.out, which contains n requests, and reads the replies to them.
+// answers writes l.out, which must contain n requests, and reads the replies to them. If
+// count is true, it adds them to the journal.
 func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
 	sent := r.now()
 	if err := l.write(r, sent); err != nil {
@@ -51,8 +52,8 @@ func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
 	return now, l.finished()
 }
 
-// answersWithLast is like answers, for a write that ends with an extra, uncounted
-// command. The latency of the n requests ends with the reply to that command.
+// answersWithLast is like answers, but the write ends with the command of -last, which is
+// not counted. The latency of the n requests ends with the reply to that command.
 func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err error) {
 	sent := r.now()
 	if err := l.write(r, sent); err != nil {
@@ -80,9 +81,9 @@ func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err erro
 	return now, l.finished()
 }
 
-// receive reads once and processes up to n replies. The timeout of the read starts at
-// from, the time of the write or of the previous read. receive returns the time of the
-// read.
+// receive reads once and processes up to n replies. The timeout of the read starts at the
+// time from, which is the time of the write or of the previous read. receive returns the
+// time of the read.
 func (r *round) receive(l *link, from int64, n int, count bool) (now int64, c counts, err error) {
 	if err := l.expect(r, from); err != nil {
 		return from, c, err

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// exhaustedLimit admits one request per year. The second request to a key is denied,
-	// as is every later one during the benchmark.
+	// exhaustedLimit admits one request per year. The second and all later requests to a
+	// key are denied during the benchmark.
 	exhaustedLimit = "0 1 31536000"
 	// ampleLimit admits a burst of 1,000,000,000 requests to each key and restores one per
-	// second. A used key is not at rest for at least a second, so the target must store
-	// it.
+	// second. After a request, the key needs at least a second to restore its full limit,
+	// so the target must store it.
 	ampleLimit = "1000000000 1 1"
 )
 
-// kind is the kind of a piece of a request.
+// kind determines how a piece of a request is encoded.
 type kind uint8
 
 const (
@@ -39,12 +39,12 @@ type piece struct {
 	kind kind
 	text []byte // of a literal
 
-	// Of a headPart: the bytes of the argument without its numbers, and the number of
-	// occurrences of {n} and {rand}.
+	// Of a headPart: the length in bytes of the argument without its numbers, and the
+	// number of occurrences of {n} and {rand}.
 	fixed, numbers, randoms int
 }
 
-// command encodes requests. It is safe for concurrent use.
+// command is a parsed template, which encodes requests. It is safe for concurrent use.
 type command struct {
 	text    string // the template
 	layout  layout
@@ -187,13 +187,13 @@ type source struct {
 	workload
 	choose chooser
 	rng    *rand.Rand
-	bar    uint64 // random numbers up to it select an exhausted key, unless 0
-	number int64
-	step   int64
+	bar    uint64 // a random number of at most bar selects an exhausted key; 0: none does
+	number int64  // value of {n} in the next request
+	step   int64  // increment of number: the number of connections
 }
 
-// source returns the stream of connection conn of conns in a round. Equal arguments
-// return equal streams.
+// source returns the stream of connection conn, from 0 to conns-1, in a round. Equal
+// arguments return equal streams.
 func (w workload) source(round, conn, conns int) *source {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(round)<<32|uint64(conn)))
 	s := &source{workload: w, rng: rng, number: int64(conn), step: int64(conns)}

@@ -29,9 +29,9 @@ type config struct {
 	rounds   int
 	timeout  time.Duration // maximum wait for outstanding replies
 
-	output   string // key in reports
+	output   string // format of the report: a key of the map reports
 	plot     string // file name, or ""
-	progress string // "yes", "no", or "": if stderr is a terminal
+	progress string // "yes", "no", or "": yes if stderr is a terminal
 }
 
 // Upper bounds of flags. They protect the machine from typing errors.
@@ -57,8 +57,8 @@ ratios are relative to the first.
 // texts holds the flags that are parsed by fill instead of the flag package.
 type texts struct{ dist, limit, command, last, denied string }
 
-// parseFlags parses the command line. If that requests help, parseFlags writes the help
-// text to help and returns flag.ErrHelp.
+// parseFlags parses the command line. If the command line requests help, parseFlags writes
+// the help text to the writer help and returns flag.ErrHelp.
 func parseFlags(args []string, help io.Writer) (*config, error) {
 	c := &config{}
 	t := &texts{}

@@ -115,7 +115,8 @@ func TestParseTarget(t *testing.T) {
 	f("unix:x", target{"x", "unix", "x", "", ""})
 }
 
-// TestParseTargetRefuses also checks that errors do not contain the password.
+// TestParseTargetRefuses checks the errors for invalid targets, and that they do not
+// contain the password.
 func TestParseTargetRefuses(t *testing.T) {
 	f := func(s, want string) {
 		t.Helper()

@@ -23,18 +23,18 @@
 //
 // # Method
 //
-// Requests sent (in the open loop, due) during -warmup are not counted. Throughput is the
-// number of good replies divided by the time from the end of the warm-up to the last
-// reply. Latencies are recorded in HDR histograms with three significant digits; values
-// above 60 seconds are recorded as 60 seconds. With several -rounds, max is the maximum of
-// the rounds, counts are sums, and all other figures are medians. The rounds alternate
-// between the targets, so that temporary load on the machine does not affect a single
-// target only.
+// Requests that are sent during -warmup are not counted. In the open loop, the time at
+// which a request is due determines whether it is counted. Throughput is the number of good
+// replies divided by the time from the end of the warm-up to the last reply. Latencies are
+// recorded in HDR histograms with three significant digits; values above 60 seconds are
+// recorded as 60 seconds. With several -rounds, max is the maximum of the rounds, counts
+// are sums, and all other figures are medians. The rounds alternate between the targets, so
+// that temporary load on the machine does not affect a single target only.
 //
-// -threads is the number of cores that the generator may use (GOMAXPROCS). Each
-// connection has one goroutine. The open loop adds one goroutine per thread, but at most
-// one per connection. Each is locked to an OS thread, sleeps until requests are due and
-// writes them; GOMAXPROCS is raised by their number.
+// -threads is the number of cores that the generator may use (GOMAXPROCS). Each connection
+// has one goroutine. The open loop adds one goroutine per thread, but at most one per
+// connection. Each added goroutine is locked to an OS thread, sleeps until requests are
+// due, and writes them. GOMAXPROCS is raised by the number of added goroutines.
 //
 // If the target runs on this machine and its process is visible to the user, the report
 // contains its CPU time per reply, from the end of the warm-up to the end of the round,

@@ -66,7 +66,7 @@ type figureInfo struct {
 	unit  unit
 	merge func([]float64) float64 // merges the values of the rounds
 	ratio bool                    // ratios to the first target are reported
-	quiet bool                    // omitted in text if zero for all targets
+	quiet bool                    // omitted in text if the value is 0 for all targets
 }
 
 var figureTable = [figureCount]figureInfo{
@@ -139,7 +139,7 @@ func mergeValues(rounds []values) values {
 }
 
 // ratio returns the ratio of figure f to the same figure of the first target. It returns
-// NaN if the figure has no ratio, or is 0 for the first target.
+// NaN if no ratios are reported for the figure, or if its value is 0 for the first target.
 func (v values) ratio(first values, f figure) float64 {
 	if !figureTable[f].ratio || first[f] == 0 {
 		return math.NaN()

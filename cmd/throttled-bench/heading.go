@@ -16,12 +16,12 @@ import (
 // The sizes of the image, in points.
 const (
 	plotWidth  vg.Length = 640
-	plotHeight vg.Length = 300 // below the heading
+	plotHeight vg.Length = 300 // of the part below the heading
 	plotMargin vg.Length = 12
 	titleSize  vg.Length = 12
 	rowHeight            = 1.4 // of a row of text, as a multiple of the size of its font
 	thumbnail  vg.Length = 24  // length of the line in a legend entry
-	thumbGap   vg.Length = 5   // between that line and the name
+	thumbGap   vg.Length = 5   // between the line of a legend entry and the name
 	entryGap   vg.Length = 14  // between the entries of a row
 )
 
@@ -116,7 +116,8 @@ func (h heading) write(c draw.Canvas) {
 	}
 }
 
-// withFallbackFonts adds replacements for the font of an SVG. Arial has the same widths.
+// withFallbackFonts adds replacements for the font of an SVG. The characters of Arial have
+// the same widths as those of Liberation Sans.
 func withFallbackFonts(svg []byte) []byte {
 	const family = "font-family:Liberation Sans;"
 	return bytes.ReplaceAll(svg, []byte(family), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))

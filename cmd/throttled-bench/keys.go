@@ -91,7 +91,7 @@ func parseDist(s string) (dist, error) {
 // the number of keys.
 type chooser interface{ next() int64 }
 
-// chooser returns the chooser of connection conn of conns.
+// chooser returns the chooser of connection conn, from 0 to conns-1.
 func (d dist) chooser(keys int64, conn, conns int, rng *rand.Rand) chooser {
 	switch d.name {
 	case uniformDist:

@@ -28,9 +28,9 @@ func choices(c chooser, n int64, draws int) []float64 {
 	return counts
 }
 
-// chiSquare returns the chi-square statistic of counts against the expected values. Its
-// mean is the number of keys minus one, and its standard deviation is the square root of
-// twice that.
+// chiSquare returns the chi-square statistic of counts against the expected values. If the
+// distribution is as expected, the mean of the statistic is the number of keys minus one,
+// and its standard deviation is the square root of twice the mean.
 func chiSquare(counts []float64, weight func(i int) float64) float64 {
 	drawn, weights := sum(counts), 0.0
 	for i := range counts {

@@ -11,8 +11,8 @@ import (
 )
 
 // link is one connection and the state of its requests. It is owned by the reading
-// goroutine. In the open loop, however, source, out and wroteBy are owned by the writing
-// goroutine.
+// goroutine. In the open loop, however, the fields source, out and wroteBy are owned by the
+// writing goroutine.
 type link struct {
 	conn    net.Conn
 	source  *source
@@ -39,10 +39,11 @@ var (
 	errExtra   = errors.New("the target sent more replies than requests")
 )
 
-// renew returns the deadline of an operation that begins at from, and reports whether it
-// must be set on the connection. Setting a deadline costs more than encoding a request.
-// Each deadline therefore has a margin and is reused, and a wait may exceed the timeout by
-// up to 25 %.
+// renew returns the deadline of an operation that begins at the time from, and reports
+// whether the deadline must be set on the connection. The argument set is the deadline that
+// is set already. Setting a deadline costs more than encoding a request. Therefore a
+// deadline has a margin of a quarter of the timeout, and later operations reuse it. A wait
+// may exceed the timeout by up to 25 %.
 func renew(set, from int64, timeout time.Duration) (by int64, stale bool) {
 	if by = from + int64(timeout); set < by {
 		return by + int64(timeout)/4, true
@@ -67,8 +68,8 @@ func (l *link) write(r *round, now int64) error {
 	return nil
 }
 
-// expect sets the read deadline. The timeout starts at from, the time at which the last
-// replies arrived or the next replies are due.
+// expect sets the read deadline. The timeout starts at the time from, which is in the
+// future if the next request is not due yet.
 func (l *link) expect(r *round, from int64) error {
 	by, stale := renew(l.readBy, from, l.timeout)
 	if !stale {

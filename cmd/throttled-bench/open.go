@@ -58,24 +58,26 @@ func (s schedule) sent(link int, n int64) int64 {
 // requests returns the number of requests in all writes.
 func (s schedule) requests() int64 { return (s.writes-1)*int64(s.depth) + int64(s.last) }
 
-// end returns the end of the interval of the last write.
+// end returns the time at which a further write after the last one would be due.
 func (s schedule) end() int64 { return s.due(s.writes) }
 
 // grace is the time after the end of a schedule during which delayed requests are still sent.
 const grace = int64(time.Second)
 
-// index returns the index in the schedule of write m of a link.
+// index returns the index in the schedule of the m-th write of a link, counted from 0.
 func (s schedule) index(link int, m int64) int64 { return m*int64(s.links) + int64(link) }
 
-// pacer writes the requests of every step-th link, beginning with first, when they are
-// due. It records the delay of the writes in a histogram.
+// pacer holds the parameters of a goroutine that writes requests when they are due. The
+// goroutine serves every step-th link, beginning with the link of index first, and records
+// the delay of its writes in a histogram.
 type pacer struct {
 	first, step int
 	late        *hdrhistogram.Histogram
 }
 
-// pace runs until the schedule or the round ends. It then stores the number of writes of
-// each link in link.sent and unblocks readers by moving the read deadline.
+// pace is the goroutine of a pacer. It writes requests until the schedule or the round
+// ends. It then stores the number of writes of each link in link.sent and unblocks readers
+// by moving the read deadline.
 func (r *round) pace(p *pacer) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -100,8 +100,8 @@ func frame(p *plot.Plot) {
 	p.Y.Max = math.Pow10(int(math.Floor(math.Log10(p.Y.Max))) + 1)
 }
 
-// curve returns the points of a line, ten per decade. It stops at the last point that at
-// least one latency exceeds. Latencies are in microseconds.
+// curve returns the points of a line, ten per decade. It ends at the highest percentile
+// beyond which there is at least one latency. Latencies are in microseconds.
 func curve(h *hdrhistogram.Histogram) (points plotter.XYs) {
 	const perDecade = 10
 	for i := 0; ; i++ {

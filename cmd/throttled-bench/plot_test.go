@@ -41,8 +41,8 @@ type svgImage struct {
 
 var fontSize = regexp.MustCompile(`font-size:([0-9.]+)px`)
 
-// parsePlot returns the bounding boxes of all texts in a plot, in any font, and the bounds of
-// the image.
+// parsePlot returns the bounding boxes of all texts in a plot, which are wide enough for
+// replacement fonts, and the bounds of the image.
 func parsePlot(t *testing.T, svg []byte) (texts []box, bounds box) {
 	t.Helper()
 	var image svgImage
@@ -94,7 +94,8 @@ func checkLayout(t *testing.T, name string, r *results) (shown []string) {
 	return shown
 }
 
-// plotOf returns a run of targets with equal latencies, each of which occurs n times.
+// plotOf returns the results of a run in which all targets have the same latencies. Each
+// latency occurs n times.
 func plotOf(t *testing.T, command string, targets []string, n int, latencies ...int64) *results {
 	t.Helper()
 	c, err := parseFlags(nil, io.Discard)

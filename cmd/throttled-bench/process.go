@@ -126,8 +126,9 @@ func parseUnix(table, path string) (inodes []string) {
 	return inodes
 }
 
-// samePath reports whether two paths of a socket are equal. If a is relative, as bound by
-// the server, only the last elements are compared.
+// samePath reports whether two paths of a socket are equal: the path a, to which the server
+// has bound the socket, and the path b. If the path a is relative, only the last elements
+// are compared.
 func samePath(a, b string) bool {
 	return a == b || !filepath.IsAbs(a) && filepath.Base(a) == filepath.Base(b)
 }

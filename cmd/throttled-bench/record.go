@@ -75,7 +75,7 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{latency: newHistogram()} }
 
-// mergeInto adds the measurements so far to sum.
+// mergeInto adds the measurements of r so far to the recorder sum.
 func (r *recorder) mergeInto(sum *recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

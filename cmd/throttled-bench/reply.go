@@ -64,7 +64,7 @@ func (s *scanner) next(b []byte) (done int, v verdict, err error) {
 	return done, s.said, nil
 }
 
-// line processes one line, which ends with its CR.
+// line processes one line, which includes the CR but not the LF.
 func (s *scanner) line(line []byte) error {
 	if len(line) < 2 || line[len(line)-1] != '\r' {
 		return fmt.Errorf("%w: %q", errReply, line)

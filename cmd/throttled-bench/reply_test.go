@@ -74,8 +74,8 @@ func TestScannerRefuses(t *testing.T) {
 	}
 }
 
-// FuzzScanner checks that replies end at the same bytes as with redcon, and that the
-// result does not depend on the sizes of the pieces.
+// FuzzScanner checks that replies end at the same bytes as with the parser of redcon, and
+// that the result does not depend on the sizes of the pieces in which a stream arrives.
 func FuzzScanner(f *testing.F) {
 	for _, s := range []string{"*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", "+OK\r\n-ERR x\r\n", "*2\r\n$3\r\nabc\r\n*-1\r\n", "$-1\r\n$0\r\n\r\n"} {
 		f.Add(s, 3)

@@ -12,7 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// result holds the measurements of one target, of one round or of all rounds.
+// result holds the measurements of one target in one round or in all rounds.
 type result struct {
 	target   string
 	round    int // from 1; 0 means all rounds
@@ -63,7 +63,8 @@ func measureAll(ctx context.Context, c *config, stderr io.Writer) (*results, err
 	return all, nil
 }
 
-// addTotal adds the total of the rounds of a target, if it has any.
+// addTotal adds the result of a target in all rounds. It does nothing if the target has no
+// result of a round.
 func (r *results) addTotal(name string) {
 	total := &result{target: name, latency: newHistogram()}
 	var list []values
@@ -100,7 +101,7 @@ func (r *results) verdict() error {
 	return nil
 }
 
-// result computes the figures of a round from its recorders and marks.
+// result computes the figures of a round from its recorders and from the resource usage m.
 func (r *round) result(m marks, interrupted bool) *result {
 	sum := merged(r.recorders)
 	out := &result{target: r.target.name, round: r.number + 1, values: noValues()}

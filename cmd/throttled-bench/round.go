@@ -12,7 +12,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// round is one measurement of one target. Its times are nanoseconds since start.
+// round is one measurement of one target. Its times are in nanoseconds since the time in
+// the field start.
 type round struct {
 	*config
 	target target
@@ -35,7 +36,8 @@ type round struct {
 
 func (r *round) now() int64 { return int64(time.Since(r.start)) }
 
-// counted reports whether a request sent at that time is measured.
+// counted reports whether a request is measured that is sent or, in the open loop, due at
+// the given time.
 func (r *round) counted(sent int64) bool { return sent >= r.from }
 
 func (r *round) over(now int64) bool { return now >= r.end || r.stopped.Load() }
@@ -97,7 +99,8 @@ func (r *round) connect(ctx context.Context) error {
 	return nil
 }
 
-// exhaust sends one request to each exhausted key, so that later ones are denied.
+// exhaust sends one request to each exhausted key, so that later requests to these keys are
+// denied.
 func (r *round) exhaust() error {
 	const batch = 256
 	r.start = time.Now()
@@ -132,7 +135,7 @@ func (r *round) run(ctx context.Context, show *progress) marks {
 		for i := range min(r.threads, r.conns) {
 			r.pacers = append(r.pacers, &pacer{first: i, step: min(r.threads, r.conns), late: newHistogram()})
 		}
-		cores += len(r.pacers) // each pacer occupies a P of the scheduler while it sleeps
+		cores += len(r.pacers) // each pacer occupies a P of the Go scheduler while it sleeps
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	server, local, err := serverOf(r.links[0].conn)
@@ -169,8 +172,8 @@ func (r *round) toil() {
 	all.Wait()
 }
 
-// watch waits until done is closed. It takes the mark at the end of the warm-up, updates
-// the progress line, and stops the round if ctx is canceled.
+// watch waits until done is closed. It records the resource usage at the end of the
+// warm-up, updates the progress line, and stops the round if ctx is canceled.
 func (r *round) watch(ctx context.Context, done <-chan struct{}, show *progress, m *marks) {
 	warm := time.NewTimer(r.warmup)
 	defer warm.Stop()

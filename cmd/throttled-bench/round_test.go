@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// runBench measures with the given flags and targets.
+// runBench parses the given flags and targets, and measures the targets.
 func runBench(ctx context.Context, t *testing.T, args ...string) (*results, error) {
 	t.Helper()
 	c, err := parseFlags(args, io.Discard)
@@ -20,7 +20,7 @@ func runBench(ctx context.Context, t *testing.T, args ...string) (*results, erro
 	return measureAll(ctx, c, io.Discard)
 }
 
-// total returns the result of the only target.
+// total measures one target with the given flags, and returns the result of all rounds.
 func total(t *testing.T, args ...string) *result {
 	t.Helper()
 	r, err := runBench(t.Context(), t, args...)
@@ -31,7 +31,7 @@ func total(t *testing.T, args ...string) *result {
 }
 
 // TestExactRequests checks that exactly the requested number of requests is sent and
-// counted, for different batches and in both loops.
+// counted, for different batches, in the closed and in the open loop.
 func TestExactRequests(t *testing.T) {
 	f := func(want int, flags ...string) {
 		t.Helper()
@@ -85,8 +85,8 @@ func TestLastFails(t *testing.T) {
 	}
 }
 
-// TestLastChecksTheNumberOfReplies checks that replies beyond those to the requests and to
-// the command of -last are an error.
+// TestLastChecksTheNumberOfReplies checks that a second reply to the command of -last is an
+// error.
 func TestLastChecksTheNumberOfReplies(t *testing.T) {
 	server := newFake(t, "tcp", func(_ int, args []string) string {
 		if args[0] == "WAIT" {
@@ -124,8 +124,9 @@ func TestOpenLoopKeepsTheRate(t *testing.T) {
 	}
 }
 
-// TestStall checks which latencies include a stall: in the open loop those of all requests
-// due during the stall, and in the closed loop only the maximum.
+// TestStall measures targets that stall once. In the open loop, the latency of each request
+// that is due during the stall must include the rest of the stall. In the closed loop, the
+// stall must be included in the maximum but not in p99, because few requests are in flight.
 func TestStall(t *testing.T) {
 	const us = float64(stallTime / time.Microsecond)
 	server := newFake(t, "tcp", stall(500))
@@ -207,7 +208,8 @@ func TestErrorsAreNoSuccesses(t *testing.T) {
 	}
 }
 
-// TestRunFails checks the errors of the failures that end a run, in both loops.
+// TestRunFails checks the errors of the failures that end a run, in the closed and in the
+// open loop.
 func TestRunFails(t *testing.T) {
 	f := func(want string, answer func(int, []string) string, flags ...string) {
 		t.Helper()
@@ -359,7 +361,8 @@ func TestScheduleIsWhole(t *testing.T) {
 	}
 }
 
-// TestUnsent checks that a short last write counts with its own size.
+// TestUnsent checks the number of unsent requests if the last write has fewer requests than
+// the other writes.
 func TestUnsent(t *testing.T) {
 	c, err := parseFlags([]string{"-rate", "1000", "-requests", "25", "-depth", "10", "-conns", "2", "-warmup", "0"}, io.Discard)
 	if err != nil {

@@ -77,7 +77,8 @@ func playCLI(t testing.TB, sec *section, where place) {
 // duration matches the line that redis-cli prints after a slow reply.
 var duration = regexp.MustCompile(`^\(\d+\.\d\ds\)$`)
 
-// shows reads the output for a reply and compares it.
+// shows reads the output of redis-cli for one reply, and reports whether it matches the
+// reply in the script.
 func (c cli) shows(t testing.TB, st *step, vars variables) bool {
 	tree, err := parseReply(vars.fill(st.text))
 	if err != nil {

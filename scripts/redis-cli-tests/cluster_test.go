@@ -43,7 +43,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// nodes is a cluster of three nodes. Each has its own loopback address and the default ports.
+// nodes is a cluster of three nodes. Each node has its own loopback address, so that all
+// nodes can use the default ports.
 type nodes struct{ network string }
 
 var nodeIDs = []string{"n1", "n2", "n3"}
@@ -126,8 +127,9 @@ func (n nodes) askLeaders() (list []string, err error) {
 	return slices.Compact(list), nil
 }
 
-// cast returns the cluster with the current roles of the nodes. Scripts use the variables <leader>
-// for a name, <leader_host> for an address, and so on.
+// cast returns the cluster as a place to run a section, with the current roles of the
+// nodes. Scripts use the variables <leader> for a name, <leader_host> for an address, and
+// so on.
 func (n nodes) cast(t testing.TB) place {
 	t.Helper()
 	leader := n.leader(t)

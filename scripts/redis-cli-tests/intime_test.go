@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// soon is the maximum duration of a section whose replies must match. In slower runs
-// replies may differ, because Redis rounds the remaining seconds to the nearest second,
-// and a leader must be in contact with its followers.
+// soon is the maximum duration of a run of a section in which all replies must match. In
+// slower runs replies may differ for two reasons: Redis rounds the remaining seconds to the
+// nearest second, and a leader may lose contact with its followers.
 const soon = 400 * time.Millisecond
 
-// inTime runs a section with a server whose clock cannot be controlled. If a section fails
-// and took longer than soon, it is repeated, since the delay (for example on a busy
-// machine) may be the cause of the failure.
+// inTime returns a test that runs a section by calling hold, for servers whose clock cannot
+// be controlled. If the section fails and took longer than soon, the section is repeated,
+// since the delay (for example on a busy machine) may be the cause of the failure.
 func inTime(hold func(t testing.TB, sec *section)) func(t *testing.T, sec *section) {
 	return func(t *testing.T, sec *section) {
 		t.Helper()
@@ -36,14 +36,16 @@ func inTime(hold func(t testing.TB, sec *section)) func(t *testing.T, sec *secti
 	}
 }
 
-// attempt is a test that may fail and be repeated.
+// attempt is a testing.TB that stores failures instead of reporting them, so that the test
+// can be repeated.
 type attempt struct {
 	testing.TB
 	failures []string
 	cleanups []func()
 }
 
-// run runs f and its cleanups. FailNow stops only the one that calls it.
+// run runs f and then its cleanups. Each runs in its own goroutine, so that FailNow stops
+// only the function that calls it.
 func (a *attempt) run(f func()) {
 	a.alone(f)
 	for len(a.cleanups) > 0 {

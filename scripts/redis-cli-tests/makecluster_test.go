@@ -23,7 +23,8 @@ type launcher struct {
 	out   <-chan string
 }
 
-// launch starts the script with its own ports.
+// launch starts the script with the given port of the first node, and stops it at the end
+// of the test.
 func launch(t *testing.T, first int) *launcher {
 	t.Helper()
 	tool(t, "redis-cli")
@@ -54,8 +55,8 @@ func launch(t *testing.T, first int) *launcher {
 	return l
 }
 
-// freePorts returns the first of a set of free ports for the script. They are below the ephemeral
-// ports.
+// freePorts returns a port of the first node for which all ports of the script are free.
+// All these ports are below the ephemeral ports, which any program may get at any time.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
@@ -81,7 +82,8 @@ func free(first int) bool {
 	return true
 }
 
-// expect reads the output of the script up to a line that matches.
+// expect reads the output of the script up to a line that matches pattern. It returns the
+// match and its groups.
 func (l *launcher) expect(t *testing.T, pattern string) []string {
 	t.Helper()
 	var before []string
@@ -97,7 +99,8 @@ func (l *launcher) expect(t *testing.T, pattern string) []string {
 	}
 }
 
-// ends checks that the script exits with a code, and that no files or listeners remain.
+// ends checks that the script exits with the given code, and that no files or listeners
+// remain.
 func (l *launcher) ends(t *testing.T, code int) {
 	t.Helper()
 	l.expect(t, `^all nodes have exited; removed .*$`)
@@ -179,8 +182,8 @@ func TestMakeCluster(t *testing.T) {
 	l.ends(t, 0)
 }
 
-// TestMakeCluster_Last checks that the script exits after the last node, and prints exit
-// codes unless they result from kills.
+// TestMakeCluster_Last terminates all nodes. The script must print their exit codes, and
+// must exit after the last node.
 func TestMakeCluster_Last(t *testing.T) {
 	l := launch(t, freePorts(t))
 	pids, _ := l.ready(t)
@@ -195,6 +198,8 @@ func TestMakeCluster_Last(t *testing.T) {
 }
 
 // TestMakeCluster_PortTaken starts the script while a port of the second node is in use.
+// The script must print the error and the exit code of this node, stop the other nodes, and
+// exit with code 1.
 func TestMakeCluster_PortTaken(t *testing.T) {
 	first := freePorts(t)
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+100))
@@ -203,12 +208,12 @@ func TestMakeCluster_PortTaken(t *testing.T) {
 	}
 	go func() {
 		for conn, err := ln.Accept(); err == nil; conn, err = ln.Accept() {
-			_ = conn.Close() // it is not a node
+			_ = conn.Close() // unlike a node, it answers no command
 		}
 	}()
 	l := launch(t, first)
 	l.expect(t, `address already in use`)
 	l.expect(t, `^n2 exited with code 1$`)
-	_ = ln.Close() // the port must be free
+	_ = ln.Close() // l.ends checks that all ports are free
 	l.ends(t, 1)
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// patterns are the regular expressions of holes, for text that differs from run to run.
+// patterns maps the types of holes to regular expressions. A hole such as <int> stands for
+// a text that differs from run to run.
 var patterns = map[string]string{
 	"int":  `-?\d+`,
 	"num":  `-?\d+(?:\.\d+)?`,
@@ -21,10 +22,11 @@ var (
 	variable = regexp.MustCompile(`<([a-z]\w*)>`)
 )
 
-// variables are the texts that named holes have matched.
+// variables maps the names of holes, such as id in <int:id>, to the texts that these holes
+// have matched.
 type variables map[string]string
 
-// fill replaces the names of variables with their texts.
+// fill replaces each variable in a text, such as <id>, with its value.
 func (v variables) fill(text string) string {
 	return variable.ReplaceAllStringFunc(text, func(name string) string {
 		if value, known := v[strings.Trim(name, "<>")]; known {
@@ -34,7 +36,8 @@ func (v variables) fill(text string) string {
 	})
 }
 
-// match compares a line with the expected one, and sets the variables in it.
+// match reports whether the line got matches the expected line want. If so, it sets the
+// variables of the named holes in want.
 func (v variables) match(want, got string) bool {
 	want = v.fill(want)
 	var expr strings.Builder

@@ -113,7 +113,8 @@ func (p *player) read(st *step, within time.Duration) (text string, raw []byte, 
 	return w.reply(within)
 }
 
-// conn returns a named connection, and opens it if necessary.
+// conn returns the connection with the given name. It opens the connection at the first
+// call for the name.
 func (p *player) conn(name string) (*wire, error) {
 	if w := p.conns[name]; w != nil {
 		return w, nil

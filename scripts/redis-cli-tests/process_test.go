@@ -53,7 +53,8 @@ func lines(t testing.TB, cmd *exec.Cmd) <-chan string {
 	return ch
 }
 
-// nextLine returns the next line of a program. ok is false if it has exited or patience expires.
+// nextLine returns the next line of a program. ok is false if the program has exited, or
+// prints no line within patience.
 func nextLine(ch <-chan string) (line string, ok bool) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -64,7 +65,8 @@ func nextLine(ch <-chan string) (line string, ok bool) {
 	return line, ok
 }
 
-// awaitLine reads the output of a server up to the ready line, and discards the rest.
+// awaitLine reads the output of a server up to a line that matches ready, and returns the
+// match and its groups. Later output is discarded.
 func awaitLine(t testing.TB, ch <-chan string, ready *regexp.Regexp) []string {
 	t.Helper()
 	var before []string
@@ -103,7 +105,7 @@ func startProgram(t testing.TB) place {
 	return place{addr: awaitLine(t, out, regexp.MustCompile(`msg=ready .*(127\.0\.0\.1:\d+)`))[1]}
 }
 
-// startRedis starts a redis-server with one database that does not save.
+// startRedis starts a redis-server with one database. The server does not save.
 func startRedis(t testing.TB) place {
 	t.Helper()
 	path, port := tool(t, "redis-server"), strconv.Itoa(freeport.Of(t))
@@ -155,7 +157,7 @@ func (where place) restore(t testing.TB, sec *section, undo variables) {
 	admin.leave(t)
 }
 
-// plain converts the name of an option to that of a variable.
+// plain converts the name of an option to the name of a variable.
 func plain(option string) string { return strings.ReplaceAll(option, "-", "_") }
 
 // leave sends QUIT, and returns when the server has closed the connection.

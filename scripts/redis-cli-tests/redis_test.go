@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestSideBySide runs the sections that also apply to Redis with both servers. Replies
-// must have the same bytes, unless the script specifies a different reply for Redis.
+// TestSideBySide runs the sections that also apply to Redis twice: with this server and
+// with a redis-server. The replies of both servers must have the same bytes, unless the
+// script specifies a different reply for Redis.
 func TestSideBySide(t *testing.T) {
 	redis := startRedis(t)
 	all, some := eachSection(t, func(sec *section) bool { return sec.redis }, inTime(func(t testing.TB, sec *section) {

@@ -17,6 +17,8 @@ type node struct {
 	elements []node
 }
 
+// aggregate is a type of aggregate replies: its brackets in scripts, and in the output of redis-cli the mark after the
+// number of an element and the text of an empty aggregate.
 type aggregate struct{ open, end, mark, empty string }
 
 var aggregates = []aggregate{
@@ -118,10 +120,11 @@ func (p *replyParser) value() (node, error) {
 	return node{}, errors.New("invalid value")
 }
 
-// take skips s.
+// take skips s at the start of the rest.
 func (p *replyParser) take(s string) { p.rest = p.rest[len(s):] }
 
-// shows skips text and returns the node of its value.
+// shows skips text, the notation of a value, and returns the node of the value. redis-cli
+// prints the value as shown.
 func (p *replyParser) shows(shown, text string) (node, error) {
 	p.take(text)
 	return node{shown: shown}, nil

@@ -22,7 +22,7 @@ type section struct {
 	title  string
 	resp3  bool
 	redis  bool        // also applies to Redis
-	notCLI bool        // redis-cli does not support it
+	notCLI bool        // redis-cli cannot run the section
 	config [][2]string // options that are set before the steps
 	steps  []*step
 }
@@ -50,10 +50,11 @@ type step struct {
 
 func (st *step) String() string { return fmt.Sprintf("%s:%d: %s", st.file, st.line, st.text) }
 
-// isReply reports whether the step is a message of the server.
+// isReply reports whether the step is a message from the server.
 func (st *step) isReply() bool { return st.kind == reply || st.kind == unasked }
 
-// forRedis returns the command or reply for a real Redis or for this server.
+// forRedis returns the command or reply for a real Redis if redis is true, and otherwise
+// the one for this server.
 func (st *step) forRedis(redis bool) string {
 	if redis && st.redis != "" {
 		return st.redis
@@ -115,7 +116,8 @@ func (sec *section) direct(directive string) error {
 	return nil
 }
 
-// speak adds a step, or the command or reply for a real Redis to the last step.
+// speak parses a line and adds a step. If the line is for a real Redis only, speak adds the
+// line to the last step instead.
 func (sec *section) speak(st *step, line string) error {
 	var last *step
 	if n := len(sec.steps); n > 0 {

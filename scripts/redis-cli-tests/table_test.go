@@ -85,12 +85,12 @@ func commandNames(t testing.TB, w *wire) (names []string) {
 	return names
 }
 
-// TestCommandInfoSideBySide compares the COMMAND INFO of each command with that of Redis.
-// Subcommands are compared individually.
+// TestCommandInfoSideBySide compares the reply to COMMAND INFO for each command with the
+// reply of Redis. Subcommands are compared individually.
 func TestCommandInfoSideBySide(t *testing.T) {
 	us, redis := connect(t, startInProcess(t, &section{})), connect(t, startRedis(t))
 	for _, name := range commandNames(t, us) {
-		if isOwn(name) || name == "cluster" || isScripting(name) { // they have no subcommands or keys here
+		if isOwn(name) || name == "cluster" || isScripting(name) { // not in Redis, or without subcommands and keys in this server
 			continue
 		}
 		var replies [2]string
@@ -107,8 +107,8 @@ func TestCommandInfoSideBySide(t *testing.T) {
 	}
 }
 
-// TestPointlessArgumentsSideBySide sends every command with invalid arguments to both servers. The
-// replies must have the same bytes.
+// TestPointlessArgumentsSideBySide sends each command that both servers support to both of
+// them, with invalid arguments. The replies must have the same bytes.
 func TestPointlessArgumentsSideBySide(t *testing.T) {
 	// Without arguments, these commands return varying values, stop the server, or block
 	// other commands.

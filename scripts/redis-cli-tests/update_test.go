@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the replies in corpus/ as the server gives them")
 
-// silence is the time for which rewrite waits for another reply.
+// silence is the time for which rewrite waits for another reply to a command.
 const silence = 20 * time.Millisecond
 
 // rewrite writes the replies of the servers to the scripts, whether they are correct or not. Verify
@@ -35,7 +35,7 @@ func updateSection(t testing.TB, s *script, sec *section, where place) {
 	for i, st := range sec.steps {
 		switch st.kind {
 		case reply:
-			// It is read after the preceding command.
+			// updateReplies has rewritten it, together with the preceding command.
 		case unasked:
 			got, _, err := p.read(st, patience)
 			if err != nil {

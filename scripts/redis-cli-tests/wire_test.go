@@ -89,7 +89,7 @@ func (w *wire) mustAsk(t testing.TB, line, want string) {
 	}
 }
 
-// errSilent is returned if no reply is received in time.
+// errSilent is returned if no byte of a reply is received within the timeout.
 var errSilent = errors.New("no reply")
 
 // reply reads one reply, and also returns its bytes. If the connection is closed, the
@@ -124,7 +124,7 @@ func (w *wire) line() (string, error) {
 	return strings.TrimSuffix(line, "\r\n"), err
 }
 
-// value appends the next value in the format of scripts.
+// value reads the next value and appends it in the format of scripts.
 func (w *wire) value(dst []byte, nested bool) ([]byte, error) {
 	line, err := w.line()
 	if err != nil {
@@ -161,7 +161,7 @@ func (w *wire) value(dst []byte, nested bool) ([]byte, error) {
 	return dst, fmt.Errorf("%q is not the start of a reply", line)
 }
 
-// text appends a string of n bytes.
+// text reads a string of n bytes and appends it in the format of scripts.
 func (w *wire) text(dst []byte, head byte, n int) ([]byte, error) {
 	b := make([]byte, n+len("\r\n"))
 	got, err := io.ReadFull(w.in, b)
