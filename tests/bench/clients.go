@@ -15,22 +15,23 @@ const (
 	strangers    = 18_000 // silent connections; the server accepts 10,000
 	slowestLogin = 2 * time.Second
 	guessesFor   = 5 * time.Second
-	mostGuesses  = 20 + 2 // within guessesFor, by default
+	mostGuesses  = 20 + 2 // passwords that the server checks within guessesFor by default
 	clientMemory = 256    // MiB of maxmemory-clients, its default
-	besideAll    = 64     // MiB that a server without keys may use in addition
+	besideAll    = 64     // MiB that a server without keys may use besides clientMemory
 	floodLasts   = 8 * time.Second
 	bigArgument  = 500_000
 	deepPipeline = 300_000
 )
 
 // clientFlood is a set of connections that make the server use as much memory as it
-// permits. Each connection sends its bytes repeatedly and reads nothing.
+// permits. Each connection sends the first field once, then sends the again field repeatedly,
+// and reads nothing.
 type clientFlood struct {
 	name  string
 	conns int
 	first string
 	again string
-	show  string // sent continuously on a separate connection
+	show  string // bytes sent repeatedly on a separate connection
 }
 
 // manyFloods lists the floods, one for each kind of memory that clients can make the
@@ -127,8 +128,8 @@ func (f *clientFlood) hold(addr string, i int, stop <-chan struct{}) {
 	}
 }
 
-// write sends the bytes of a flood until the server closes the connection. To detect that,
-// it sends empty lines, which the server ignores.
+// write sends the bytes of a flood until the server closes the connection. After the last byte
+// it sends empty lines, which the server ignores, to detect that the connection is closed.
 func (f *clientFlood) write(c net.Conn, stop <-chan struct{}) {
 	_, err := io.WriteString(c, f.first)
 	for err == nil && f.again != "" {
@@ -139,7 +140,7 @@ func (f *clientFlood) write(c net.Conn, stop <-chan struct{}) {
 	}
 }
 
-// pause sleeps for d. It reports whether stop is still open.
+// pause sleeps for d. It returns false if stop is closed earlier.
 func pause(stop <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-stop:
@@ -165,7 +166,8 @@ func repeat(addr, call string, stop <-chan struct{}) {
 	}
 }
 
-// watch samples the memory of a server and sends PINGs over new connections.
+// watch samples the memory of a server, and sends PINGs over new connections. It returns the largest
+// RSS, and the longest time that a connection and its PING took.
 func watch(p *process, lasting time.Duration) (most int64, longest time.Duration, err error) {
 	var sampling sync.WaitGroup
 	stop := make(chan struct{})
@@ -189,7 +191,7 @@ func watch(p *process, lasting time.Duration) (most int64, longest time.Duration
 	return most, longest, nil
 }
 
-// once opens a connection for one command.
+// once opens a connection, sends call, and compares the reply with want.
 func once(addr, call, want string) error {
 	c, err := dialFrom(8, addr)
 	if err != nil {
@@ -199,7 +201,7 @@ func once(addr, call, want string) error {
 	return exchange(c, call, want)
 }
 
-// statistics returns fields of INFO as text.
+// statistics returns the named fields of INFO stats as text.
 func statistics(addr string, names ...string) string {
 	c, err := dialFrom(8, addr)
 	if err != nil {

@@ -11,8 +11,10 @@ import (
 	"time"
 )
 
-// depth is a pipeline depth, the number of requests that are sent before the replies are
-// read, with its bars. Bars are ratios to the peer.
+// depth is a pipeline depth: the number of requests that are sent before the replies are read.
+// The fields cpu and throughput are its bars, which are the required results. A bar is a ratio:
+// the figure of throttled divided by the figure of the peer, the server that throttled is
+// compared with.
 type depth struct {
 	pipeline   int
 	requests   int // enough for CPU times with a resolution of 10 ms
@@ -34,7 +36,8 @@ type figures struct {
 	p50, p99  float64 // milliseconds
 }
 
-// compare runs redis-benchmark against throttled and, if there is one, the peer, in turn.
+// compare runs redis-benchmark against the peer and throttled in turn. Without a peer, it measures
+// throttled only.
 func compare(s settings, b *board) (err error) {
 	server, err := startServer()
 	if err != nil {

@@ -52,7 +52,8 @@ func crash(_ settings, b *board) error {
 }
 
 // firstSave writes a snapshot, and returns 5/4 of the time that a background save takes.
-// With kills within that span, most happen before the end of a save, and some after it.
+// Of kills at random times within this span, most happen before the end of a save, and some
+// after it.
 func firstSave(dir string) (span time.Duration, err error) {
 	err = withServer([]string{"--dir", dir}, func(p *process) error {
 		if err := fillAll(p.addr, keyspace{"m:", 16, 0, crashKeys}, never); err != nil {
@@ -79,7 +80,7 @@ func firstSave(dir string) (span time.Duration, err error) {
 // crashed is the result of a round of killWhileSaving.
 type crashed struct {
 	keys    int  // number of loaded keys
-	charged int  // charges in the loaded state of the key that the rounds charge
+	charged int  // charges of the key of chargeRound in the loaded state
 	cut     bool // the save was incomplete when the server was killed
 }
 
@@ -107,8 +108,7 @@ func killWhileSaving(dir string, after time.Duration) (r crashed, err error) {
 	return r, err
 }
 
-// look reads the loaded state. Each charge adds a day to the TTL of the key that the
-// rounds charge.
+// look reads the loaded state. Each charge of chargeRound adds a day to the TTL of its key.
 func (r *crashed) look(addr string) error {
 	text, err := infoField(addr, "persistence", "rdb_last_load_keys_loaded")
 	if err != nil {

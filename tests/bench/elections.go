@@ -46,7 +46,8 @@ func overload(nodes *group, g generator, b *board) error {
 	return nil
 }
 
-// heartbeats sums the nodes' counters of sent heartbeats.
+// heartbeats holds figures about the heartbeats that the nodes of a cluster have sent. The fields
+// answered and slow are sums over the nodes; longest and term are maxima.
 type heartbeats struct {
 	answered, slow float64
 	longest        float64 // microseconds

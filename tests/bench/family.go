@@ -7,14 +7,15 @@ import (
 	"strconv"
 )
 
-// relative is a limiter command and the bar of its cost as a ratio to CL.THROTTLE.
+// relative is a limiter command. Its bar is the largest permitted ratio of its cost to the cost of
+// CL.THROTTLE.
 type relative struct {
 	name    string
 	command string  // in the syntax of throttled-bench
-	bar     float64 // server CPU per request; 0: no bar
+	bar     float64 // ratio of server CPU per request; 0: no bar
 }
 
-// family lists the limiter commands. The first is the reference for the others. The limits
+// family lists the limiter commands. The first command is the reference for the others. The limits
 // are so high that every request is admitted and must be stored, and units are restored so
 // slowly that the keys stay in use.
 var family = []relative{
@@ -29,8 +30,8 @@ var family = []relative{
 	{"CL.ALL, three algorithms", "CL.ALL 1 THROTTLE second:{key} 99999 1 60 WINDOW sliding:{key} 1000000 1h BUCKET bucket:{key} 1000000 1 60", 2.2},
 }
 
-// familyDepths lists the pipeline depths of the measurement, with enough requests for CPU times
-// with a resolution of 10 ms.
+// familyDepths lists the pipeline depths of the measurement. The numbers of requests are large
+// enough for CPU times, which have a resolution of 10 ms.
 var familyDepths = []struct{ pipeline, requests int }{{1, 200_000}, {16, 1_500_000}, {100, 3_000_000}}
 
 // familyKeys is the number of keys of each command.

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Limits (max burst, count, period) of keys that stay in use during any measurement, with
-// no unit restored.
+// Limits (max burst, count, period) that restore no unit during any measurement, so that their
+// keys stay in use.
 const (
 	never = "9 1 86400"
 	roomy = "1000 1 86400"
@@ -24,8 +24,8 @@ const (
 	fillDepth = 500
 )
 
-// keyspace is the set of keys prefix + number for the numbers from..to-1. Numbers are padded with
-// zeros to keys of size bytes.
+// keyspace is a set of keys. Each key is the prefix followed by a number in the range from..to-1.
+// The number is padded with zeros, so that the key has size bytes.
 type keyspace struct {
 	prefix   string
 	size     int
@@ -53,8 +53,8 @@ func (o *outcome) add(other outcome) {
 	o.failed += other.failed
 }
 
-// fill charges each key of a keyspace once, over several concurrent connections. limit is max
-// burst, count, period and optionally quantity, as in CL.THROTTLE.
+// fill charges each key of a keyspace once, over several concurrent connections. The limit argument
+// contains max burst, count, period and optionally quantity, as in CL.THROTTLE.
 func fill(addr string, keys keyspace, limit string) (outcome, error) {
 	return send(addr, keys.from, keys.to, func(to []byte, n int) []byte {
 		to = append(to, "CL.THROTTLE "...)

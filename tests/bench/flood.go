@@ -15,13 +15,13 @@ const (
 	othersLimit     = 6 // MiB of maxmemory
 	othersKeys      = 400_000
 	othersExhausted = 200
-	exhaustedPeriod = 60 * time.Second // of the exhausted keys
+	exhaustedPeriod = 60 * time.Second // period of the limit of the exhausted keys
 )
 
 var policies = []string{"noeviction", "evict-smallest-debt"}
 
-// flood exhausts keys, floods the server with other keys far beyond its memory limit, and checks
-// that its memory is bounded and the exhausted keys are kept.
+// flood exhausts keys, and floods the server with other keys far beyond its memory limit. It checks
+// that the memory of the server is bounded and that the exhausted keys are kept.
 func flood(_ settings, b *board) error {
 	if err := floodWithOthers(b); err != nil {
 		return err
@@ -82,7 +82,7 @@ var algorithms = []struct{ name, form string }{
 	{"LEAKY", "CL.LEAKY %[1]s %[2]d %[2]d %[4]s %[5]d"},
 }
 
-// halfUsed lists limits, and quantities of at most half of them.
+// halfUsed lists limits, each with a quantity of at most half of the limit.
 var halfUsed = []struct{ limit, quantity int }{{1000, 1}, {5, 1}, {10, 5}, {1000, 500}}
 
 // floodWithOthers exhausts keys with a limit of five per minute. Then it floods the server

@@ -60,7 +60,8 @@ func freePort() (string, error) {
 	return port, errors.Join(err, ln.Close())
 }
 
-// firstReply retries until the server answers.
+// firstReply dials until the server accepts a connection, and compares the reply to one request with
+// the expected reply.
 func firstReply(addr string, deadline time.Time) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

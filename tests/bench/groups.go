@@ -36,7 +36,7 @@ func groupSpecs() []string {
 		} else if i%len(forms) == 4 {
 			limit = 8000 // the capacity of a log
 		} else if i%len(forms) != 1 && i%len(forms) != 5 {
-			limit = 100_000 // the days fit the clock
+			limit = 100_000 // the full limit takes 100,000 days to restore, which fits the clock
 		}
 		specs[i] = fmt.Sprintf(forms[i%len(forms)], fmt.Sprint("group:", i), limit, limit-1)
 	}
@@ -68,7 +68,7 @@ type member struct {
 	err            error
 }
 
-// joinGroups charges groups, and refunds some of them.
+// joinGroups charges groups, and refunds some of them, until the time end.
 func joinGroups(addr string, specs []string, end time.Time, seed uint64) (m member) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

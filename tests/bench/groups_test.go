@@ -26,7 +26,8 @@ func TestReadGroup(t *testing.T) {
 	}
 }
 
-// TestWrongCharges uses a server that replies that each limit has one unit in use.
+// TestWrongCharges checks the number of keys whose used units differ from the charges. The server
+// replies that each key has one unit in use; two keys were charged differently.
 func TestWrongCharges(t *testing.T) {
 	specs := groupSpecs()
 	reply := "*29\r\n:0\r\n:9\r\n:8\r\n:-1\r\n:1\r\n" + strings.Repeat("*5\r\n:0\r\n:9\r\n:8\r\n:-1\r\n:1\r\n", groupKeys)
@@ -54,7 +55,7 @@ func TestWrongCharges(t *testing.T) {
 		t.Errorf("%d wrong, %v", wrong, err)
 	}
 	if line := <-asked; !strings.HasPrefix(line, "CL.ALL 0 THROTTLE group:0 99999 1 1d WINDOW group:1 50 36500d BUCKET ") {
-		t.Errorf("asked %q", line)
+		t.Errorf("the request is %q", line)
 	}
 }
 

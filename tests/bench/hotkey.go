@@ -12,17 +12,18 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// hotLimit is a limit on the hot key. The first limit restores no unit during the
-// measurement, so the expected count is exact. The second restores many units.
+// hotLimit is a limit on the hot key.
 type hotLimit struct{ maxBurst, count, period int64 }
 
+// hotLimits lists the limits of the measurement. The first restores no unit during the
+// measurement, so the expected count is exact. The second restores many units.
 var hotLimits = []hotLimit{
 	{99_999, 1, 86400},
 	{9_999, 20_000, 1},
 }
 
 // hotKey charges one key over many connections as fast as possible, and compares the
-// admitted units with what the limit allows in the elapsed time.
+// admitted units with the units that the limit allows in the elapsed time.
 func hotKey(s settings, b *board) (err error) {
 	server, err := startServer()
 	if err != nil {
@@ -59,9 +60,10 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 		}
 		all.add(r)
 	}
-	// All requests were decided within the elapsed time. When the last refusal was
-	// decided, less than one unit remained, counting all units restored since the first
-	// decision.
+	// All requests were decided within the elapsed time, so at most the limit and the units
+	// restored in this time were admitted. When the last refusal was decided, less than one unit
+	// was left. Therefore at least the limit and the units restored since the first decision were
+	// admitted, except one unit.
 	most := limit.Max + int64(elapsed/limit.Interval)
 	least := min(limit.Max-1+int64(all.lastRefused.Sub(all.firstReply)/limit.Interval), all.asked)
 	b.note("%d connections, %s: %d requests in %v, %d admitted, permitted %d to %d",

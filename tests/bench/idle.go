@@ -10,13 +10,13 @@ import (
 
 const (
 	maxIdleBytes   = 20 << 10
-	perLoopback    = 5000 // connections per source address, well below its number of ports
+	perLoopback    = 5000 // connections per source address, well below the number of ports of an address
 	replyPatience  = 30 * time.Second
 	tooManyClients = "-ERR max number of clients reached\r\n"
 )
 
-// idle opens as many connections as the limit allows, and one more. Each sends one PING
-// and is then idle.
+// idle opens as many connections as --maxclients permits. Each connection sends one PING and is idle
+// afterwards. One more connection must be refused.
 func idle(s settings, b *board) (err error) {
 	server, err := startServer("--maxclients", fmt.Sprint(s.idle))
 	if err != nil {
@@ -62,8 +62,8 @@ func idle(s settings, b *board) (err error) {
 	return exchange(conns[0], "PING\r\n", "+PONG\r\n")
 }
 
-// dialFrom dials from one of several loopback addresses, since each address has its own
-// ports.
+// dialFrom dials from the loopback address that n selects. Several addresses permit more
+// connections, since each address has its own source ports.
 func dialFrom(n int, addr string) (net.Conn, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n))}, Timeout: replyPatience}
 	return d.Dial("tcp", addr)

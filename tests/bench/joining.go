@@ -15,8 +15,8 @@ const (
 	joinWithin = 60 * time.Second
 )
 
-// joining measures a loaded cluster of a million keys: latencies while the leader takes snapshots,
-// and the time until a new node has a vote.
+// joining loads a cluster with a million keys. It measures latencies while the leader takes
+// snapshots, and the time until a new node has a vote.
 func joining(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
 		nodes, err := startGroup(server, "--raft-fsync", "no")
@@ -55,7 +55,8 @@ func joinGroup(nodes *group, g generator, s settings, b *board) error {
 	return joinOne(nodes, leader, g, b)
 }
 
-// whileSaving runs a load while the leader takes consecutive snapshots.
+// whileSaving runs a load while the leader takes consecutive snapshots. It adds the number of
+// snapshots to saves.
 func whileSaving(addr string, saves *int, load func() (latencies, error)) (l latencies, err error) {
 	var over atomic.Bool
 	saved := make(chan error, 1)

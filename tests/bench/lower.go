@@ -12,13 +12,13 @@ const (
 	lowerFrom  = 10      // MiB of maxmemory
 	lowerTo    = 1       // MiB
 	lowerKeys  = 400_000 // more than fit
-	lowerAtEnd = 200     // new keys in the same write as the command
+	lowerAtEnd = 200     // new keys in the same write as CONFIG SET
 	lowerBar   = 2 * time.Second
 )
 
-// lower lowers maxmemory, with and without a data directory. It checks that new keys are
-// refused immediately after the command, and measures the time until the memory is below
-// the limit.
+// lower lowers maxmemory by CONFIG SET, with and without a data directory. It checks that new
+// keys are refused immediately after the command. If the policy evicts keys, it also measures
+// the time until the memory is below the limit.
 func lower(_ settings, b *board) error {
 	for _, durable := range []bool{false, true} {
 		for _, policy := range policies {
@@ -76,8 +76,8 @@ func lowerOne(p *process, policy string, durable bool, b *board) error {
 	}
 }
 
-// lowerAndAdd sends the command and new keys in one write, and returns the number of decided new
-// keys.
+// lowerAndAdd sends CONFIG SET and charges of new keys in one write. It returns the number of
+// charges that were decided, which excludes error replies.
 func lowerAndAdd(addr string) (admitted int, err error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -1,5 +1,7 @@
-// Command bench prints performance figures of the server, each next to its bar. It runs
-// the real binary on a loopback port, and exits with 1 if a bar is missed.
+// Command bench prints performance figures of the server, each next to its bar, which is the
+// required value. It runs the real binary on a loopback port, and exits with 1 if a bar is
+// missed. Some measurements compare throttled with a peer, which is any server on this machine
+// that implements CL.THROTTLE.
 //
 //	bench compare   CPU and throughput at several pipeline depths, compared with a peer
 //	bench idle      memory of idle connections, and one connection above the limit
@@ -9,7 +11,7 @@
 //	bench fresh     from git clone to the first reply
 //	bench table     decisions on one core and on two, compared with memory access
 //	bench memory    memory of ten million keys, compared with a peer
-//	bench flood     floods of new keys at maxmemory, of each algorithm, with keys exhausted before
+//	bench flood     floods of new keys at maxmemory, which must not evict exhausted keys
 //	bench resident  RSS under floods, compared with maxmemory
 //	bench lower     lowering maxmemory to a tenth
 //	bench clients   clients that exhaust memory, connections and password attempts
@@ -19,9 +21,9 @@
 //	bench snapshots saving and loading ten million keys, and latency during saves
 //	bench crash     kill -9 during saves; flipped bits and truncation
 //	bench replication  a cluster of three: compared with a replicated peer, and with a standalone server
-//	bench joining      a cluster of a million keys while it saves, and while a node joins
+//	bench joining      a cluster with a million keys: latencies during snapshots and while a node joins
 //	bench elections    a cluster of three on an overloaded machine: elections, slow heartbeats
-//	bench all       all of them; compare, memory and replication include the peer only with -peer
+//	bench all       all measurements; compare, memory and replication include the peer only with -peer
 package main
 
 import (

@@ -100,7 +100,7 @@ func (n *node) start() error {
 
 func (n *node) kill() error {
 	err := n.cmd.Process.Kill()
-	_ = n.cmd.Wait() // reports the kill
+	_ = n.cmd.Wait() // the error is that the process was killed
 	n.cmd = nil
 	return err
 }

@@ -41,8 +41,8 @@ func longestPauses(_ settings, b *board) (err error) {
 }
 
 // showWorks prints the processor time of each kind of work on the slowest shard of ten
-// million keys, in each of three runs. It includes the time that the system takes to
-// allocate memory.
+// million keys, in the best and in the worst of three runs. The processor time includes the
+// time that the system takes to allocate memory.
 func showWorks(b *board) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkPauses$", "-benchtime", "1x", "-count", "3", "./buckets").CombinedOutput()
 	if err != nil {
@@ -62,8 +62,8 @@ func showWorks(b *board) error {
 	return nil
 }
 
-// The approximate amount of memory that is allocated when a shard grows, and the number of
-// measurements.
+// touchBytes is the approximate amount of memory that is allocated when a shard grows.
+// touchTimes is the number of measurements.
 const (
 	touchBytes = 256 << 10
 	touchTimes = 4000
@@ -101,13 +101,13 @@ func confine(cores string) error {
 
 func provoke(addr string) error {
 	steps := []struct {
-		command string // before the keys
+		command string // command sent before the keys
 		prefix  string
 		limit   string
 	}{
 		{"PING", "a:", "9 1 86400"},
-		{"BGSAVE", "b:", "9 10 1"},   // expire soon
-		{"PING", "c:", "9 1 864000"}, // replace them
+		{"BGSAVE", "b:", "9 10 1"},   // the keys b: expire soon
+		{"PING", "c:", "9 1 864000"}, // the keys c: replace the expired ones
 		{"CONFIG SET maxmemory 400mb maxmemory-policy evict-smallest-debt", "d:", "9 1 864000"},
 	}
 	keys := keyspace{size: 16, to: manyKeys}

@@ -91,7 +91,7 @@ func (p *process) stop() error {
 // kill kills the server, and removes the binary.
 func (p *process) kill() error {
 	err := p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // reports the kill
+	_ = p.cmd.Wait() // the error is that the process was killed
 	return errors.Join(err, os.RemoveAll(p.dir))
 }
 

@@ -28,8 +28,8 @@ var (
 
 // replication measures a cluster of three nodes on this machine. Sync mode is compared
 // with a peer with two replicas, where each batch ends with WAIT 1 0. Async mode is
-// compared with a standalone throttled. The rounds alternate, so that temporary load on
-// the machine does not affect only one of them.
+// compared with a standalone throttled. The rounds alternate between the two targets, so that
+// temporary load on the machine does not affect only one of them.
 func replication(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
 		return errors.Join(

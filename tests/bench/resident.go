@@ -9,7 +9,7 @@ const (
 	residentFactor = 3 // size of a flood as a multiple of the memory limit
 )
 
-// nameSizes lists key sizes in bytes. of returns the size of key n.
+// nameSizes lists distributions of key sizes in bytes. The of function returns the size of key n.
 var nameSizes = []struct {
 	name string
 	mean int

@@ -46,16 +46,16 @@ type latencies struct {
 // servedRate is a rate in requests per second, well below the capacity of one core.
 const servedRate = 20_000
 
-// If the generator misses its schedule, the whole machine was stalled and the run is not
-// meaningful.
+// If the generator sends a request later than scheduled by more than tooLate, the whole machine was
+// stalled and the run is not meaningful. Such a run is repeated. There are at most maxTries runs.
 const (
-	tooLate  = 10 // ms; a concurrent save delays it by about 4 ms
+	tooLate  = 10 // ms; a concurrent save delays the generator by about 4 ms
 	maxTries = 6
 )
 
 // run sends CL.THROTTLE at a fixed rate. fillAll must have created the keys with the
-// prefix "m:" and a size of 16. Latencies count from the scheduled time of a request. A
-// run on a stalled machine is repeated, with a note.
+// prefix "m:" and a size of 16 bytes. Latencies count from the scheduled time of a request. A
+// run on a stalled machine is repeated, and the repetition is printed.
 func (g generator) run(addr string, keys int, lasting time.Duration, b *board) (latencies, error) {
 	for try := 1; ; try++ {
 		l, err := g.runOnce(addr, keys, lasting)

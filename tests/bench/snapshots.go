@@ -26,8 +26,8 @@ func snapshots(s settings, b *board) error {
 	})
 }
 
-// restart fills a server, saves, and measures the time until a new server is ready with
-// the same keys.
+// restart fills a server with n keys, saves them, and calls the function between. Then it stops
+// the server, and measures the time until a new server is ready with the same keys.
 func restart(n int, bar time.Duration, b *board, between func(p *process) error) error {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {

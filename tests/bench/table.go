@@ -16,8 +16,8 @@ const (
 )
 
 // table runs the benchmarks of package buckets and compares the decisions of a pipeline
-// with their bars. It uses the best of three runs, since other load can only add time. The
-// wait is the time of one random access to the same amount of memory.
+// with their bars. It uses the best of three runs, since other load can only add time.
+// BenchmarkWait measures the time of one random access to the same amount of memory.
 func table(_ settings, b *board) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^(BenchmarkDecideBatch|BenchmarkWait|BenchmarkCores)$", "-benchmem", "-count", "3", "-cpu", "2", "./buckets").CombinedOutput()
 	if err != nil {
@@ -42,15 +42,15 @@ func table(_ settings, b *board) error {
 	return nil
 }
 
-// benchmark is the result of a benchmark, in ns per decision if that is reported,
-// otherwise in ns per operation.
+// benchmark is the result of a benchmark. The ns field is the time per decision if the
+// benchmark reports it, and otherwise the time per operation.
 type benchmark struct {
 	ns, allocs float64
 	us         map[string][]float64 // values of the metrics "us-name", for each run
 }
 
-// better returns the faster of two runs, with the additional metrics of both. a may be the
-// zero benchmark.
+// better returns the faster of two runs, with the us metrics of both runs. The first run may be
+// the zero benchmark.
 func better(a, b benchmark) benchmark {
 	if a.us == nil {
 		return b
@@ -64,7 +64,7 @@ func better(a, b benchmark) benchmark {
 	return b
 }
 
-var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`) // no suffix on one core
+var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`) // on one core, the name has no suffix with the number of cores
 
 func parseBenchmarks(out string) (map[string]benchmark, error) {
 	found := map[string]benchmark{}
@@ -83,7 +83,7 @@ func parseBenchmarks(out string) (map[string]benchmark, error) {
 			case "ns/op":
 				b.ns = value
 			case "ns/decision":
-				b.ns = value // follows ns/op
+				b.ns = value // overwrites ns/op, which precedes it in the line
 			case "allocs/op":
 				b.allocs = value
 			}

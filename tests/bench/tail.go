@@ -11,7 +11,8 @@ const (
 	tailTime = 10 * time.Second
 )
 
-// tail compares latencies with few and with many keys, in turn.
+// tail compares the latencies of a server with few keys and a server with many keys. The rounds
+// alternate between the servers.
 func tail(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(few *process) error {
@@ -48,7 +49,7 @@ func compareTails(few, many *process, g generator, s settings, b *board) error {
 
 const (
 	briefKeys  = 5_000_000
-	sweepBound = 2 * time.Second // for the removal of expired keys
+	sweepBound = 2 * time.Second // bar of the time until expired keys are removed
 )
 
 // expiry creates millions of keys that expire over a period as long as their creation. It

@@ -27,8 +27,8 @@ type client struct {
 	keys    *keyring
 	load    *load
 	pairs   []pairCount
-	refused map[string]int // errors that guarantee that nothing was charged, by their first word
-	lost    map[string]int // requests with an unknown outcome, by the first word of the error
+	refused map[string]int // number of errors that guarantee that nothing was charged, by their first word
+	lost    map[string]int // number of requests with an unknown outcome, by the first word of the error
 	downs   int            // failed dials
 	piped   int            // pipelines
 	cutOff  int            // pipelines without a complete set of replies
@@ -44,7 +44,7 @@ const maxErrs = 5
 // request is a charge, a refund or a peek.
 type request struct {
 	op    history.Op
-	limit int64 // expected in the reply
+	limit int64 // limit that the reply must contain
 	words []string
 }
 
@@ -59,8 +59,8 @@ func (w *windowKey) request(quantity int64) request {
 	return request{history.Op{Key: w.of, Quantity: quantity}, w.limit, slices.Concat(w.words, []string{itoa(quantity)}, w.mode)}
 }
 
-// connected dials the current node unless there is a connection. It reports whether there
-// is a connection afterwards.
+// connected dials the current node if the client has no connection. It returns false if the dial
+// fails.
 func (c *client) connected() bool {
 	if c.conn == nil {
 		var err error
@@ -74,7 +74,8 @@ func (c *client) connected() bool {
 	return true
 }
 
-// ask sends a command and accounts for its errors.
+// ask sends a command and counts its errors. It returns the reply, its fate, and the time at which
+// the command was sent.
 func (c *client) ask(words ...string) (r reply, f fate, call int64) {
 	if !c.connected() {
 		return r, refused, c.clock.now()
@@ -104,7 +105,7 @@ func (c *client) account(words []string, r *reply, err error) fate {
 	return f
 }
 
-// noteFailed counts a request without a decision in the client's load.
+// noteFailed counts a request without a decision. The counter is in the load of the client, if any.
 func (c *client) noteFailed() {
 	if c.load != nil {
 		c.load.failed.Add(1)
@@ -135,8 +136,8 @@ func (c *client) leave() {
 // throttle charges, refunds or peeks at a key.
 func (c *client) throttle(k *history.Key, quantity int64) { c.decide(ofKey(k, quantity)) }
 
-// decide sends requests in one write and reads the replies in order. After a missing reply each of
-// the remaining requests may have been charged as well.
+// decide sends requests in one write and reads the replies in order. If a reply is missing, the
+// outcome of its request and of all later requests is unknown.
 func (c *client) decide(reqs ...request) {
 	if !c.connected() {
 		return
@@ -267,7 +268,7 @@ func (c *client) next() {
 	}
 }
 
-// quantity returns mostly 1, and 0 for a peek.
+// quantity returns a random quantity: usually 1, sometimes 2 or 0. A request with 0 is a peek.
 func (c *client) quantity() int64 {
 	switch dice := c.random.IntN(20); dice {
 	case 0, 1:
@@ -278,7 +279,7 @@ func (c *client) quantity() int64 {
 	return 1
 }
 
-// search sends a random request on the i-th key for Linear.
+// search sends a random request on the i-th of the keys whose histories check.Linear verifies.
 func (c *client) search(i int) {
 	k := c.load.share(linear(i, c.clock.now()))
 	dice := c.random.IntN(20)
@@ -292,7 +293,8 @@ func (c *client) search(i int) {
 	}
 }
 
-// run sends a request per interval until ctx is done.
+// run sends one request per interval until ctx is done, except while the load is on hold. The
+// interval is the every argument.
 func (c *client) run(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

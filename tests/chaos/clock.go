@@ -13,7 +13,7 @@ func newClock() clock { return clock{time.Now()} }
 
 func (c clock) now() int64 { return int64(time.Since(c.start)) }
 
-// rest sleeps for d. It reports whether ctx is not done.
+// rest sleeps for d. It returns false if ctx is done earlier.
 func rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

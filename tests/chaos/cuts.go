@@ -7,7 +7,7 @@ import (
 
 // rule selects the packets of a host to drop, by the addresses of other hosts.
 type rule struct {
-	in, out []string // source and destination addresses
+	in, out []string // source addresses of received packets, destination addresses of sent packets
 	percent int      // of the packets; 100 drops all
 	reset   bool     // reset connections instead of dropping packets
 }
@@ -41,7 +41,7 @@ func (r rule) table(name string) string {
 	return b.String()
 }
 
-// cut applies a rule. heal removes it.
+// cut applies a rule to the host. The returned function, heal, removes the rule.
 func (h *host) cut(r rule) (heal func() error, err error) {
 	h.cuts++
 	name := fmt.Sprintf("cut%d", h.cuts)
@@ -53,7 +53,8 @@ func (h *host) cut(r rule) (heal func() error, err error) {
 	return func() error { return run(h.command("nft", "delete", "table", "ip", name)) }, nil
 }
 
-// slow limits the send rate of the host to kbit/s. heal removes the limit.
+// slow limits the rate at which the host sends, in kbit/s. The returned function, heal, removes the
+// limit.
 func (h *host) slow(kbit int) (heal func() error, err error) {
 	err = run(h.command("tc", "qdisc", "add", "dev", "eth0", "root", "tbf",
 		"rate", fmt.Sprintf("%dkbit", kbit), "burst", "8kb", "latency", "300ms"))

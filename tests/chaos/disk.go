@@ -24,7 +24,7 @@ func (c *cluster) mount(n *node) error {
 
 const filler = "filler"
 
-// fill uses all free space on the disk of a node. heal frees it.
+// fill uses all free space on the disk of a node. The returned function, heal, frees the space.
 func (n *node) fill() (heal func() error, err error) {
 	path := filepath.Join(n.dataDir(), filler)
 	f, err := os.Create(path)
@@ -48,13 +48,15 @@ func (n *node) fill() (heal func() error, err error) {
 // attachWithin is the timeout for strace to attach to all threads of a node.
 const attachWithin = 5 * time.Second
 
-// inject makes the syncs of a node fail or hang. how is in the syntax of strace, such as
-// "error=EIO". heal, or the exit of the node, removes the fault.
+// inject makes the syncs of a node fail or hang. The how argument is a fault in the syntax of
+// strace, such as "error=EIO". The fault lasts until the node exits, or until the returned
+// function, heal, is called.
 func (n *node) inject(how string) (heal func() error, err error) {
 	return n.injectInto("fsync,fdatasync", how)
 }
 
-// injectInto is inject for other system calls. If files are given, it is restricted to them.
+// injectInto makes the given system calls of a node fail or hang, as inject does for syncs. If files
+// are given, only calls on these files are affected.
 func (n *node) injectInto(calls, how string, files ...string) (heal func() error, err error) {
 	b := n.running()
 	if b == nil {
@@ -96,11 +98,11 @@ func (n *node) injectInto(calls, how string, files ...string) (heal func() error
 	}
 	heal = func() error {
 		// strace must be killed: it ignores other signals while it delays a call. The node continues
-		// then.
+		// after the exit of strace.
 		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}
-		<-ended // the error is that it was killed
+		<-ended // the error of Wait is ignored: strace was killed
 		return nil
 	}
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// fault is a fault of a cluster. inflict causes it, waits, and repairs it. An error means
-// that the fault could not be inflicted, not that the cluster has failed.
+// fault is a fault of a cluster. The inflict function causes the fault, waits, and repairs it. An
+// error of inflict means that the fault could not be caused or repaired, not that the cluster has
+// failed.
 type fault struct {
 	name    string
 	kills   bool // the leader is unavailable for so long that a new leader must be elected
@@ -112,7 +113,7 @@ func paused(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return t.pause(ctx, n, between(r, 200*time.Millisecond, 3*time.Second))
 }
 
-// leaderPaused pauses the leader. A long pause counts as a kill.
+// leaderPaused pauses the leader. A pause of at least awayAfter counts as a kill of the leader.
 func leaderPaused(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	d := between(r, 200*time.Millisecond, 3*time.Second)
 	t.awayFor(d)
@@ -127,10 +128,10 @@ func (t *trial) pause(ctx context.Context, n *node, d time.Duration) error {
 	return errors.Join(err, n.signal(syscall.SIGCONT))
 }
 
-// hold returns the duration of a network fault.
+// hold returns a random duration for a network fault.
 func hold(r *rand.Rand) time.Duration { return between(r, 300*time.Millisecond, 3*time.Second) }
 
-// whileCut applies a rule for the duration d.
+// whileCut applies a rule to the host of a node for the duration d.
 func (t *trial) whileCut(ctx context.Context, n *node, what string, rule rule, d time.Duration) error {
 	t.note("%s: %s for %s", n.id, what, d)
 	heal, err := n.host.cut(rule)
@@ -149,7 +150,8 @@ func cutOff(in, out bool) func(context.Context, *trial, *node, *rand.Rand) error
 	}
 }
 
-// leaderCutOff disconnects the leader from the other nodes. A long cut counts as a kill.
+// leaderCutOff disconnects the leader from the other nodes. A cut of at least awayAfter counts as a
+// kill of the leader.
 func leaderCutOff(in, out bool) func(context.Context, *trial, *node, *rand.Rand) error {
 	return func(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 		d := hold(r)
@@ -212,8 +214,8 @@ func saved(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
 	return nil
 }
 
-// savedAndKilled starts snapshots on all nodes and kills one node before its snapshot file
-// exists, while the file is being written, or after it is complete.
+// savedAndKilled starts snapshots on all nodes and kills a random node shortly afterwards. At that
+// time, the snapshot file of the node may be missing, incomplete or complete.
 func savedAndKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 	for _, n := range t.nodes {
 		if err := saved(ctx, t, n, r); err != nil {

@@ -13,7 +13,8 @@ type instant struct {
 	log  uint64 // log time of the cluster
 }
 
-// instant reads the log time. It charges a key and returns the time of the leader's newest entry.
+// instant returns the current moment on both clocks. It charges a key, so that the leader's newest
+// entry carries the current log time, and reads the log time of that entry.
 func (c *cluster) instant() (i instant, err error) {
 	leader, err := c.leader()
 	if err != nil {
@@ -26,8 +27,8 @@ func (c *cluster) instant() (i instant, err error) {
 	return instant{c.clock.now(), f.LogTime}, err
 }
 
-// awaitInstant waits for a leader and returns instant. The result is zero if there is no
-// leader within startWithin.
+// awaitInstant calls the instant method until a call succeeds, and returns its result. It returns
+// zero if no call succeeds within startWithin.
 func (c *cluster) awaitInstant(ctx context.Context) (i instant) {
 	_ = await(ctx, startWithin, func() (bool, error) { // a missing leader is reported by other checks
 		var err error
@@ -41,7 +42,8 @@ func (c *cluster) awaitInstant(ctx context.Context) (i instant) {
 // between any two requests.
 const noticeable = 50 * time.Millisecond
 
-// passage compares the clocks since the load began. It returns false if either moment is unknown.
+// passage compares the two clocks. It measures the time from t.begun, the start of the load, to the
+// given instant. It returns false if one of these instants is unknown.
 func (t *trial) passage(now instant, silence time.Duration) (check.Passage, bool) {
 	return check.Passage{
 		Real: time.Duration(now.real - t.begun.real), Log: time.Duration(now.log - t.begun.log),

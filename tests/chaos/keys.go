@@ -8,13 +8,13 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// keyring holds all limits that the clients of a run use. Each kind of limit is for one or
-// more checkers.
+// keyring holds all limits that the clients of a run use. The comment of each field names the
+// functions of package check that verify the histories of its keys.
 type keyring struct {
 	hot    []*history.Key // often exhausted: Interval, Replies
 	cold   []*history.Key // sometimes exhausted: Interval, Replies
 	ledger []*history.Key // nothing is restored during a run: Ledger, Witness
-	pairs  [][2]string    // always charged together; nothing is restored
+	pairs  [][2]string    // the two keys of a pair are always charged together; nothing is restored
 	window []windowKey    // limits of other algorithms: Window or Interval
 }
 
@@ -23,7 +23,7 @@ type windowKey struct {
 	of    *history.Key
 	limit int64    // expected in the replies
 	words []string // the command, the key and its parameters
-	mode  []string // after the quantity
+	mode  []string // arguments after the quantity
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	coldKeys   = 1000
 	ledgerKeys = 8
 	pairKeys   = 8
-	windowEach = 4 // of each other algorithm
+	windowEach = 4 // keys of each algorithm other than GCRA
 
 	// The parameters of a key that restores nothing during a run, and is not exhausted either.
 	slowBurst  = 99_999
@@ -61,13 +61,14 @@ func newKeyring() *keyring {
 // windowParts is the number of parts into which BUCKETS divides its period.
 const windowParts = 5
 
-// windows returns a key of each other algorithm, with a bound that holds in any interval,
-// regardless of where it begins on the clock of the cluster:
+// windows returns one key for each algorithm other than GCRA. The bound of a key holds in any
+// interval, regardless of where the interval begins on the clock of the cluster:
 //
 //   - LOG never admits more than the limit in an interval shorter than its period.
 //   - BUCKETS n never admits more than the limit in an interval shorter than n-1 of its n parts.
 //   - FIXED admits the limit in each window of the clock, and an interval d overlaps at most
-//     d/period + 2 windows. The same bound holds for SLIDING, which never admits more in a window.
+//     d/period + 2 windows. The same bound holds for SLIDING, which never admits more than the limit
+//     in such a window either.
 //   - CL.BUCKET admits its capacity and the refills. Refills are at least an interval apart, so there
 //     are at most d/interval + 1.
 func windows(i int64) []windowKey {
@@ -92,14 +93,14 @@ func windows(i int64) []windowKey {
 func slow() []string { return []string{itoa(slowBurst), "1", itoa(int64(slowPeriod / time.Second))} }
 
 const (
-	linearKeys  = 6                // in use at a time
+	linearKeys  = 6                // number of keys for check.Linear in use at a time
 	linearSpan  = 15 * time.Second // time for which each key is in use
-	linearShare = 8                // largest number of clients that use them
+	linearShare = 8                // largest number of clients that use these keys
 )
 
-// linear returns the i-th key for Linear at the time now. The key changes every
-// linearSpan, which keeps its history short enough for the search. Keys with odd i are
-// also deleted and refunded.
+// linear returns the i-th of the keys whose histories check.Linear verifies, at the time now. The
+// key changes every linearSpan, which keeps its history short enough for the search. Keys with
+// odd i are also deleted and refunded.
 func linear(i int, now int64) history.Key {
 	return history.Key{
 		Name:     fmt.Sprintf("linear:%d:%d", i, now/int64(linearSpan)),
@@ -107,8 +108,8 @@ func linear(i int, now int64) history.Key {
 	}
 }
 
-// searchable reports whether a key is for Linear.
+// searchable reports whether check.Linear verifies the history of a key.
 func searchable(k *history.Key) bool { return strings.HasPrefix(k.Name, "linear:") }
 
-// mixed reports whether the i-th key for Linear is deleted and refunded.
+// mixed reports whether the i-th of the keys for check.Linear is also deleted and refunded.
 func mixed(i int) bool { return i%2 == 1 }

@@ -29,8 +29,8 @@ type settings struct {
 	last   time.Duration // duration of a scenario; 0 means its default
 	faults int           // faults that mix must inflict; 0 means as many as time permits
 	ops    int           // decisions that mix must check; 0: as many as time permits
-	times  int           // repetitions of a scenario that counts; 0 means its default
-	bars   bool          // run everything at the sizes for which the bars are stated
+	times  int           // repetitions in a scenario that measures; 0 means its default
+	bars   bool          // run each scenario at the size for which its bar, the required result, is stated
 	nodes  int
 	dir    string
 	bin    string
@@ -60,7 +60,7 @@ func missing() error {
 	return errors.Join(errs...)
 }
 
-// open creates the directory of the run and builds the program.
+// open creates the directory of the run, and builds the program unless a flag names a built one.
 func (l *lab) open() (err error) {
 	if err := missing(); err != nil {
 		return err
@@ -112,7 +112,7 @@ type cluster struct {
 	nodes []*node
 	gone  []*node  // former members
 	disks []string // mounted file systems
-	log   *os.File // of faults
+	log   *os.File // list of the inflicted faults
 }
 
 // start creates a cluster and waits until it returns decisions. The caller must close the
@@ -213,7 +213,7 @@ func (c *cluster) close() error {
 func (c *cluster) note(format string, args ...any) {
 	line := fmt.Sprintf("%9.3f s  %s", float64(c.clock.now())/1e9, fmt.Sprintf(format, args...))
 	c.lab.out.detail(line)
-	_, _ = fmt.Fprintln(c.log, line) // the line is also on the screen
+	_, _ = fmt.Fprintln(c.log, line) // errors are ignored; with -v the line is also printed
 }
 
 // leader returns the current leader. If several nodes claim to be the leader, it returns
@@ -291,7 +291,7 @@ func (c *cluster) healthy(ctx context.Context, within time.Duration) error {
 	return nil
 }
 
-// others returns the addresses of all hosts except that of one node.
+// others returns the addresses of all hosts except the host of the given node.
 func (c *cluster) others(not *node) (addrs []string) {
 	for _, n := range c.nodes {
 		if n != not {

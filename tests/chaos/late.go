@@ -64,7 +64,7 @@ func (t *trial) askLate(c *conn, k *history.Key, n *node) []history.Op {
 	return asker.ops
 }
 
-// place returns the index of a node, or -1.
+// place returns the index of a node in the cluster, or -1 if the node is not in it.
 func (c *cluster) place(n *node) int {
 	for i := range c.nodes {
 		if c.nodes[i] == n {

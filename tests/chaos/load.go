@@ -15,7 +15,7 @@ import (
 type load struct {
 	clients []*client
 	keys    *keyring
-	decided atomic.Int64 // so far
+	decided atomic.Int64 // decisions so far
 	failed  atomic.Int64 // requests without a decision so far, including failed dials
 	clock   clock
 	begun   int64
@@ -27,7 +27,7 @@ type load struct {
 	addrs  []string // of all nodes; replaced by a longer slice, never modified
 	linear map[history.Key]*history.Key
 	held   bool         // requests are suspended
-	extra  []history.Op // not recorded by the clients
+	extra  []history.Op // requests that the clients did not record
 }
 
 // wanderers is the number of clients that move from node to node. In addition, each
@@ -54,7 +54,7 @@ func (c *cluster) drive(ctx context.Context, rate int) *load {
 	return l
 }
 
-// cover adds the nodes that were added since the last call.
+// cover adds the addresses of nodes that were added to the cluster since the last call.
 func (l *load) cover(c *cluster) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *load) places() []string {
 	return l.addrs
 }
 
-// share returns the same key for all keys that are equal to k.
+// share returns the same pointer for all keys that are equal to k.
 func (l *load) share(k history.Key) *history.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *load) onHold() bool {
 	return l.held
 }
 
-// add adds requests that were not recorded by the clients.
+// add adds requests that the clients did not record.
 func (l *load) add(ops []history.Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ type tally struct {
 	errs                      []string
 }
 
-// tally must be called after end.
+// tally returns the sum of the clients' counters. It must be called after end.
 func (l *load) tally() tally {
 	t := tally{refused: map[string]int{}, lost: map[string]int{}, pairs: make([]pairCount, pairKeys)}
 	for _, c := range l.clients {

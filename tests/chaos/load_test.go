@@ -142,7 +142,7 @@ func TestPipelines(t *testing.T) {
 	}
 }
 
-// TestWindows checks the command of each other algorithm, and that its bound is at least its limit.
+// TestWindows checks the command and the bound of a key of each algorithm other than GCRA.
 func TestWindows(t *testing.T) {
 	for _, tt := range []struct {
 		i     int

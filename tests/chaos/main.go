@@ -1,7 +1,9 @@
 // Command chaos tests that a cluster of throttled never admits more than its limits under
 // faults. It runs real nodes, each in its own network namespace. Clients charge many
 // limits while faults are injected, and the recorded history is checked against the
-// guarantees. The command exits with 1 if a guarantee was violated or a bar was missed.
+// guarantees. Some scenarios also measure, for example the time without decisions. The
+// result that a measurement must reach is its bar. The command exits with 1 if a guarantee
+// was violated or a bar was missed.
 //
 //	chaos short      a sample of most faults, in less than a minute
 //	chaos mix        random faults: processes, pauses, network, clocks

@@ -25,7 +25,7 @@ type host struct {
 	net  *network
 	ns   string
 	addr string
-	cuts int // created so far; used for their names
+	cuts int // number of cuts so far, which is used in the names of their nftables tables
 }
 
 const (
@@ -40,7 +40,7 @@ func newNetwork() (*network, error) {
 		return nil, err
 	}
 	n := &network{prefix: fmt.Sprintf("%s%x", namePrefix, os.Getpid())}
-	n.bridge = n.prefix // at most 15 bytes: 7 and 6
+	n.bridge = n.prefix // interface names have at most 15 bytes; the prefix has at most 7 + 6
 	n.subnet = fmt.Sprintf("10.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255)
 	err := errors.Join(
 		ip("link", "add", n.bridge, "type", "bridge"),
@@ -74,7 +74,7 @@ func (n *network) add() (*host, error) {
 	return h, nil
 }
 
-// link returns the name of the bridge's end of a host's link.
+// link returns the interface name of the bridge's end of the link to a host.
 func (n *network) link(place int) string { return fmt.Sprintf("%sv%d", n.prefix, place) }
 
 // close removes the network. All processes in it must have exited.
@@ -88,7 +88,8 @@ func (n *network) close() error {
 	return errors.Join(append(errs, ip("link", "del", n.bridge))...)
 }
 
-// command returns a command that runs on the host. Its process is the started program itself.
+// command returns a command that runs a program on the host. The process of the command is the
+// program itself, because "ip netns exec" replaces itself with the program.
 func (h *host) command(words ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", h.ns}, words...)...)
 }

@@ -32,7 +32,7 @@ const startWithin = 15 * time.Second
 type node struct {
 	id   string
 	host *host
-	dir  string // directory of all files of the node: data is in data, logs are in log
+	dir  string // directory of all files of the node: the data directory is data, the log file is log
 	bin  string
 	join string // raft addresses to join through; empty for an initial node
 	args []string
@@ -56,7 +56,7 @@ func (n *node) dataDir() string  { return filepath.Join(n.dir, "data") }
 func (n *node) logFile() string  { return filepath.Join(n.dir, "log") }
 func (n *node) wallFile() string { return filepath.Join(n.dir, "wall") }
 
-// start starts the process. It does not wait until the node is ready.
+// start starts the process unless it is running. It does not wait until the node is ready.
 func (n *node) start() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -76,7 +76,7 @@ func (n *node) start() error {
 	}
 	n.boots = append(n.boots, b)
 	go func() {
-		_ = b.cmd.Wait() // the state is more precise than the error
+		_ = b.cmd.Wait() // ProcessState is more precise than the error
 		b.code = b.cmd.ProcessState.ExitCode()
 		if status, ok := b.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			b.code = 128 + int(status.Signal())
@@ -235,7 +235,7 @@ func (n *node) tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// setWall shifts the wall clock of the node by d.
+// setWall sets the offset of the node's wall clock to d.
 func (n *node) setWall(d time.Duration) error {
 	temporary := n.wallFile() + ".new"
 	if err := os.WriteFile(temporary, []byte(strconv.FormatInt(int64(d), 10)), 0o600); err != nil {

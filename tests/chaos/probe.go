@@ -25,7 +25,7 @@ type probe struct {
 
 // failure is a request that was not decided.
 type failure struct {
-	at   int64 // time at which it was sent
+	at   int64 // time at which the request was sent
 	word string
 }
 
@@ -102,8 +102,8 @@ func (p *probe) fail(call int64, word string) {
 	p.fails = append(p.fails, failure{call, word})
 }
 
-// firstAfter returns the time of the first decision on a request that was sent after
-// moment to a node other than except, or 0 if there is none.
+// firstAfter returns the time of the first decision on a request that was sent after the given
+// moment, or 0 if there is none. It ignores requests to the except node.
 func (p *probes) firstAfter(moment int64, except *node) (first int64) {
 	for _, one := range p.all {
 		one.mu.Lock()
@@ -117,7 +117,7 @@ func (p *probes) firstAfter(moment int64, except *node) (first int64) {
 	return first
 }
 
-// decisions returns the requests that nodes other than except decided.
+// decisions returns all requests that were decided. It ignores requests to the except node.
 func (p *probes) decisions(except *node) (ops []history.Op) {
 	for _, one := range p.all {
 		one.mu.Lock()
@@ -129,7 +129,7 @@ func (p *probes) decisions(except *node) (ops []history.Op) {
 	return ops
 }
 
-// alone starts a probe of one node that is independent of the others. end stops it.
+// alone starts a separate probe of one node. The returned function, end, stops the probe.
 func (c *cluster) alone(ctx context.Context, n *node) (p *probe, end func()) {
 	all := &probes{all: []*probe{{node: n, clock: c.clock}}}
 	ctx, all.stop = context.WithCancel(ctx)
@@ -137,8 +137,8 @@ func (c *cluster) alone(ctx context.Context, n *node) (p *probe, end func()) {
 	return all.all[0], all.end
 }
 
-// failed counts the requests that were sent to nodes other than except between from and to
-// and were not decided, by the first word of the error.
+// failed counts the requests that were sent in the interval [from, to] and were not decided, by the
+// first word of the error. It ignores requests to the except node.
 func (p *probes) failed(from, to int64, except *node) map[string]int {
 	words := map[string]int{}
 	for _, one := range p.all {

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// answer listens for one connection, and answers its first command.
+// answer listens for one connection, and answers its first command with the given bytes.
 func answer(t *testing.T, says string) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -51,17 +51,18 @@ func lasted(ops []history.Op) time.Duration {
 	return time.Duration(end)
 }
 
-// keysJudged counts the checks of judgeKeys.
+// keysJudged describes the keys and decisions that judgeKeys has checked.
 type keysJudged struct {
 	keys, searched, undecided int
-	windows, full             int     // windows, and those that were exhausted
+	windows, full             int     // keys of the form Window, and those of them that were exhausted
 	busy                      int     // keys under continuous demand
-	poorest                   float64 // smallest share of its possible units that one of these keys has granted
-	decided                   int     // decisions that a checker has covered
-	closest                   float64 // units above the limit, of the key closest to or furthest above its limit
+	poorest                   float64 // smallest share of its possible units that a busy key has granted
+	decided                   int     // decisions that at least one checker has covered
+	closest                   float64 // largest excess over a limit, in units; negative if no limit was reached
 }
 
-// judgeKeys runs the checkers of single keys. silence is the time in which no request was decided.
+// judgeKeys runs the checkers of single keys. The silence argument is the total time in which no
+// request was decided.
 func judgeKeys(groups map[*history.Key][]history.Op, clock check.Clock, silence time.Duration) (findings []finding, j keysJudged) {
 	j.keys, j.closest, j.poorest = len(groups), -1e18, 1
 	add := func(k *history.Key, checker, format string, args ...any) {
@@ -115,7 +116,7 @@ func (j *keysJudged) judgeCharges(k *history.Key, ops []history.Op, slack check.
 	}
 }
 
-// judgeGrants checks that a key has granted enough.
+// judgeGrants checks that a key has granted the units that are due under continuous demand.
 func (j *keysJudged) judgeGrants(k *history.Key, ops []history.Op, silence time.Duration, add note) {
 	s := check.Grants(k, ops, silence)
 	if s.Due == 0 {

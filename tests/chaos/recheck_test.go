@@ -11,14 +11,15 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// asked returns a request that was granted within a millisecond, with the given remaining units.
+// asked returns a request that was sent at the given millisecond and granted one millisecond later,
+// with the given remaining units.
 func asked(k *history.Key, ms, quantity, remaining int64) history.Op {
 	reset := ((k.Limit()-remaining)*k.Interval() + int64(time.Second) - 1) / int64(time.Second)
 	return history.Op{Key: k, Quantity: quantity, Call: ms * 1e6, Return: ms*1e6 + 1e6, Remaining: remaining, ResetAfter: reset}
 }
 
-// histories returns possible histories of keys with a limit of two units and one unit a minute,
-// each with the checkers that must report a violation.
+// histories returns histories of keys that admit a burst of two units, restored at one unit per
+// minute. The want field names the checkers that must report a violation.
 func histories() map[string]struct {
 	ops  []history.Op
 	want string
@@ -50,7 +51,8 @@ func histories() map[string]struct {
 	}
 }
 
-// starved returns a history of a key that grants its limit, and then nothing for some minutes.
+// starved returns a history of a key that grants its limit, and then nothing for the given number of
+// minutes.
 func starved(k *history.Key, minutes int64) (ops []history.Op) {
 	for i := range minutes * 20 {
 		o := asked(k, i*3000, 1, max(0, 1-i))
@@ -89,7 +91,7 @@ func searchedOf(ops []history.Op) int {
 func TestCheckFiles(t *testing.T) {
 	for name, h := range histories() {
 		if h.want == "starved" {
-			h.want = "" // a file does not contain the silence
+			h.want = "" // checkFiles disables this check
 		}
 		path := filepath.Join(t.TempDir(), "history")
 		f, err := os.Create(path)

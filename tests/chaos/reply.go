@@ -60,7 +60,7 @@ func readNested(r *bufio.Reader, depth int) (rep reply, err error) {
 	return rep, err
 }
 
-// readText reads a string of n bytes. -1 is the null string.
+// readText reads a string of rep.n bytes. The length -1 is the null string.
 func (rep *reply) readText(r *bufio.Reader) error {
 	if rep.n < -1 || rep.n > maxText {
 		return fmt.Errorf("%w: string of %d bytes", errReply, rep.n)
@@ -79,7 +79,7 @@ func (rep *reply) readText(r *bufio.Reader) error {
 	return nil
 }
 
-// readList reads an array of n replies. -1 is the null array.
+// readList reads an array of rep.n replies. The length -1 is the null array.
 func (rep *reply) readList(r *bufio.Reader, depth int) error {
 	if rep.n < -1 || rep.n > maxList {
 		return fmt.Errorf("%w: array of %d elements", errReply, rep.n)

@@ -14,8 +14,8 @@ type finding struct{ checker, text string }
 
 func (f finding) String() string { return f.checker + ": " + f.text }
 
-// report prints the progress and the results of a scenario. Its methods are safe for concurrent
-// use.
+// report prints the progress and the results of a scenario. A result that a measurement must reach is
+// called its bar. The methods are safe for concurrent use.
 type report struct {
 	w       io.Writer
 	verbose bool // print each fault
@@ -38,17 +38,17 @@ func (r *report) detail(line string) {
 	}
 }
 
-// note prints a figure that has no bar.
+// note prints a measured value that has no bar.
 func (r *report) note(what, format string, args ...any) {
 	r.print("  %-46s %s", what, fmt.Sprintf(format, args...))
 }
 
-// atMost prints a figure and its upper bar.
+// atMost prints a measured value and its bar, which the value must not exceed.
 func (r *report) atMost(what string, got, bar float64, unit string) {
 	r.bar(what, got, "<=", bar, unit, got <= bar)
 }
 
-// atLeast prints a figure and its lower bar.
+// atLeast prints a measured value and its bar, which the value must reach.
 func (r *report) atLeast(what string, got, bar float64, unit string) {
 	r.bar(what, got, ">=", bar, unit, got >= bar)
 }
@@ -86,7 +86,7 @@ func (r *report) failed() bool {
 	return r.missed > 0 || len(r.findings) > 0
 }
 
-// counts returns a table of counts as one line.
+// counts formats counts by name as one line.
 func counts(m map[string]int) string {
 	if len(m) == 0 {
 		return "none"

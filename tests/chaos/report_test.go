@@ -57,7 +57,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestDivide checks that only violations of safety count as finding a bug.
+// TestDivide checks that findings about safety are separated from the others, and the text that
+// mutants prints for them.
 func TestDivide(t *testing.T) {
 	unsafe, others := divide([]finding{{"process", "x"}, {"interval", "y"}, {"pressure", "z"}, {"agreement", "a"}, {"healing", "b"}})
 	if checkersOf(unsafe) != "agreement interval" || checkersOf(others) != "healing pressure process" {

@@ -8,7 +8,7 @@ import (
 
 // clockScenario gives each node a different wrong wall clock, and replaces the leader by
 // kills and transfers. Each new leader has a different wall time, which must not cause it
-// to admit more.
+// to admit more than the limits.
 func clockScenario(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		end := time.Now().Add(l.lasting(45 * time.Second))

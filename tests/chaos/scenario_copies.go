@@ -34,7 +34,7 @@ func oldCopy(ctx context.Context, l *lab) error {
 // copies runs a scenario about data directories in its own cluster. There is no load,
 // since only the data of the nodes matters.
 func (l *lab) copies(ctx context.Context, happen func(*trial, context.Context) error) error {
-	c, err := l.start(ctx, plan{args: []string{"--raft-heartbeat", "1000"}}) // nodes are paused while their data is copied
+	c, err := l.start(ctx, plan{args: []string{"--raft-heartbeat", "1000"}}) // long, since nodes are paused while their data is copied
 	if err == nil {
 		err = happen(&trial{cluster: c}, ctx)
 	}
@@ -92,7 +92,7 @@ func (c *cluster) but(not *node) (others []*node) {
 	return others
 }
 
-// charge charges a key times times through a node.
+// charge sends the given number of charges on a key to a node.
 func (t *trial) charge(ctx context.Context, n *node, key string, times int) error {
 	link, err := dial(n.addr())
 	if err != nil {
@@ -108,8 +108,8 @@ func (t *trial) charge(ctx context.Context, n *node, key string, times int) erro
 	return nil
 }
 
-// expectUsed waits until a node returns a decision, and compares the used units of a key
-// with want.
+// expectUsed waits until a node returns a decision on a key, and compares the used units of
+// the key with the expected number.
 func (t *trial) expectUsed(ctx context.Context, n *node, key string, want int64) error {
 	var used int64
 	err := await(ctx, startWithin, func() (bool, error) {
@@ -128,7 +128,8 @@ func (t *trial) expectUsed(ctx context.Context, n *node, key string, want int64)
 	return nil
 }
 
-// endsAs waits until a node exits without a signal. Its log must contain says.
+// endsAs waits until a node exits without being sent a signal. The log of the node must contain the
+// expected text.
 func (t *trial) endsAs(n *node, what, says string) error {
 	if err := t.endsByItself(n, what); err != nil {
 		return err

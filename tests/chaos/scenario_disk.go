@@ -31,8 +31,9 @@ func disk(ctx context.Context, l *lab) error {
 	})
 }
 
-// takesOver waits until a node other than n returns a decision, and returns the longest
-// gap since from.
+// takesOver waits until a node other than n leads, and a node other than n has returned a
+// decision on a request sent after the time from. It returns the longest gap in the decisions of
+// these nodes since that time.
 func (t *trial) takesOver(ctx context.Context, p *probes, from int64, n *node) (time.Duration, error) {
 	var first int64
 	err := await(ctx, startWithin, func() (bool, error) {
@@ -83,7 +84,8 @@ func (t *trial) fullFollower(ctx context.Context, p *probes) error {
 	return t.replaced(ctx, n, heal)
 }
 
-// unnoticed checks that a fault of a node has not affected the other nodes.
+// unnoticed checks that a fault of the node n has not affected the other nodes. The fault began at
+// the time from, after the given number of leader changes.
 func (t *trial) unnoticed(p *probes, what string, from int64, changes int, n *node) {
 	gap := longestGap(p, from, t.clock.now(), n)
 	t.lab.out.atMost(what+": gap", ms(gap), ms(followerGap), "ms")
@@ -129,7 +131,8 @@ func (t *trial) failedFollower(ctx context.Context, p *probes) error {
 	return t.failedSync(ctx, p, n, "a follower", followerGap)
 }
 
-// failedSync makes the syncs of a node fail. The node must exit.
+// failedSync makes the syncs of a node fail. The node must exit. The most argument is the longest
+// permitted gap in the decisions of the other nodes.
 func (t *trial) failedSync(ctx context.Context, p *probes, n *node, what string, most time.Duration) error {
 	t.note("syncs of %s fail", n.id)
 	boot := n.running()
@@ -189,8 +192,8 @@ func (t *trial) hungFollower(ctx context.Context, p *probes) error {
 	return t.replaced(ctx, n, t.andEnds(n, heal))
 }
 
-// andEnds returns a function that repairs the disk of a node that has stopped itself, and waits for
-// its exit. The process can exit only after strace detaches.
+// andEnds returns a function that repairs the disk of a node, and then waits for the exit of the
+// node. A node whose disk hangs stops itself, but its process can exit only after strace detaches.
 func (t *trial) andEnds(n *node, heal func() error) func() error {
 	boot := n.running()
 	return func() error {

@@ -251,8 +251,8 @@ func follower(ctx context.Context, l *lab) error {
 	})
 }
 
-// longestGap returns the longest time in which no node other than except decided a
-// request.
+// longestGap returns the longest time in the interval [from, to] in which no node decided a
+// request. It ignores decisions of the except node.
 func longestGap(p *probes, from, to int64, except *node) time.Duration {
 	gap, _ := check.LongestGap(p.decisions(except), from, to)
 	return gap

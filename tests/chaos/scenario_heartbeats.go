@@ -14,9 +14,9 @@ func mixedHeartbeats() plan {
 }
 
 // heartbeats starts one node with a longer heartbeat than the others, makes it the leader,
-// and disconnects it, in both modes and under load. Then it changes the heartbeat while
-// leaders change. The checkers of reads and charges detect a node that applies its own
-// heartbeat.
+// and disconnects it under load. Then it changes the heartbeat while leaders change. The
+// checkers of replies and charges detect a node that applies its own heartbeat instead of the
+// heartbeat of the cluster. Finally, asyncHeartbeats disconnects such a leader in async mode.
 func heartbeats(ctx context.Context, l *lab) error {
 	if err := l.withTrial(ctx, mixedHeartbeats(), func(ctx context.Context, t *trial) error {
 		for range l.repeated(3, 10) {
@@ -91,7 +91,7 @@ func (t *trial) setHeartbeat(ctx context.Context, ms int) error {
 	})
 }
 
-// heartbeatSettled waits until the leader reports that all voters use a heartbeat.
+// heartbeatSettled waits until the leader reports that all voters use the given heartbeat.
 func (t *trial) heartbeatSettled(ctx context.Context, ms int) error {
 	return await(ctx, startWithin, func() (bool, error) {
 		leader, err := t.leader()
@@ -108,7 +108,7 @@ func (t *trial) heartbeatSettled(ctx context.Context, ms int) error {
 }
 
 // asyncHeartbeats disconnects the node with the long heartbeat in async mode. It measures
-// for how long the node admits requests after another node has begun to admit them.
+// for how long this node admits requests after another node has begun to admit requests.
 func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	p := mixedHeartbeats()
 	p.args = []string{"--replication", "async"}
@@ -130,7 +130,7 @@ func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cut := c.clock.now() // requests sent after this are decided by the disconnected node alone
+	cut := c.clock.now() // requests sent to the disconnected node after this are decided by it alone
 	rest(ctx, 6*time.Second)
 	healed := c.clock.now()
 	if err := heal(); err != nil {
@@ -146,8 +146,8 @@ func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	return nil
 }
 
-// lastBefore returns the time at which node n was sent the last of the requests that it
-// decided before moment.
+// lastBefore considers the requests that node n decided before the given moment. It returns the
+// time at which the last of them was sent.
 func (p *probes) lastBefore(n *node, moment int64) (last int64) {
 	for _, one := range p.all {
 		one.mu.Lock()

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// killall kills all nodes simultaneously and repeatedly. No acknowledged charge may be lost: the
-// ledger is checked at the end, and one key after every cycle.
+// killall kills all nodes simultaneously and repeatedly. No acknowledged charge may be lost. One key
+// is checked after every kill, and the ledger keys of the load are checked at the end.
 func killall(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{args: []string{"--raft-fsync", "yes"}}, func(ctx context.Context, t *trial) error {
 		cycles := l.repeated(20, 50)

@@ -35,14 +35,15 @@ func majorityLoss(ctx context.Context, l *lab) error {
 	})
 }
 
-// followersKilled is a turn of majorityLoss.
+// followersKilled runs loseMajority once, for a random time. Hunts for deliberate bugs repeat it.
 func followersKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 	_, err := t.loseMajority(ctx, between(r, 2*time.Second, 4*time.Second), r.Int())
 	return err
 }
 
-// loseMajority exhausts a key and keeps both followers down for d. It returns the lost log time,
-// and reports a finding if too few units of the key were restored.
+// loseMajority exhausts a key and keeps all nodes except the leader down for the duration d. It
+// returns the time by which log time fell behind the clients' clock. It reports a finding if too few
+// units of the key were restored. The round number makes the name of the key unique.
 func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (lost time.Duration, err error) {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {

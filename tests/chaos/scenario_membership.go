@@ -35,7 +35,7 @@ func membership(ctx context.Context, l *lab) error {
 }
 
 // comesBackEmpty kills a member, removes its data and starts it under its old id. Any
-// votes and committed entries that the node had stored are lost. It must exit, and the
+// votes and committed entries that the node had stored are lost. The node must exit, and the
 // others must continue.
 func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 	n, err := t.follower(ctx, t.lab.random)
@@ -73,7 +73,8 @@ func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 	return err
 }
 
-// endsByItself waits until a node exits without a signal. It must exit with an error.
+// endsByItself waits until a node exits without being sent a signal. The node must exit with an error
+// within removedWithin.
 func (t *trial) endsByItself(n *node, what string) error {
 	boot, begin := n.awaited(), time.Now()
 	if boot == nil {
@@ -134,8 +135,8 @@ func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) 
 	return t.withoutGap(ctx, p, "an empty node joins", nil, func() error { _, err := t.join(ctx); return err })
 }
 
-// withoutGap runs do, and checks the longest gap between decisions, ignoring the node
-// except.
+// withoutGap runs the function do, and checks the longest gap between decisions. It ignores
+// decisions of the except node.
 func (t *trial) withoutGap(ctx context.Context, p *probes, what string, except *node, do func() error) error {
 	p.cover(t.cluster)
 	t.note("%s", what)
@@ -195,8 +196,8 @@ func (c *cluster) isVoter(id string) (bool, error) {
 	return false, fmt.Errorf("%s: %w", id, errNoMember)
 }
 
-// remove removes a node from the cluster. If its process is running, it must exit without
-// a signal.
+// remove removes a node from the cluster. If its process is running, the process must exit
+// without being sent a signal.
 func (t *trial) remove(ctx context.Context, n *node) error {
 	if err := t.administer(ctx, "REMOVE", n.id); err != nil {
 		return err
@@ -229,7 +230,7 @@ func (t *trial) administer(ctx context.Context, words ...string) error {
 	})
 }
 
-// isDone reports whether a change has been made.
+// isDone reports whether a membership change has been made.
 func (t *trial) isDone(words []string) bool {
 	_, err := t.isVoter(words[1])
 	member := err == nil

@@ -66,15 +66,15 @@ func (l *lab) mixLasts() time.Duration {
 	return mixFor
 }
 
-// enough reports whether all required counts are reached. Without requirements it returns false:
-// only the time counts.
+// enough reports whether all required counts are reached. It returns false if no count is required:
+// mix then stops after its duration.
 func (l *lab) enough(faults, decided int) bool {
 	// Some decisions are not checked, for example if the search of a key times out.
 	margin := l.ops / 100
 	return (l.faults > 0 || l.ops > 0) && faults >= l.faults && decided >= l.ops+margin
 }
 
-// demand prints a count, and its bar if one is set.
+// demand prints a count. If the least argument is not 0, it is the bar that the count must reach.
 func (l *lab) demand(what string, got, least int) {
 	if least == 0 {
 		l.out.note(what, "%d", got)
@@ -143,7 +143,7 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
-// lasting returns the duration of a scenario: the value of the flag, or own, the default.
+// lasting returns the duration of a scenario: the value of the flag -for, or own if it is not set.
 func (l *lab) lasting(own time.Duration) time.Duration {
 	if l.last > 0 {
 		return l.last
@@ -151,8 +151,8 @@ func (l *lab) lasting(own time.Duration) time.Duration {
 	return own
 }
 
-// repeated returns the number of repetitions of a scenario: the value of the flag, bar, or
-// own, the default.
+// repeated returns the number of repetitions of a scenario: the value of the flag -times if it
+// is set, bar if the flag -bars is set, and otherwise own.
 func (l *lab) repeated(own, bar int) int {
 	switch {
 	case l.times > 0:

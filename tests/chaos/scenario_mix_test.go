@@ -63,8 +63,8 @@ func TestOwnOrTold(t *testing.T) {
 	}
 }
 
-// TestEnough checks that mix continues until all required counts are reached, and for a minute
-// without requirements.
+// TestEnough checks that mix continues until all required counts are reached, or for a minute if no
+// count is required.
 func TestEnough(t *testing.T) {
 	for _, tt := range []struct {
 		s               settings
@@ -111,7 +111,7 @@ func TestAway(t *testing.T) {
 	}
 	var tr trial
 	tr.kill()
-	tr.kill() // by another fault at the same time
+	tr.kill() // another fault of the same leader at the same time
 	if tr.kills != 1 {
 		t.Errorf("one leader: %d kills", tr.kills)
 	}

@@ -41,9 +41,9 @@ func hunts() []hunt {
 		{failpoint.TimeLate, followersKilled},
 		{failpoint.TimeUnseen, clocksAndKill},
 		{failpoint.OwnHeartbeat, longLeaderCut},
-		// It requires a voter that applies a change of the heartbeat slowly.
+		// This bug requires a voter that applies a change of the heartbeat slowly.
 		{failpoint.UnheardHeartbeat, nil},
-		// A node must lose and regain the leadership before it detects either.
+		// For this bug, a node must lose and regain the leadership before it detects the loss.
 		{failpoint.AnyTerm, nil},
 	}
 }
@@ -51,7 +51,7 @@ func hunts() []hunt {
 // The bounds of a hunt.
 const (
 	huntFor   = 60 * time.Second
-	huntTurns = 6 // then the history is checked
+	huntTurns = 6 // turns before the history is checked
 	huntShown = 6 // maximum findings per hunt in the verbose output
 )
 
@@ -66,9 +66,9 @@ func (c caught) String() string {
 }
 
 // mutants enables each deliberate bug, in real nodes and in the simulation of package
-// cluster. It fails if no safety checker finds the bug in at least one of them. A node
-// that exits or does not answer is reported, but does not count as found. Without a bug,
-// neither may have findings.
+// cluster. A safety checker must find the bug in the nodes or in the simulation; otherwise
+// the scenario fails. A node that exits or does not answer is reported, but does not count as
+// a found bug. Without a bug, neither the nodes nor the simulation may have findings.
 func mutants(ctx context.Context, l *lab) error {
 	s, err := l.buildSimulation()
 	if err != nil {
@@ -112,7 +112,7 @@ func orNobody(by string) string {
 	return by
 }
 
-// control runs all turns without a bug.
+// control runs all turns and the simulation without a bug.
 func (l *lab) control(ctx context.Context, s *simulation) error {
 	var all []turn
 	for _, h := range hunts() {
@@ -136,8 +136,8 @@ func (l *lab) control(ctx context.Context, s *simulation) error {
 	return nil
 }
 
-// hunt searches for a bug until a safety checker has a finding. These findings do not
-// count as findings of the run.
+// hunt enables a bug and repeats a turn until a safety checker has a finding, for at most
+// huntFor. The findings do not count as findings of the run.
 func (l *lab) hunt(ctx context.Context, h hunt) (by caught, err error) {
 	if h.turn == nil {
 		return by, nil
@@ -190,7 +190,8 @@ func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, turns []turn, end
 	return findings, ctx.Err()
 }
 
-// cutAndHeal disconnects the leader from the others while clients use both sides.
+// cutAndHeal disconnects the leader from the other nodes for a while. Clients send requests to both
+// sides.
 func cutAndHeal(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -201,7 +202,7 @@ func cutAndHeal(ctx context.Context, t *trial, r *rand.Rand) error {
 	return t.whileCut(ctx, leader, "cut off", rule{in: others, out: others, percent: 100}, 1500*time.Millisecond)
 }
 
-// cutLeader disconnects the leader from the others until heal is called.
+// cutLeader disconnects the leader from the other nodes until the returned function, heal, is called.
 func (t *trial) cutLeader(ctx context.Context) (leader *node, heal func() error, err error) {
 	if leader, err = t.awaitLeader(ctx); err != nil {
 		return nil, nil, err
@@ -262,8 +263,8 @@ func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 
 // saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the
 // nodes before the idle leader appends the time again. The log then has no entries after
-// the snapshots. Before that, all wall clocks jump ahead, further each time, since a node
-// without a better source derives the passed time from its wall clock.
+// the snapshots. Before the snapshots, all wall clocks jump ahead, further in each turn. A
+// node without a better source of time derives the elapsed time from its wall clock.
 func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	const leap = 1000 // speed relative to the clients' clock
 	by := time.Duration(t.clock.now() * leap)
@@ -330,7 +331,8 @@ func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error 
 	return errors.Join(append(errs, leader.start(), t.healthy(ctx, startWithin))...)
 }
 
-// failEntries makes the writes of log entries fail on a node. heal removes the fault.
+// failEntries makes the writes of log entries fail on a node. The returned function, heal, removes
+// the fault.
 func (n *node) failEntries() (heal func() error, err error) {
 	files, err := filepath.Glob(filepath.Join(n.dataDir(), "*", "front-*.log"))
 	if len(files) == 0 {

@@ -110,8 +110,8 @@ func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []str
 }
 
 // order sends a command to a node over a stream between nodes. It returns the beginning of
-// the reply, or the reason why there is none. The error is not nil if the stream could not
-// be opened.
+// the reply. If sending or reading fails, it returns the text of that error as the reply. err is
+// not nil only if the stream could not be opened.
 func order(ctx context.Context, l *transport.Link, n *node, command string) (reply string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rogueWithin)
 	defer cancel()
@@ -120,7 +120,7 @@ func order(ctx context.Context, l *transport.Link, n *node, command string) (rep
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(rogueWithin)) // the stream is open
+	_ = conn.SetDeadline(time.Now().Add(rogueWithin)) // does not fail, as the stream is open
 	if reply, err = inline(conn, command); err != nil {
 		reply = err.Error()
 	}
@@ -142,7 +142,8 @@ func inline(conn net.Conn, command string) (string, error) {
 	return string(buf[:size]), err
 }
 
-// receives sends a Raft message to a node, and returns the error with which it was refused.
+// receives sends a Raft message to a node. It returns nil if the node accepts the message, and
+// otherwise the error with which the node refused it.
 func (n *node) receives(l *transport.Link, message any) error {
 	l.SetExpected(func(string) string { return n.id })
 	trans := raft.NewNetworkTransport(l.Raft(), 1, rogueWithin, io.Discard)

@@ -38,7 +38,7 @@ func short(ctx context.Context, l *lab) error {
 	})
 }
 
-// pausedLong pauses a leader until a new one must have been elected.
+// pausedLong pauses a leader for so long that a new one must be elected.
 func pausedLong(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
 	const long = 1500 * time.Millisecond
 	t.awayFor(long)

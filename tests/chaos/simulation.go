@@ -14,7 +14,8 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// simulation is the compiled tests of package cluster, which run whole clusters in one process.
+// simulation is the compiled test binary of package cluster. Its tests run whole clusters in one
+// process.
 type simulation struct{ bin string }
 
 const simulated = "github.com/throttledhq/throttled/cluster"
@@ -57,7 +58,9 @@ var (
 	errNoReason = errors.New("the tests failed without naming a test")
 )
 
-// failures returns the failed tests, classified by their output. A panic stops all tests.
+// failures returns the failed tests that the output of a run names: tests that failed a safety
+// check, and the others. A panic stops all tests and counts as one of the others. The bad argument
+// is true if the run failed; then at least one test must be named.
 func failures(said string, bad bool) (failed caught, err error) {
 	var unsafe, others []string
 	places := failedTest.FindAllStringSubmatchIndex(said, -1)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stalls measures how long this program has waited for a processor. Whatever the cause,
-// clients and nodes on the same machine had to wait as long.
+// stalls measures the longest time for which this program waited for a processor. The clients and
+// nodes run on the same machine, and may have waited as long.
 type stalls struct {
 	mu      sync.Mutex
 	longest time.Duration

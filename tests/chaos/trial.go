@@ -35,9 +35,9 @@ func (c *cluster) try(ctx context.Context) *trial {
 	return t
 }
 
-// withTrial starts a cluster, runs happen under load, and checks the history. It returns
-// the error from happen, after it has checked the history in that case as well. Findings
-// are in the report.
+// withTrial starts a cluster, runs the function happen under load, and checks the history. It
+// checks the history even if happen returns an error, but not if ctx is done. It returns the
+// error from happen. Findings are in the report, not in the error.
 func (l *lab) withTrial(ctx context.Context, p plan, happen func(ctx context.Context, t *trial) error) (err error) {
 	c, err := l.start(ctx, p)
 	defer func() { err = errors.Join(err, c.close()) }()

@@ -65,7 +65,8 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 }
 
 // straying returns the bound on the error of the cluster's clock. Lost time is never
-// recovered, so the total loss at the end is a bound for any earlier time.
+// recovered, so the total loss at the end is a bound for any earlier time. If the loss is not
+// known, any delay is permitted.
 func straying(p check.Passage, known bool) check.Clock {
 	if !known {
 		return check.Clock{Behind: history.Never}
@@ -96,7 +97,8 @@ func (t *trial) judgeState(ctx context.Context, groups map[*history.Key][]histor
 	return append(findings, t.judgePairs(ctx, tally)...)
 }
 
-// judgePairs compares keys that are always charged together.
+// judgePairs compares the used units of the two keys of each pair with each other, and with the
+// charges of the clients.
 func (t *trial) judgePairs(ctx context.Context, tally tally) (findings []finding) {
 	for i, pair := range t.load.keys.pairs {
 		var used [2]int64
@@ -115,7 +117,8 @@ func (t *trial) judgePairs(ctx context.Context, tally tally) (findings []finding
 	return findings
 }
 
-// remaining returns the remaining units of a key that restores nothing. It asks the nodes in turn.
+// remaining returns the remaining units of a key that restores nothing. It asks the nodes in turn
+// until one of them returns a decision.
 func (t *trial) remaining(ctx context.Context, name string) (left int64, err error) {
 	node := 0
 	err = await(ctx, healWithin, func() (bool, error) {
@@ -133,9 +136,9 @@ func (t *trial) remaining(ctx context.Context, name string) (left int64, err err
 	return left, err
 }
 
-// agree waits until all nodes have the same state. differ is not nil if two nodes have
-// different states at the same index, a permanent difference. err is not nil if the nodes
-// do not reach the same index.
+// agree waits until all nodes have the same state. The result differ is not nil if two nodes
+// have different states at the same index, which is a permanent difference. err is not nil if
+// the nodes do not reach the same index within healWithin.
 func (c *cluster) agree(ctx context.Context) (differ, err error) {
 	err = await(ctx, healWithin, func() (bool, error) {
 		var prints []check.Fingerprint

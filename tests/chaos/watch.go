@@ -53,7 +53,7 @@ func (w *watch) follow(ctx context.Context, n *node) {
 	for rest(ctx, watchEvery) {
 		if link == nil {
 			if link, _ = dial(n.addr()); link == nil {
-				continue // it is down or cut off
+				continue // the node is down or cut off
 			}
 		}
 		r, err := link.ask(patience, "INFO", "replication")
@@ -93,7 +93,7 @@ func (w *watch) seen() bool {
 	return w.terms.Seen()
 }
 
-// span returns the number of terms since the first leader.
+// span returns the number of terms since the term of the first observed leader.
 func (w *watch) span() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

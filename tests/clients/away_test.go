@@ -11,18 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestFollowerAway checks that the leader reports in all its replies which follower is
-// unreachable, and when it returns. During that time, clients of all kinds continue to
-// work.
+// TestFollowerAway kills a follower and restarts it. All replies of the leader that list nodes
+// must report the follower as unhealthy, and later as healthy again. While the follower is down,
+// clients of all kinds must continue to work.
 func TestFollowerAway(t *testing.T) {
-	c := startTrio(t, patientBeat) // the leader must not change
+	c := startTrio(t, patientBeat) // a long heartbeat, since the leader must not change
 	leader, away := c.awaitLeader(t), c.followers(t)[0]
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, true) })
 	c.kill(t, away)
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, false) })
 	for _, r := range routes {
 		if r.name == "radix, sentinel" {
-			continue // it asks any node, and starts only if it can reach all replicas that this node reports as healthy
+			continue // this client asks any node, and starts only if it can reach all replicas that this node reports as healthy
 		}
 		t.Run(r.name, func(t *testing.T) {
 			call := r.open(t, c, leader)
@@ -41,8 +41,8 @@ func TestFollowerAway(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, true) })
 }
 
-// isShown returns an error unless all replies of the leader report a node as healthy, or
-// all report it as unhealthy.
+// isShown returns an error unless all replies of the leader report a node as expected: as healthy
+// if well is true, and otherwise as unhealthy.
 func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error {
 	host := c.host(id)
 	for what, shown := range map[string]struct {
@@ -60,7 +60,7 @@ func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error 
 	} {
 		client := redis.NewClient(&redis.Options{Addr: c.at(leader, shown.port), Password: trioPassword})
 		v, err := client.Do(ctx, words(strings.Fields(shown.command))...).Result()
-		_ = client.Close() // idle
+		_ = client.Close() // no call is in progress
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}

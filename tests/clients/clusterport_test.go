@@ -32,7 +32,7 @@ func TestClusterPort(t *testing.T) {
 func openGoRedisCluster(t *testing.T, c *trio) *redis.ClusterClient {
 	t.Helper()
 	client := newGoRedisCluster(c, c.followers(t)[0])
-	t.Cleanup(func() { _ = client.Close() }) // idle
+	t.Cleanup(func() { _ = client.Close() }) // no call is in progress
 	return client
 }
 
@@ -141,7 +141,7 @@ func testClusterPipelines(t *testing.T, c *trio) {
 		many = append(many, p.Do(t.Context(), "CL.THROTTLE", fmt.Sprint("piped:", i), 0, 1, 3600))
 		wrong = append(wrong, p.Do(t.Context(), "CL.THROTTLE", "piped", "x", 1, 3600))
 	}
-	_, _ = p.Exec(t.Context()) // its error is also that of a command
+	_, _ = p.Exec(t.Context()) // a command returns the same error
 	for i := range calls {
 		d, err := numbers(goRedisReply(same[i]))
 		if err != nil || d.limited() || d.remaining() != int64(calls-1-i) {

@@ -6,7 +6,7 @@
 // transfers its leadership.
 //
 // The tests build the program from the repository that contains this folder, start it on a
-// free port and stop it with SIGTERM. It must exit with code 0, and its log must have no
+// free port and stop it with SIGTERM. The program must exit with code 0, and its log must have no
 // unexpected line. The folder is a separate module, so that the server does not depend on
 // client libraries.
 //

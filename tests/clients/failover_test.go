@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// failoverLimit is the limit of the key that all clients share. It lasts until the end of the test.
+// failoverLimit is the limit of the key that all clients share. It is not exhausted before the end of
+// the test.
 const failoverLimit = 100_000
 
 // takeTick is the interval at which a client charges 1.
@@ -23,19 +24,20 @@ const takeTick = 10 * time.Millisecond
 // indefinitely for an unreachable node.
 const callPatience = 5 * time.Second
 
-// goesOnWithin is the maximum time after an incident until a client must get replies
-// again. It allows for a busy machine.
+// goesOnWithin is the longest permitted time from the end of an incident to the next reply to a
+// client. It allows for a busy machine.
 const goesOnWithin = time.Minute
 
-// ledger records the replies of many clients on one key with one limit.
+// ledger records the replies of many clients on one key with one limit. The twice field lists the
+// remaining counts that two admitted calls have returned.
 type ledger struct {
 	mu       sync.Mutex
-	incident time.Time        // the latest
-	told     map[int64]string // the client whose admitted call left this many remaining units
+	incident time.Time        // end of the latest incident
+	told     map[int64]string // by remaining count, the client whose admitted call returned it
 	twice    []string
 	admitted int
 	answered map[string]answers        // by client; replies to calls that began after the incident
-	failed   map[string]map[string]int // by client and error; calls that failed after the incident
+	failed   map[string]map[string]int // by client and error; calls that failed during or after the incident
 }
 
 type answers struct {
@@ -70,7 +72,8 @@ func (l *ledger) note(who string, began time.Time, d decision, err error) {
 	l.told[d.remaining()] = who
 }
 
-// during clears the recorded errors, runs act, and clears the recorded replies.
+// during runs the function act, which is an incident. It clears the recorded errors before the
+// incident, and the recorded replies after it.
 func (l *ledger) during(act func()) {
 	l.mu.Lock()
 	clear(l.failed)
@@ -82,7 +85,8 @@ func (l *ledger) during(act func()) {
 	clear(l.answered)
 }
 
-// look returns the results of a client since the incident.
+// look returns the number of replies to a client since the incident, the time from the incident to
+// the first of them, and the errors of the client.
 func (l *ledger) look(who string) (n int, after time.Duration, failed map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +99,7 @@ type failover struct {
 	*trio
 	ledger
 	calls map[string]func(ctx context.Context, quantity int) (decision, error)
-	homes map[string]string // nodes of the clients with the address of a single node
+	homes map[string]string // by client, its node; only for clients that know a single node
 }
 
 // TestFailover checks that clients of all kinds continue, without being reopened, when the leader
@@ -164,10 +168,11 @@ func (f *failover) take(ctx context.Context, who string) {
 //   - During a leadership transfer, calls in flight may fail if Sentinel has directed the
 //     client to the leader and the library does not retry them. Other clients have no
 //     errors.
-//   - A stopped node is also unreachable, and redis-py 4.3 returns an IndexError if it
-//     finds no leader.
-//   - After a kill, no node can answer some of the calls, and redis-py returns
-//     MasterNotFoundError while Sentinel flags the leader as down.
+//   - While a node is stopped, calls may also fail because it is unreachable, and redis-py
+//     4.3 returns an IndexError if it finds no leader.
+//   - After a kill, no node answers calls until a new leader is elected, and the outcome of
+//     some calls is uncertain. redis-py returns MasterNotFoundError while Sentinel flags the
+//     leader as down.
 var (
 	lostCall  = regexp.MustCompile(`EOF|reset by peer|closed|broken pipe|I/O error`)
 	awayCall  = regexp.MustCompile(lostCall.String() + `|refused|deadline exceeded|signal: killed|Timeout|IndexError`)
@@ -214,7 +219,7 @@ func (f *failover) incidents(t *testing.T) (n int) {
 	return n
 }
 
-// term returns the current term, once it has a leader.
+// term waits until there is a leader, and returns the current term.
 func (f *failover) term(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(f.nodes[f.awaitLeader(t)].info(t, "raft_term"))
@@ -279,7 +284,7 @@ func (f *failover) settle(t *testing.T, mayBeLost int) {
 		t.Errorf("%d admitted, %d charged", f.admitted, taken)
 	}
 	if d, err := leader(t.Context(), int(d.remaining())); err != nil || d.limited() {
-		t.Fatalf("the rest: %v, %v", d, err)
+		t.Fatalf("charge of the remaining units: %v, %v", d, err)
 	}
 	for who, call := range f.calls {
 		if d, err := call(t.Context(), 1); err != nil || !d.limited() || d.remaining() != 0 {

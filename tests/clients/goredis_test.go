@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// goRedisLog keeps the log of go-redis, the only library that writes one.
+// goRedisLog keeps the log of go-redis, which is the only library that writes a log.
 var goRedisLog logKeeper
 
 type logKeeper struct {
@@ -35,7 +35,7 @@ func (k *logKeeper) Printf(_ context.Context, format string, args ...any) {
 var usualLog = regexp.MustCompile(`connect: connection refused$|state changed by hook to CLOSED, closing it$|` +
 	`^sentinel: ((selected addr|new master)=|.* failed: )`)
 
-// odd returns the lines that are not usual.
+// odd returns the log lines that usualLog does not match.
 func (k *logKeeper) odd() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,7 +146,7 @@ func TestGoRedis_TypedCommands(t *testing.T) {
 	}
 }
 
-// checkReply reports a command that failed or has an unexpected reply.
+// checkReply fails the test if the command failed, or if good is false.
 func checkReply(t *testing.T, cmd redis.Cmder, good bool) {
 	t.Helper()
 	if cmd.Err() != nil || !good {
@@ -320,7 +320,7 @@ func TestGoRedis_Ring(t *testing.T) {
 		Addrs:              map[string]string{"a": servers[0].addr, "b": servers[1].addr},
 		HeartbeatFrequency: 20 * time.Millisecond,
 	})
-	defer func() { _ = ring.Close() }() // idle
+	defer func() { _ = ring.Close() }() // no call is in progress
 	for round := range 2 {
 		for i := range 50 {
 			d, err := ring.Do(t.Context(), "CL.THROTTLE", fmt.Sprint("user:", i), 1, 1, 3600).Int64Slice()

@@ -24,7 +24,8 @@ import (
 )
 
 // The load during a transfer is 2,000 requests per second in total. Each library sends
-// requests to each of the three nodes, with its own retries and without retries.
+// requests to each of the three nodes, with its own retries and without retries. loadPairs is
+// the number of these combinations of library, retries and node.
 const (
 	loadRate    = 2000
 	loadWorkers = 4 // per library, setting and node
@@ -39,9 +40,9 @@ const (
 // increases the number of transfers. It requires an otherwise idle machine.
 const strictLoad = "THROTTLED_STRICT_HANDOVER"
 
-// The time for which a node waits for a leader before it replies with an error, and the
-// time for which it waits for replies from a former leader before it replies with
-// UNCERTAIN. Both may be too short on a very busy machine.
+// A node waits for a leader for leaderPatience before it replies with an error. A node waits for
+// replies from a former leader for partingPatience before it replies with UNCERTAIN. Both times
+// may be too short on a very busy machine.
 const (
 	leaderPatience  = 400 * time.Millisecond
 	partingPatience = 100 * time.Millisecond
@@ -62,7 +63,7 @@ type load struct {
 	late   int                       // calls that a node abandoned after its timeout
 }
 
-// startLoad starts clients of all libraries that call the plain ports until the load is ended.
+// startLoad starts clients of all libraries, which call the ports for all clients until load.end.
 func startLoad(t *testing.T, c *trio) *load {
 	t.Helper()
 	l := &load{calls: map[string]int{}, failed: map[string]map[string]int{}, strict: os.Getenv(strictLoad) != ""}
@@ -74,7 +75,7 @@ func startLoad(t *testing.T, c *trio) *load {
 				Addr: c.at(id, portForAll), Password: trioPassword, MaxRetries: retries,
 				OnConnect: func(context.Context, *redis.Conn) error { l.dials.Add(1); return nil },
 			})
-			t.Cleanup(func() { _ = client.Close() }) // idle
+			t.Cleanup(func() { _ = client.Close() }) // no call is in progress
 			for range loadWorkers {
 				l.running.Go(func() { l.call(name, c.at(id, portForAll), client) })
 			}
@@ -110,13 +111,14 @@ func (l *load) note(name, node string, err error, took time.Duration) {
 	}
 }
 
-// The errors of calls that a node abandons.
+// The errors that a node returns for calls that it abandons after a timeout.
 var (
 	noLeader  = regexp.MustCompile(`^(LOADING |BusyLoadingError)`)
 	uncertain = regexp.MustCompile(`^(ResponseError: )?UNCERTAIN `)
 )
 
-// fail counts a failed call. l.mu must be held.
+// fail counts a failed call. A call that the node has abandoned after its timeout counts as late,
+// unless l.strict is set. l.mu must be held.
 func (l *load) fail(name, node, why string, took time.Duration) {
 	if !l.strict && (noLeader.MatchString(why) && took >= leaderPatience || uncertain.MatchString(why) && took >= partingPatience) {
 		l.late++
@@ -200,7 +202,8 @@ func (l *load) awaitMore(t *testing.T) {
 }
 
 // end stops the load. It checks that all libraries have made calls, and that no call has
-// failed. Failures at the node named except, if any, are ignored.
+// failed. It ignores failures at the node with the address except. If except is empty, no
+// failure is ignored.
 func (l *load) end(t *testing.T, except string) {
 	t.Helper()
 	l.stop()
@@ -224,8 +227,8 @@ func (l *load) end(t *testing.T, except string) {
 	}
 }
 
-// count returns the number of all calls, and the number of failed calls at nodes other
-// than except.
+// count returns the number of all calls, and the number of failed calls. It does not count failed
+// calls at the node with the address except.
 func (l *load) count(except string) (calls, failed int) {
 	for _, n := range l.calls {
 		calls += n

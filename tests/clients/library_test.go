@@ -43,12 +43,12 @@ type settings struct {
 type library struct {
 	name      string
 	open      func(ctx context.Context, addr string, s settings) (client, error)
-	protocol  int    // its default
-	others    []int  // protocols that it can be configured for
-	takesName bool   // it has an option for the name of the client
-	sentName  string // of the library, by CLIENT SETINFO
+	protocol  int    // default protocol
+	others    []int  // protocols that an option can select
+	takesName bool   // the library has an option for the name of the client
+	sentName  string // name of the library that it sends by CLIENT SETINFO; empty if it sends none
 	pool      int    // largest number of connections
-	dropsERR  bool   // from the texts of errors
+	dropsERR  bool   // the library removes the prefix ERR from the texts of errors
 }
 
 const poolSize = 8
@@ -151,7 +151,7 @@ func plain(v any) any {
 	return v
 }
 
-// replies separates errors from values.
+// replies converts the elements of an array to replies, each with a value or an error.
 func replies(list []any) []reply {
 	parted := make([]reply, len(list))
 	for i, v := range list {

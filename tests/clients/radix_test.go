@@ -38,7 +38,8 @@ func radixDo(c radix.Client) doFunc {
 	}
 }
 
-// radixReply decodes a reply. An error is that of the server, without the library's prefix.
+// radixReply decodes a reply. It returns an error reply as the error of the server, without the
+// prefix that the library adds.
 func radixReply(raw resp3.RawMessage) (any, error) {
 	if raw.IsNull() {
 		return nil, nil
@@ -103,7 +104,7 @@ func TestRadix_TypedReceivers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = c.Close() }() // idle
+		defer func() { _ = c.Close() }() // no call is in progress
 		var list []int64
 		err = c.Do(t.Context(), radix.FlatCmd(&list, "CL.THROTTLE", "key", 15, 1, 60))
 		if want := []int64{0, 16, 15, -1, 60}; err != nil || !slices.Equal(list, want) {
@@ -133,7 +134,7 @@ func TestRadix_ScanAndSubscribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }() // idle
+	defer func() { _ = c.Close() }() // no call is in progress
 	p := radix.NewPipeline()
 	for i := range 300 {
 		p.Append(radix.FlatCmd(nil, "CL.THROTTLE", fmt.Sprint("user:", i), 1, 1, 3600))

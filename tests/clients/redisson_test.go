@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// redissonErrors bounds the errors. If a command is reported as unknown, Redisson retries
-// it forever, about ten thousand times per second.
+// redissonErrors is the largest permitted number of error replies. If a command is reported as
+// unknown, Redisson retries it forever, about ten thousand times per second.
 const redissonErrors = 40
 
 // TestRedisson_Java builds testdata/redisson with Maven and runs it against a server. Each call

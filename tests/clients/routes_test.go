@@ -27,7 +27,8 @@ type route struct {
 	// open returns a function that runs a command. near is the first node that the client
 	// knows, or the only one if it is configured with a single server.
 	open func(t *testing.T, c *trio, near string) doFunc
-	// single clients work as long as their node runs; all others as long as there is a leader.
+	// single is true if the client is configured with one server. Such a client works as long as
+	// its node runs. All other clients work as long as there is a leader.
 	single bool
 }
 
@@ -48,12 +49,12 @@ var routes = []route{
 	{"redis-cli -c", routeRedisCLI, true},
 }
 
-// retries is the MaxRetries that docs/clients.md recommends for go-redis: the default,
-// three quick retries, is shorter than a failover.
+// retries is the MaxRetries that docs/clients.md recommends for go-redis. By default, go-redis
+// makes three quick retries, which take less time than a failover.
 const retries = 8
 
 func doGoRedis(t *testing.T, c redis.UniversalClient) doFunc {
-	t.Cleanup(func() { _ = c.Close() }) // idle
+	t.Cleanup(func() { _ = c.Close() }) // no call is in progress
 	return func(ctx context.Context, args ...string) (any, error) {
 		return goRedisReply(c.Do(ctx, words(args)...))
 	}
@@ -63,7 +64,8 @@ func routeGoRedis(t *testing.T, c *trio, near string) doFunc {
 	return doGoRedis(t, redis.NewClient(&redis.Options{Addr: c.at(near, portForAll), Password: trioPassword, MaxRetries: retries}))
 }
 
-// newGoRedisCluster reloads the topology often, since a leader that is down sends no redirects.
+// newGoRedisCluster returns a client that reloads the topology often, since a leader that is down
+// sends no redirects.
 func newGoRedisCluster(c *trio, near string) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: c.all(near, portForCluster), Password: trioPassword, MaxRedirects: retries,
@@ -126,13 +128,14 @@ func routeRadix(t *testing.T, c *trio, near string) doFunc {
 	return doLibrary(t, c, near, openRadix)
 }
 
-// doRadix decodes replies in the library, which handles redirects only in errors that it decodes.
+// doRadix decodes replies with the library, since the library follows only redirects that it has
+// decoded itself.
 func doRadix(t *testing.T, c radix.MultiClient, err error) doFunc {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() }) // idle
+	t.Cleanup(func() { _ = c.Close() }) // no call is in progress
 	return func(ctx context.Context, args ...string) (v any, err error) {
 		err = c.Do(ctx, radix.Cmd(&v, args[0], args[1:]...))
 		return plain(v), err
@@ -143,7 +146,7 @@ func radixPool() radix.PoolConfig {
 	return radix.PoolConfig{Dialer: radix.Dialer{AuthPass: trioPassword}, Size: poolSize}
 }
 
-// routeRadixCluster reloads the topology often, like newGoRedisCluster.
+// routeRadixCluster uses a client that reloads the topology often, like newGoRedisCluster.
 func routeRadixCluster(t *testing.T, c *trio, near string) doFunc {
 	t.Helper()
 	cluster, err := radix.ClusterConfig{PoolConfig: radixPool(), SyncEvery: time.Second}.New(t.Context(), c.all(near, portForCluster))
@@ -228,7 +231,7 @@ func integers(list []int64) []any {
 	return values
 }
 
-// routeRedisCLI runs redis-cli for each command. It connects to a node and follows redirects.
+// routeRedisCLI runs redis-cli for each command. redis-cli connects to one node and follows redirects.
 func routeRedisCLI(t *testing.T, c *trio, near string) doFunc {
 	path := tool(t, "redis-cli", "redis-tools")
 	return func(ctx context.Context, args ...string) (any, error) {
@@ -260,6 +263,6 @@ func dialRedigo(t *testing.T, addr string) redigopkg.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // idle
+	t.Cleanup(func() { _ = conn.Close() }) // no call is in progress
 	return conn
 }

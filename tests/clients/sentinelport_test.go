@@ -18,7 +18,7 @@ import (
 func newSentinel(t *testing.T, c *trio, id string) *redis.SentinelClient {
 	t.Helper()
 	s := redis.NewSentinelClient(&redis.Options{Addr: c.at(id, portForSentinel), Password: trioPassword})
-	t.Cleanup(func() { _ = s.Close() }) // idle
+	t.Cleanup(func() { _ = s.Close() }) // no call is in progress
 	return s
 }
 
@@ -62,8 +62,8 @@ func TestSentinelPort(t *testing.T) {
 	}
 }
 
-// TestSentinelPort_SwitchMaster checks that each node sends its subscribers one message
-// with the old and the new leader for each change, planned or unplanned.
+// TestSentinelPort_SwitchMaster checks that each node sends its subscribers one message for each
+// change of the leader, planned or unplanned. The message names the old and the new leader.
 func TestSentinelPort_SwitchMaster(t *testing.T) {
 	c := startTrio(t, usualBeat)
 	subs := map[string]<-chan *redis.Message{}
@@ -84,7 +84,7 @@ func TestSentinelPort_SwitchMaster(t *testing.T) {
 	checkSwitch(t, c, subs, second, c.awaitLeader(t))
 }
 
-// checkSwitch checks that all subscribers receive a change.
+// checkSwitch checks that all subscribers receive a message about a change of the leader.
 func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, from, to string) {
 	t.Helper()
 	want := fmt.Sprintf("%s %s %s %s %s", trioMaster, c.host(from), portForLeader, c.host(to), portForLeader)
@@ -101,8 +101,8 @@ func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, f
 }
 
 // TestSentinelPort_LeaderKilled checks that the other nodes flag a killed leader as down
-// when its connection closes, long before its heartbeats time out. The heartbeat has the
-// longest possible interval, so that the test does not reach it even on a busy machine.
+// when its connection closes, long before its heartbeats time out. The heartbeat is so long
+// that it does not time out during the test, even on a busy machine.
 func TestSentinelPort_LeaderKilled(t *testing.T) {
 	const heartbeat = 5 * time.Second
 	const missed = heartbeat - heartbeat/5 // the earliest timeout: the leader has sent heartbeats until it was killed

@@ -61,8 +61,8 @@ type server struct {
 	ready    chan string   // receives the address when the server listens
 	ended    chan struct{} // closed when the process has closed its log
 	stopOnce sync.Once
-	inTrio   bool             // it is a node of a cluster, which logs more
-	allowed  []*regexp.Regexp // additional lines that its log may contain
+	inTrio   bool             // the server is a node of a cluster, which logs more
+	allowed  []*regexp.Regexp // patterns of additional lines that the log may contain
 
 	mu    sync.Mutex
 	lines []string

@@ -36,7 +36,7 @@ var behaviours = []struct {
 	{"killed connections are replaced", testKill},
 }
 
-// TestLibraries tests all of these operations with each library in each variant.
+// TestLibraries tests all behaviours with each library in each variant.
 func TestLibraries(t *testing.T) {
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		b := connect(t, lib, s)
@@ -135,8 +135,8 @@ func testOtherAlgorithms(t *testing.T, b *bench) {
 	}
 }
 
-// matches compares d with the expected initial decision, and takes the time since that
-// decision into account.
+// matches reports whether d equals want. The times in d may be shorter than in want by up to the
+// passed time, rounded up to seconds.
 func (d decision) matches(want decision, passed time.Duration) bool {
 	late := int64(math.Ceil(passed.Seconds()))
 	for i := 3; i < 5; i++ { // the times in seconds
@@ -234,8 +234,8 @@ func testTransaction(t *testing.T, b *bench) {
 	}
 }
 
-// testFailedTransaction checks that nothing is executed if a command cannot be queued, and that the
-// connection has left the transaction.
+// testFailedTransaction checks that a transaction executes nothing if one of its commands cannot be
+// queued, and that the connection is not in a transaction afterwards.
 func testFailedTransaction(t *testing.T, b *bench) {
 	got, err := b.transaction(t.Context(), [][]string{
 		{"CL.THROTTLE", "aborted", "9", "1", hour},
@@ -251,7 +251,8 @@ func testFailedTransaction(t *testing.T, b *bench) {
 	}
 }
 
-// testWatch runs EXEC after another connection has accessed a watched key.
+// testWatch runs EXEC after another connection has accessed a watched key. EXEC must abort the
+// transaction if, and only if, the access changed the key.
 func testWatch(t *testing.T, b *bench) {
 	for i, test := range []struct {
 		beside string
@@ -341,8 +342,8 @@ func testReuse(t *testing.T, b *bench) {
 	})
 }
 
-// received returns the number of connections that the server has accepted, including that of the
-// caller.
+// received returns the number of connections that the server has accepted, including the connection
+// that this function uses.
 func received(t *testing.T, s *server) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(s.info(t, "total_connections_received"), 10, 64)

@@ -29,8 +29,8 @@ type outcome struct {
 	code     int
 }
 
-// trimmed removes the leading and trailing empty lines of the output, of which redis-cli prints
-// many.
+// trimmed removes the leading and trailing empty lines of the output. redis-cli prints many empty
+// lines.
 func (o outcome) trimmed() outcome {
 	return outcome{strings.Trim(o.out, "\n"), strings.Trim(o.err, "\n"), o.code}
 }
@@ -74,8 +74,8 @@ func firstLines(t *testing.T, n int, seen func(line string), path string, args .
 	if len(lines) < n {
 		t.Errorf("%s %q has written only %q", path, args, lines)
 	}
-	_ = cmd.Process.Kill() // fails if the tool has exited, which the number of lines shows
-	_ = cmd.Wait()         // it was killed
+	_ = cmd.Process.Kill() // fails if the tool has exited; the check above reports that
+	_ = cmd.Wait()         // the error is that the tool was killed
 	return lines
 }
 
@@ -133,7 +133,8 @@ func TestRedisCLI_Password(t *testing.T) {
 	}
 }
 
-// TestRedisCLI_Help checks the help for the server's own commands, which is read from COMMAND DOCS.
+// TestRedisCLI_Help checks the help for the server's own commands, which redis-cli reads from COMMAND
+// DOCS.
 func TestRedisCLI_Help(t *testing.T) {
 	path, at := redisCLI(t, start(t, ""))
 	got := runTool(t, "PING\nhelp cl.throttle\n", path, at...)

@@ -24,9 +24,9 @@ type trio struct {
 	nodes   map[string]*server
 }
 
-// The heartbeat, after which followers consider a silent leader lost. The default is 250
-// ms. The values used here are longer, so that a running leader keeps its leadership even
-// on a busy machine. The longest one is for tests in which no node is stopped.
+// Heartbeats in milliseconds. Followers consider a leader lost if it is silent for longer than the
+// heartbeat. The default is 250. The values used here are longer, so that a running leader keeps
+// its leadership even on a busy machine. patientBeat is for tests in which no leader is killed.
 const (
 	usualBeat   = "500"
 	patientBeat = "1000"
@@ -70,7 +70,7 @@ func (c *trio) host(id string) string { return c.network + strings.TrimPrefix(id
 // at returns the address of a node's port.
 func (c *trio) at(id, port string) string { return net.JoinHostPort(c.host(id), port) }
 
-// all returns the addresses of a port on all nodes, starting with that of first.
+// all returns the addresses of a port on all nodes, starting with the node first.
 func (c *trio) all(first, port string) []string {
 	list := []string{c.at(first, port)}
 	for _, id := range trioIDs {
@@ -134,7 +134,7 @@ func (c *trio) awaitLeader(t *testing.T) (leader string) {
 	eventually(t, func(ctx context.Context) error {
 		leader = ""
 		for id, s := range c.nodes {
-			// A deposed leader closes connections.
+			// tryAsk opens a new connection each time, since a deposed leader closes connections.
 			text, err := s.tryAsk(ctx, "CL.CLUSTER", "NODES")
 			if err != nil {
 				return err

@@ -19,8 +19,8 @@ var (
 
 const (
 	accuracyPeriod   = 10 * time.Second
-	accuracyRequests = 100_000 // minimum of each measurement
-	accuracyPeriods  = 200     // minimum duration of each measurement
+	accuracyRequests = 100_000 // minimum number of requests of each measurement
+	accuracyPeriods  = 200     // minimum duration of each measurement, in periods
 )
 
 // setting is the set of parameters of one measurement.
@@ -67,8 +67,9 @@ type accuracy struct {
 	most     int // largest number that SLIDING admitted within a period
 }
 
-// key is the state of one key and its decision function. It is used instead of a table,
-// since there are millions of decisions on only two keys.
+// key is the state of one key and its decision function. It is used instead of a table, since
+// there are millions of decisions on only two keys. The room field is memory that the decision
+// function may use for the new state.
 type key struct {
 	decide func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision)
 	limit  limiter.Limit
@@ -76,7 +77,7 @@ type key struct {
 	room   []byte
 }
 
-// admits reports whether a request for one unit is admitted, at a time after the epoch.
+// admits reports whether a request for one unit is admitted at the given time since the epoch.
 func (k *key) admits(at time.Duration) bool {
 	change, d := k.decide(&k.limit, k.state, epoch+uint64(at), 1, k.room)
 	if change.Set {

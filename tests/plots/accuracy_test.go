@@ -43,14 +43,14 @@ func TestCompare(t *testing.T) {
 			atOnce(s, 5),
 			accuracy{requests: 5, sliding: 4, log: 4, most: 4},
 		},
-		// The four requests late in a window count as three and a half at 11.25 s, and as two at 15
-		// s. All four are still within the last 10 s.
+		// SLIDING counts the four requests at 9 s as 3.5 at 11.25 s, and as 2 at 15 s. All four are
+		// still within the last 10 s, so LOG counts 4.
 		"too many": {
 			append(atOnce(9*s, 4), 11250*time.Millisecond, 15*s, 15*s),
 			accuracy{requests: 7, tooMany: 2, sliding: 6, log: 4, most: 6},
 		},
-		// The four requests early in a window count as four at 10 s, and as three at 12.5 s. They are
-		// no longer within the last 10 s.
+		// SLIDING counts the four requests at 0 s as 4 at 10 s, and as 3 at 12.5 s. They are not within
+		// the last 10 s any more, so LOG does not count them.
 		"too few": {
 			append(atOnce(0, 4), 10*s, 12500*time.Millisecond),
 			accuracy{requests: 6, tooFew: 1, sliding: 5, log: 6, most: 4},

@@ -146,8 +146,8 @@ func (ch *chart) drawTitle(c draw.Canvas) {
 	c.FillText(written(10, softInk), at, ch.command)
 }
 
-// drawLegend draws the meanings of the colors in a line at the top of a canvas. line is the name of
-// the line.
+// drawLegend draws the meanings of the colors in one row at the top of a canvas. The line argument is
+// the name of the line in the plot.
 func drawLegend(c draw.Canvas, line string) {
 	entries := []struct {
 		name  string

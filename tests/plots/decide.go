@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// epoch is the start of the traffic. It is also the start of windows of any common length.
+// epoch is the start of the traffic. Windows of any common length also start at this time.
 var epoch = uint64(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
 // engine is a table whose clock shows the time of the current request.
@@ -27,7 +27,7 @@ func newEngine() *engine {
 	return e
 }
 
-// decide decides a request for one unit, at a time after the epoch.
+// decide decides a request for one unit at the given time since the epoch.
 func (e *engine) decide(at time.Duration, a *algorithm) limiter.Decision {
 	e.now = epoch + uint64(at)
 	reqs := [1]limiter.Request{{Kind: a.kind, Key: []byte(a.file), Limit: a.limit, Quantity: 1}}

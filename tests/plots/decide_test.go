@@ -27,8 +27,8 @@ func algorithmOf(t *testing.T, file string) *algorithm {
 	return nil
 }
 
-// TestPlay sends twenty simultaneous requests to each algorithm just before the end of a window, at
-// 9.9 s, twenty just after it, at 10.1 s, and one more at 15.1 s.
+// TestPlay checks how many requests each algorithm admits. There are twenty at 9.9 s, just before
+// the end of a window, twenty at 10.1 s, just after the end, and one at 15.1 s.
 func TestPlay(t *testing.T) {
 	came := append(append(atOnce(9900*time.Millisecond, 20), atOnce(10100*time.Millisecond, 20)...), 15100*time.Millisecond)
 	for file, want := range map[string][3]int{
@@ -65,7 +65,8 @@ func byTime(admitted, came []time.Duration) (n [3]int) {
 	return n
 }
 
-// TestDepartures checks that only the leaky bucket delays requests, and the delays.
+// TestDepartures checks the times at which admitted requests may proceed. Only the leaky bucket
+// delays requests.
 func TestDepartures(t *testing.T) {
 	for _, a := range demoAlgorithms() {
 		want := atOnce(3*second, 4)

@@ -10,7 +10,7 @@ import (
 // left corner.
 type diagram struct {
 	width, height int
-	title, desc   string // for readers who cannot see the drawing
+	title, desc   string // text for readers that cannot see the drawing
 	blocks        []block
 	arrows        []arrow
 }

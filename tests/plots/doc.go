@@ -24,16 +24,17 @@
 // SLIDING and LOG get the same requests, each on its own key, and their decisions are compared:
 //
 //	load       requests in a period, as a multiple of the limit
-//	differ     share of the requests that one admitted and the other refused
-//	too many   those of them that SLIDING admitted
-//	too few    those of them that SLIDING refused
-//	admitted   all that SLIDING admitted, of all that LOG admitted
-//	largest    most that SLIDING admitted in any span of one period, as a multiple of the limit
+//	differ     share of the requests that one algorithm admitted and the other refused
+//	too many   share of the requests that SLIDING admitted and LOG refused
+//	too few    share of the requests that SLIDING refused and LOG admitted
+//	admitted   number that SLIDING admitted, divided by the number that LOG admitted
+//	largest    largest number that SLIDING admitted in any span of one period, as a multiple of the limit
 //
 // Decisions differ for two reasons. SLIDING estimates the usage that LOG records exactly,
 // and the decisions of each algorithm depend on the requests that it has admitted before.
-// Under overload, both admit the same number of requests, but not the same requests. In
-// this case the columns admitted and largest are meaningful, and the column differ is not.
+// Under overload, both algorithms admit the same number of requests, but not the same
+// requests. In this case the columns admitted and largest are meaningful, and the column
+// differ is not.
 //
 // The results do not depend on the time of day or on random seeds: every run has the same
 // output.

@@ -109,7 +109,8 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestDrawInto writes the pictures, and expects an error for a missing directory.
+// TestDrawInto checks that drawInto writes and lists the pictures, and that it returns an error if
+// the directory does not exist.
 func TestDrawInto(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

@@ -95,8 +95,8 @@ func (w windows) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// within returns the number of times in the preceding period as a step function, as the
-// points at which the number changes. times must be sorted.
+// within returns a step function: how many of the times are within the preceding period. The
+// points are the positions at which this number changes. times must be sorted.
 func within(times []time.Duration, period time.Duration) plotter.XYs {
 	points := plotter.XYs{{X: 0, Y: 0}}
 	step := func(at time.Duration, change float64) {
@@ -104,7 +104,7 @@ func within(times []time.Duration, period time.Duration) plotter.XYs {
 		switch x := at.Seconds(); {
 		case at >= demoLength:
 		case last.X == x:
-			last.Y += change // one time enters as another leaves
+			last.Y += change // one time enters the period as another leaves it
 		default:
 			points = append(points, plotter.XY{X: x, Y: last.Y + change})
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// phase is a part of the traffic with equal gaps. The first request is at from.
+// phase is a part of the traffic with equal gaps. The first request is at the start of the phase.
 type phase struct {
 	from, to, gap time.Duration // to is exclusive
 }
@@ -36,8 +36,9 @@ func inPhases(phases []phase) (times []time.Duration) {
 	return times
 }
 
-// traffic generates the gaps between requests. mean is the average gap. limit is the limit per
-// period, from which the size of bursts is derived.
+// traffic is a kind of traffic. The gaps function returns a generator of the gaps between requests.
+// Its mean argument is the average gap. Its limit argument is the limit per period, from which the
+// size of bursts is derived.
 type traffic struct {
 	name string
 	gaps func(r *rand.Rand, mean time.Duration, limit int64) (gap func() time.Duration)

@@ -86,7 +86,7 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// TestBursty checks for bursts of 1 to 2*limit requests.
+// TestBursty checks that bursts of all sizes from 1 to 2*limit occur, and no larger bursts.
 func TestBursty(t *testing.T) {
 	const mean, limit = time.Second, 5
 	gap := bursty(rand.New(rand.NewPCG(3, 4)), mean, limit)

@@ -7,9 +7,9 @@
 // files. All other code counts as tests. Generated code, testdata and directories whose
 // names begin with a dot or an underscore are left out.
 //
-// Totals come first. After them, each finding has a row with its name, its size, "new" or
-// its committed size if that differs, and its place. A committed finding that no longer
-// exists is marked "gone".
+// Totals come first. After them, each finding has a row with its name, its size, its change and
+// its place. The change is "new", or the committed size if it differs from the present size. A
+// committed finding that no longer exists is marked "gone".
 //
 // The figures are only reported: shape exits with 0 regardless of their changes, and with
 // 1 if it cannot read the code or the committed figures.

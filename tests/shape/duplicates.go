@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// minTokens is the minimum number of tokens of two equal runs of statements to be
-// reported.
+// minTokens is the smallest number of tokens of a run of statements that is reported as a
+// duplicate.
 const minTokens = 60
 
-// statement is a statement of a list.
+// statement is a statement with its tokens.
 type statement struct {
 	lexemes  []lexeme
 	pos, end token.Pos
@@ -25,7 +25,7 @@ type list struct {
 	statements []statement
 }
 
-// run is a part of a list.
+// run is a sequence of consecutive statements of a list.
 type run struct {
 	*list
 	from, to int // indexes of statements; to is exclusive
@@ -37,11 +37,11 @@ type pair struct {
 	tokens        int
 }
 
-// duplicates finds runs of statements that differ only in comments, line breaks, literals
-// of the same kind, and names, provided that each name corresponds to exactly one name in
-// the other run. Names of functions, methods and fields must be equal. Each run is paired
-// with the next equal one, so that n equal runs are n-1 pairs. Runs do not overlap, and no
-// reported pair is within another.
+// duplicates finds equal runs of statements. Two runs are equal if they differ only in
+// comments, line breaks, literals of the same kind, and names. Each name must correspond to
+// exactly one name in the other run. Names of functions, methods and fields must be the same.
+// Each run is paired with the next equal one, so that n equal runs are n-1 pairs. Runs do not
+// overlap, and no reported pair is within another.
 func duplicates(t *tree) (found []finding) {
 	for _, p := range outermost(pairs(lists(t))) {
 		found = append(found, finding{
@@ -109,10 +109,11 @@ func split(lexemes []lexeme, body []ast.Stmt) (all []statement) {
 	return all
 }
 
-// pairs finds, for each shortest run with enough tokens, the next equal run. It returns
-// both runs, extended as far as they are equal.
+// pairs considers, for each statement, the shortest run that begins with it and has enough
+// tokens. It pairs this run with the previous equal run, and extends both runs as far as they
+// are equal.
 func pairs(all []*list) (found []pair) {
-	last := map[string]run{} // by its form
+	last := map[string]run{} // the last run of each form
 	for _, l := range all {
 		for from := range l.statements {
 			r, enough := shortest(l, from)
@@ -122,7 +123,7 @@ func pairs(all []*list) (found []pair) {
 			key := r.form()
 			previous, known := last[key]
 			if known && previous.list == l && previous.to > from {
-				continue // it overlaps
+				continue // the runs overlap
 			}
 			last[key] = r
 			if known {
@@ -144,7 +145,7 @@ func shortest(l *list, from int) (r run, enough bool) {
 	return run{}, false
 }
 
-// form returns the same text for equal runs only.
+// form returns a text. The texts of two runs are equal if, and only if, the runs are equal.
 func (r run) form() string {
 	var lexemes []lexeme
 	for _, s := range r.statements[r.from:r.to] {
@@ -182,7 +183,8 @@ func outermost(all []pair) (kept []pair) {
 	return kept
 }
 
-// isWithin reports whether both runs of p are parts of those of q.
+// isWithin reports whether the first run of p is a part of the first run of q, and the second run of
+// p is a part of the second run of q.
 func (p pair) isWithin(q pair) bool {
 	return p.first.isWithin(q.first) && p.second.isWithin(q.second)
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// steps are six statements of 60 tokens, with two variables, a function and a literal.
+// steps are six statements with 60 tokens in total. They contain two variables, a function and a
+// literal.
 const steps = `
 	%[1]s = %[3]s(%[2]s, %[4]s) + %[1]s
 	%[2]s = %[3]s(%[1]s, %[4]s) + %[2]s
@@ -16,7 +17,7 @@ const steps = `
 	%[2]s = %[3]s(%[1]s, %[4]s) + %[2]s
 `
 
-// body returns steps with those names.
+// body returns steps with the given names and the given literal.
 func body(x, y, function, literal string) string { return fmt.Sprintf(steps, x, y, function, literal) }
 
 func TestDuplicates(t *testing.T) {
@@ -57,7 +58,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestDuplicateOfTests checks that a run that a test shares with production code counts for tests, in any order.
+// TestDuplicateOfTests checks that a duplicate in a test file and in production code counts as a duplicate of tests,
+// in whichever file the first run is.
 func TestDuplicateOfTests(t *testing.T) {
 	original := body("a", "b", "sum", "1")
 	for _, tt := range []struct{ test, want string }{
@@ -73,7 +75,7 @@ func TestDuplicateOfTests(t *testing.T) {
 		}
 		all := duplicates(loaded)
 		if len(all) != 1 || !all[0].test || all[0].at != tt.want {
-			t.Errorf("got %+v, want one of tests at %s", all, tt.want)
+			t.Errorf("got %+v, want one duplicate of tests at %s", all, tt.want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // undocumentedExports finds exported names without a comment: functions, types, constants, variables, and the methods
-// of exported types. Fields of structs are left out, and so are programs and _test.go files, which nothing imports.
+// of exported types. It ignores fields of structs. It also ignores programs and _test.go files, which nothing imports.
 func undocumentedExports(t *tree) (found []finding) {
 	for _, f := range t.files {
 		if f.isTestFile() || f.syntax.Name.Name == "main" {
@@ -21,7 +21,7 @@ func undocumentedExports(t *tree) (found []finding) {
 	return found
 }
 
-// export is an identifier, with its type if it is a method.
+// export is an exported identifier. If it is a method, its text includes its type.
 type export struct {
 	text string
 	pos  token.Pos
@@ -44,7 +44,7 @@ func undocumented(decl ast.Decl) (names []export) {
 }
 
 // undocumentedSpec returns the exported names without a comment in one specification of
-// decl. The comment of a group of constants or variables applies to each of them.
+// decl. The comment of a group of constants or variables applies to each name in the group.
 func undocumentedSpec(decl *ast.GenDecl, spec ast.Spec) (names []export) {
 	switch spec := spec.(type) {
 	case *ast.TypeSpec:

@@ -43,7 +43,7 @@ type measure struct {
 	find  func(*tree) []finding
 }
 
-// measures are in the order in which they are printed.
+// measures lists all measures, in the order in which they are printed.
 var measures = []measure{
 	{fmt.Sprintf("functions over %d lines", maxFunctionLines), longFunctions},
 	{fmt.Sprintf("tables over %d lines", maxFunctionLines), longTables},
@@ -73,7 +73,7 @@ func measureTree(t *tree) shapes {
 	return shapes{t.shape(found, false), t.shape(found, true)}
 }
 
-// shape returns the part of the findings, and the sizes and words, of tests or of production code.
+// shape returns the sizes, words and findings of tests if test is true, and otherwise of production code.
 func (t *tree) shape(found map[string][]finding, test bool) shape {
 	s := shape{sizes: map[string]int{}, words: map[string]float64{}, findings: map[string][]finding{}}
 	occurrences := map[string]int{}
@@ -101,7 +101,7 @@ func (f *file) addSizes(sizes map[string]int) {
 	}
 }
 
-// addWords adds the number of each phrase in the comments of f.
+// addWords adds the number of occurrences of each phrase in the comments of f.
 func (f *file) addWords(occurrences map[string]int) {
 	for _, comment := range f.comments() {
 		for _, p := range phrases {
@@ -118,8 +118,9 @@ func rate(n, lines int) float64 {
 	return math.Round(10_000*float64(n)/float64(lines)) / 10
 }
 
-// sorted returns the findings in tests or in production code, in the order of their names.
-// If a name occurs more than once, " (2)" is appended to the second occurrence, and so on.
+// sorted returns the findings in tests if test is true, and otherwise those in production code.
+// They are in the order of their names. If a name occurs more than once, sorted appends " (2)" to
+// the second occurrence, and so on.
 func sorted(all []finding, test bool) (part []finding) {
 	times := map[string]int{}
 	for _, f := range all {
@@ -164,7 +165,7 @@ func readFigures(path string) (Figures, error) {
 	return f, nil
 }
 
-// write replaces the committed figures.
+// write replaces the committed figures in the file at path.
 func (f Figures) write(path string) error {
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {

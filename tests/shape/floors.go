@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// readFloors returns the floor of each package, by its directory, from the map named floors in the Go file at name.
+// readFloors returns the floor of each package, by its directory, from the map named floors in the Go file at name. A
+// package may import only packages of lower floors.
 func readFloors(name string) (map[string]int, error) {
 	syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -42,7 +43,7 @@ func variable(syntax *ast.File, name string) (literal *ast.CompositeLit) {
 	return literal
 }
 
-// parseFloor returns the parts of an element such as "server": 6.
+// parseFloor returns the directory and the floor in an element such as "server": 6.
 func parseFloor(element ast.Expr) (dir string, floor int, err error) {
 	pair, isPair := element.(*ast.KeyValueExpr)
 	if !isPair {
@@ -88,8 +89,9 @@ func upwardImports(t *tree) (found []finding) {
 	return found
 }
 
-// pointsUp reports whether an import in directory from of directory to does not point down. The tests of a package may
-// import the package itself.
+// pointsUp reports whether an import of one package in another is an error, because the imported package is on the same
+// floor as the importing package or above. The packages are given by their directories, to and from. The tests of a
+// package may import the package itself.
 func (t *tree) pointsUp(from, to string) bool {
 	low, known := t.floors[from]
 	high, alsoKnown := t.floors[to]

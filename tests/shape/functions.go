@@ -47,7 +47,7 @@ func receiver(decl *ast.FuncDecl) string {
 	ast.Inspect(decl.Recv.List[0].Type, func(n ast.Node) bool {
 		id, is := n.(*ast.Ident)
 		if is && name == "_" {
-			name = id.Name // type parameters follow it
+			name = id.Name // type parameters follow the name
 		}
 		return name == "_"
 	})
@@ -85,8 +85,8 @@ func (fn function) isTable() bool {
 	return 2*largest > fn.lines(fn.body)
 }
 
-// codeLines returns the number of lines that the outermost function literals in n
-// contribute.
+// codeLines returns the number of lines in the outermost function literals in n. The first line
+// of each literal does not count.
 func (f *file) codeLines(n ast.Node) (lines int) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		literal, is := n.(*ast.FuncLit)

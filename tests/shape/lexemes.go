@@ -13,11 +13,11 @@ import (
 type lexeme struct {
 	pos         token.Pos
 	text        string
-	isRenamable bool // a name, other than that of a function, a method or a field
+	isRenamable bool // the token is a name, but not the name of a function, a method or a field
 }
 
-// scan returns the lexemes of f without comments and without semicolons, which may be line breaks. Literals are replaced
-// by their kind, and lists of literals of one kind by one.
+// scan returns the lexemes of f without comments. It also omits semicolons, since the scanner inserts them at line
+// breaks. Each literal is replaced by its kind. A list of literals of one kind is replaced by one literal.
 func scan(f *file) (lexemes []lexeme) {
 	var s scanner.Scanner
 	s.Init(token.NewFileSet().AddFile(f.path, f.tokens.Base(), len(f.source)), f.source, nil, 0)
@@ -32,7 +32,7 @@ func scan(f *file) (lexemes []lexeme) {
 	}
 }
 
-// appendToken appends a token to the lexemes before it.
+// appendToken appends a token to the lexemes that precede it.
 func appendToken(lexemes []lexeme, pos token.Pos, kind token.Token, text string) []lexeme {
 	n := len(lexemes)
 	isSelected := n > 0 && lexemes[n-1].text == "."

@@ -33,7 +33,7 @@ func writeTree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// find returns the findings in files, each as "name: size", and whether it is in tests.
+// find returns the findings in the production code and in the tests of files, each finding as "name: size".
 func find(t *testing.T, measure func(*tree) []finding, files map[string]string) (production, tests []string) {
 	t.Helper()
 	loaded, err := load(writeTree(t, files))
@@ -51,7 +51,7 @@ func texts(all []finding) (texts []string) {
 	return texts
 }
 
-// check reports findings other than those wanted.
+// check fails the test if the findings differ from the wanted ones.
 func check(t *testing.T, where string, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

@@ -90,7 +90,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestRepository checks that the program fits the repository that it is in.
+// TestRepository checks that the program loads this repository, and distinguishes its tests and floors.
 func TestRepository(t *testing.T) {
 	repository, err := load("../..")
 	if err != nil {

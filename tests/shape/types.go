@@ -72,8 +72,8 @@ func (f *file) types() (all []*ast.TypeSpec) {
 	return all
 }
 
-// sizes returns the number of fields of a struct, or that of methods of an interface. An
-// embedded type counts as one field and as zero methods.
+// sizes returns the number of fields of a struct, or the number of methods of an interface. A type
+// embedded in a struct counts as one field. A type embedded in an interface counts as no method.
 func sizes(spec *ast.TypeSpec) (fields, methods int) {
 	switch t := spec.Type.(type) {
 	case *ast.StructType:

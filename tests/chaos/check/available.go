@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// LongestGap returns the longest time between from and to in which no request of ops was decided,
-// and the start of that time.
+// LongestGap returns the length and the start of the longest gap in the interval [from, to]. A gap is
+// a time in which no request of ops was decided.
 func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) {
 	last := from
 	for _, t := range append(decided(ops, from, to), to) {
@@ -20,8 +20,8 @@ func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) 
 	return gap, at
 }
 
-// Silence returns the sum of all gaps between from and to in which no request of ops was
-// decided. It ignores gaps that are not longer than longer.
+// Silence returns the total length of all gaps in the interval [from, to], as defined for
+// LongestGap. Only gaps that exceed the longer argument count.
 func Silence(ops []history.Op, from, to int64, longer time.Duration) (all time.Duration) {
 	last := from
 	for _, t := range append(decided(ops, from, to), to) {
@@ -33,7 +33,7 @@ func Silence(ops []history.Op, from, to int64, longer time.Duration) (all time.D
 	return all
 }
 
-// decided returns the sorted times between from and to at which requests were decided.
+// decided returns the sorted times in the interval (from, to) at which clients received decisions.
 func decided(ops []history.Op, from, to int64) []int64 {
 	var at []int64
 	for i := range ops {
@@ -46,7 +46,7 @@ func decided(ops []history.Op, from, to int64) []int64 {
 }
 
 // Percentile returns the smallest element of times that is greater than or equal to at
-// least p percent of them, or 0 if times is empty.
+// least p percent of all elements. It returns 0 if times is empty.
 func Percentile(times []time.Duration, p float64) time.Duration {
 	if len(times) == 0 {
 		return 0

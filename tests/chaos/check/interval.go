@@ -6,8 +6,8 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// Stretch is the interval in which a limit was exceeded most or, if it was not exceeded,
-// came closest to being exhausted.
+// Stretch is the interval in which the granted units exceeded a limit most. If the limit was never
+// exceeded, it is the interval in which the granted units came closest to the limit.
 type Stretch struct {
 	From, To int64   // nanoseconds; 0 and 0 if nothing was granted
 	Granted  int64   // units of requests that were both sent and answered in the interval
@@ -23,11 +23,11 @@ func (s Stretch) String() string {
 
 // Interval returns the interval in which the units granted on a key exceed its limit most. The
 // limit allows limit + rate * time units between any two times. A request counts if it was both
-// sent and answered in the interval. All of ops are requests on k, and none may return units. It
-// runs in O(n log n).
+// sent and answered in the interval. All of ops must be requests on k, and none may be a refund.
+// Interval runs in O(n log n).
 func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
-	// All numbers are multiplied by the period to make them integers: a unit costs period,
-	// and a nanosecond restores count.
+	// All numbers of units are multiplied by the period to make them integers: one unit is
+	// represented by k.Period, and each nanosecond restores k.Count.
 	period := int64(k.Period)
 	allowed := product(period, k.Limit())
 	byCall, byReturn := charges(ops)
@@ -48,7 +48,7 @@ func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	return s
 }
 
-// locate finds the start of the worst interval that ends at end.
+// locate sets the times and the granted units of the worst interval that ends at the time end.
 func (s *Stretch) locate(byCall []history.Op, end, price, rate int64, slack Slack) {
 	best, units := least, int64(0)
 	s.To = end

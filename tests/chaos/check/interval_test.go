@@ -52,7 +52,7 @@ func agree(t *testing.T, k *history.Key, ops []history.Op, slack Slack) Stretch 
 
 func TestIntervalExamples(t *testing.T) {
 	const sec = int64(time.Second)
-	k := &history.Key{MaxBurst: 1, Count: 1, Period: time.Second} // 2, and 1 a second
+	k := &history.Key{MaxBurst: 1, Count: 1, Period: time.Second} // a burst of 2 units, restored at 1 unit per second
 	op := func(call, ret, quantity int64) history.Op {
 		return history.Op{Key: k, Call: call, Return: ret, Quantity: quantity}
 	}
@@ -131,7 +131,7 @@ func TestIntervalIsFast(t *testing.T) {
 		t.Error(s)
 	}
 	if took := time.Since(begin); took > soon {
-		t.Errorf("it took %s", took)
+		t.Errorf("Interval took %s", took)
 	}
 }
 

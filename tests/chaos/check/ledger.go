@@ -14,8 +14,9 @@ type Account struct {
 	Used         int64 // units in use at the end
 }
 
-// Ledger adds up the charges on a key whose interval is so long that no unit is restored during a
-// run. remaining is the number of units left at the end. None of ops may return units.
+// Ledger adds up the charges on a key whose emission interval is so long that no unit is restored
+// during a run. The remaining argument is the number of units left at the end. None of ops may be a
+// refund.
 func Ledger(k *history.Key, ops []history.Op, remaining int64) Account {
 	a := Account{Used: k.Limit() - remaining}
 	for i := range ops {

@@ -12,8 +12,8 @@ import (
 // Clock bounds the error of the limiter's clock in a history that Linear checks.
 type Clock struct {
 	Slack
-	// Behind is the largest total delay: a cluster's clock stops while there is no leader.
-	// History.Never permits any delay.
+	// Behind is the largest total time in nanoseconds by which the clock may fall behind, since a
+	// cluster's clock stops while there is no leader. The value history.Never permits any delay.
 	Behind int64
 }
 
@@ -27,17 +27,18 @@ const (
 	Undecided    Verdict = "undecided"    // the time limit expired
 )
 
-// shrinks is the number of times that Linear halves a history when its time limit expires.
+// shrinks is the largest number of times that Linear halves a history whose check timed out.
 const shrinks = 2
 
 // Linear searches for an order of all requests on a key that respects real time, and in
 // which GCRA gives exactly the recorded replies. An order respects real time if, whenever
-// request A was answered before request B was sent, A precedes B. A history that exceeds
-// the time limit is halved, at most twice; checked is the number of requests that the
-// verdict covers.
+// request A was answered before request B was sent, A precedes B. If the search takes longer
+// than the timeout, Linear continues with the first half of the history, at most twice.
+// The result checked is the number of requests that the verdict covers.
 //
-// Times are known only as intervals, since replies contain whole seconds. An illegal verdict is
-// certain; a linearizable history may still be wrong by less than a second.
+// Times are known only as intervals, since replies contain whole seconds. The verdict Illegal is
+// certain. The replies of a history with the verdict Linearizable may still be wrong by less than a
+// second.
 func Linear(k *history.Key, ops []history.Op, clock Clock, timeout time.Duration) (v Verdict, checked int) {
 	// Each search has its own model, because a search that has timed out continues to read
 	// its model.
@@ -71,7 +72,8 @@ func (m *model) check(ops []history.Op, timeout time.Duration) Verdict {
 }
 
 // firstHalf returns the requests sent in the first half of a history. A request that was not
-// answered by then becomes unknown, since requests sent later may precede it.
+// answered before the last of them was sent becomes unknown, since requests of the second half may
+// precede it.
 func firstHalf(ops []history.Op) []history.Op {
 	half := slices.Clone(ops)
 	slices.SortStableFunc(half, func(a, b history.Op) int { return int(clamp(a.Call-b.Call, -1, 1)) })

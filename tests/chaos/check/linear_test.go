@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// soon limits the time of searches that would take too long without a limit.
+// soon is the longest time that a check may take in a test.
 const soon = 5 * time.Minute
 
 // TestLinearIsSound checks that histories of a correct limiter are linearizable.
@@ -37,7 +37,7 @@ func TestLinearNotices(t *testing.T) {
 		name   string
 		broken func(op int, tat uint64) uint64
 		behind int64
-		but    string // a load that hardly ever finds the bucket in use
+		but    string // load to skip, because its bucket is hardly ever in use
 	}{
 		{"forgets", func(op int, tat uint64) uint64 { return tat * uint64(min(1, op%60)) }, history.Never, "narrow"},
 		{"charges twice", func(op int, tat uint64) uint64 { return tat + 2e9*uint64(1-min(1, op%60)) }, 0, ""},
@@ -78,7 +78,7 @@ func TestLinearIsFast(t *testing.T) {
 
 func TestLinearExamples(t *testing.T) {
 	const sec = int64(time.Second)
-	k := &history.Key{MaxBurst: 1, Count: 1, Period: 10 * time.Second} // 2, and 1 in 10 s
+	k := &history.Key{MaxBurst: 1, Count: 1, Period: 10 * time.Second} // a burst of 2 units, restored at 1 unit per 10 s
 	op := func(call, ret, quantity, remaining, retry, reset int64) history.Op {
 		o := history.Op{Key: k, Call: call, Return: ret, Quantity: quantity, Remaining: remaining, RetryAfter: retry, ResetAfter: reset}
 		if retry > 0 {

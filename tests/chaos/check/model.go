@@ -7,19 +7,21 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// state is what is known about a key at one point in an order of requests. Times are on
-// the clock of the clients. A key at rest has a theoretical arrival time (TAT) of now.
+// state is the knowledge about a key at one point in an order of requests. Times are on the
+// clock of the clients. The theoretical arrival time (TAT) of a key at rest counts as the
+// current time.
 type state struct {
 	low   int64 // lower bound of the TAT
 	high  int64 // upper bound of the TAT
-	ahead int64 // upper bound of TAT - time of the next request
+	ahead int64 // upper bound of the time from the next request to the TAT
 	now   int64 // the earliest time of the next request
 
-	answered int          // requests with a reply in the order so far
-	charged  [classes]int // requests without a reply in the order so far, by class
+	answered int          // number of requests with a reply in the order so far
+	charged  [classes]int // number of requests without a reply in the order so far, by class
 }
 
-// classes is the number of classes of requests without a reply.
+// classes is the largest number of classes of requests without a reply. A class contains all such
+// requests of one kind and quantity.
 const classes = 4
 
 // span is a range of nanoseconds, both ends included. It is empty if to is below from.
@@ -47,8 +49,8 @@ type model struct {
 	clock    Clock
 	limit    int64
 	interval int64
-	whole    int64 // length of the bucket
-	answered int   // requests with a reply in the whole history
+	whole    int64 // time in which an exhausted limit is restored completely
+	answered int   // number of requests with a reply in the whole history
 }
 
 func newModel(k *history.Key, clock Clock) *model {
@@ -58,12 +60,12 @@ func newModel(k *history.Key, clock Clock) *model {
 // call is a request of the search.
 type call struct {
 	op    *history.Op
-	class int // of a request without a reply; -1 if it has none
-	rank  int // position in its class, in the order of calls
+	class int // class of a request without a reply; -1 for a request without a class
+	rank  int // position among the requests of the class, in the order of calls
 }
 
-// prepare drops the requests that cannot have changed anything, and assigns requests without a
-// reply to classes. All requests of a class have the same kind and quantity.
+// prepare drops requests without a reply that cannot have changed anything, and assigns the other
+// requests without a reply to classes. All requests of a class have the same kind and quantity.
 func (m *model) prepare(ops []history.Op) (calls []call) {
 	type form struct {
 		kind     history.Kind
@@ -164,7 +166,7 @@ func (m *model) used(o *history.Op) span {
 	}
 	u = u.and(seconds(o.ResetAfter))
 	if o.Outcome == history.Limited && o.Quantity <= m.limit {
-		// The reply states the time after which it fits.
+		// RetryAfter is the time after which the refused quantity fits.
 		u = u.and(seconds(o.RetryAfter).shift(m.whole - m.interval*o.Quantity))
 	}
 	return u
@@ -179,9 +181,10 @@ func seconds(n int64) span {
 	return span{(n-1)*second + 1, n * second}
 }
 
-// locate returns the possible theoretical arrival times, and the possible times of a
-// decision, if a duration of used is in use at the decision. A TAT in the past counts as
-// the time of the decision.
+// locate returns the possible theoretical arrival times, and the possible times of a decision.
+// used is the range of the part of the bucket, as a duration, that is in use at the decision.
+// when is the range in which the decision was made. A TAT in the past counts as the time of the
+// decision.
 func locate(s state, used, when span) (tat, at span) {
 	at = span{max(when.from, s.low-used.to), when.to}
 	if used.from > s.ahead {
@@ -192,7 +195,7 @@ func locate(s state, used, when span) (tat, at span) {
 	return tat, at
 }
 
-// unanswered returns the state after a request without a reply that was applied.
+// unanswered returns the state after a request without a reply, given that the request was applied.
 func (m *model) unanswered(s state, o *history.Op) state {
 	from := max(s.now, o.Call-min(o.Call, m.clock.Behind))
 	cost := m.interval * o.Quantity
@@ -202,7 +205,7 @@ func (m *model) unanswered(s state, o *history.Op) state {
 	case cost < 0:
 		return state{max(from, s.low+cost), max(from, plus(s.high, cost)), max(0, s.ahead+cost), from, 0, s.charged}
 	}
-	from = max(from, s.low+cost-m.whole) // it does not fit earlier
+	from = max(from, s.low+cost-m.whole) // the quantity does not fit earlier
 	return state{plus(max(s.low, from), cost), plus(s.high, cost), min(s.ahead+cost, m.whole), from, 0, s.charged}
 }
 

@@ -48,14 +48,14 @@ func (t *Terms) Span() int { return int(t.last - t.first) }
 // Fingerprint is a node's report of its state.
 type Fingerprint struct {
 	Node    string
-	Index   uint64 // of the newest log entry that its table includes
+	Index   uint64 // index of the newest log entry that the table of the node includes
 	LogTime uint64
 	Keys    int64
 	Sum     string
 }
 
-// Agreement compares nodes. It reports whether all are at the same index, and returns an error if
-// two nodes at the same index differ.
+// Agreement compares the fingerprints of nodes. It reports whether all nodes are at the same index,
+// and returns an error if two nodes at the same index differ.
 func Agreement(nodes []Fingerprint) (same bool, err error) {
 	same = true
 	at := map[uint64]Fingerprint{}

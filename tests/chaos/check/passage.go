@@ -8,17 +8,17 @@ import (
 // Passage compares the time that passed between two moments on the limiter's clock and on
 // the clients' clock.
 type Passage struct {
-	Real, Log time.Duration
+	Real, Log time.Duration // elapsed time on the clients' clock, and on the limiter's clock
 	Silence   time.Duration // time without any decision; there may have been no leader
 	Terms     int           // terms that began between the two moments
 }
 
 const (
 	// lostByTerm is the log time that may be lost at a change of leaders, in addition to
-	// the time without a leader. It is the age of the newest entry of the new leader at
-	// the time when it lost contact with the old leader.
+	// the time without a leader. It bounds the age of the new leader's newest entry at the
+	// time when the new leader lost contact with the old one.
 	lostByTerm = 500 * time.Millisecond
-	// readWithin is the largest delay with which the clock of the limiter is read.
+	// readWithin is the largest delay between reading the limiter's clock and the clients' clock.
 	readWithin = time.Second
 )
 

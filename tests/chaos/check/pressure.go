@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Pressure describes the load and the faults of a run. A run with too little of either is
-// not meaningful.
+// Pressure describes the load and the faults of a run. A run with too little load or too few
+// faults is not meaningful.
 type Pressure struct {
 	Lasted  time.Duration
-	Decided int     // requests
+	Decided int     // number of decisions
 	Least   float64 // minimum decisions per second for the run to count
-	Limited int     // decisions that refused; at least one is required
+	Limited int     // number of decisions that refused a request; at least one is required
 	// Kills is the number of leaders that were killed, stopped, or cut off or paused for longer than
-	// the election timeout. A fault may hit a node that has just lost its leadership, so only half
-	// as many changes are required.
+	// the election timeout. A fault may hit a node that has just lost its leadership, so Check
+	// requires only half as many changes of leader.
 	Kills   int
-	Changes int  // of leader
-	Quiet   bool // no change of leader is required; otherwise at least one is
+	Changes int  // number of changes of the leader
+	Quiet   bool // if false, at least one change of leader is required
 }
 
 // Check returns an error that names a requirement that the run does not meet, or nil.

@@ -20,12 +20,14 @@ func (s Stale) String() string {
 		s.Op.Node, s.Op.Client, float64(s.Op.Return)/1e9, s.Op.Remaining, s.Op.ResetAfter, s.Used)
 }
 
-// Replies returns the replies that report less in use than the charges that were
-// acknowledged earlier require. The bucket drains no faster than time passes. Therefore,
-// when a reply is returned, at least (interval * units charged since s) - (time since s)
-// is in use, for any s. A charge counts if it was sent after s and answered before the
-// request was sent. All of ops are requests on k, and none may return units. It runs in
-// O(n log n).
+// Replies returns the stale replies. A stale reply reports a smaller used part of the bucket than
+// the charges imply that were acknowledged before its request was sent.
+//
+// The bucket drains no faster than time passes. Therefore, for any earlier time s, when a reply
+// is returned, at least (interval * units charged since s) - (time since s) is in use. A charge
+// counts if it was sent after s and answered before the request of the reply was sent.
+//
+// All of ops must be requests on k, and none may be a refund. Replies runs in O(n log n).
 func Replies(k *history.Key, ops []history.Op, slack Slack) []Stale {
 	interval := k.Interval()
 	byCall, byReturn := charges(ops)
@@ -51,14 +53,15 @@ func Replies(k *history.Key, ops []history.Op, slack Slack) []Stale {
 	return stale
 }
 
-// fits reports whether a reply is possible for a bucket of which at least used was in use.
+// fits reports whether a reply is possible, given a lower bound (used) of the part of the bucket
+// that was in use before the request.
 func fits(k *history.Key, o *history.Op, used wide) bool {
 	interval := k.Interval()
 	if o.Charges() {
 		used = used.plus(product(interval, o.Quantity))
 	}
 	whole := product(interval, k.Limit())
-	// A refusal with 0 remaining sets no upper bound on the used time.
+	// A refusal with 0 remaining units sets no upper bound on the used part of the bucket.
 	empty := o.Outcome == history.Limited && o.Remaining == 0
 	tooMany := !empty && whole.less(used.plus(product(interval, o.Remaining)))
 	tooSoon := product(o.ResetAfter, int64(time.Second)).less(used)

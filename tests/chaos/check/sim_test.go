@@ -12,20 +12,22 @@ import (
 )
 
 // sim generates histories of a correct limiter with the arithmetic of the server, for clients with
-// random latencies. Its clock may stop.
+// random latencies. The limiter's clock may stop. The broken function, if set, makes the limiter
+// incorrect: it replaces the TAT after each request that was applied.
 type sim struct {
 	key     history.Key
 	clients int
-	ops     int           // of each client
-	latency time.Duration // upper bound
-	think   time.Duration // upper bound
+	ops     int           // number of requests of each client
+	latency time.Duration // upper bound of the time from a request to its reply
+	think   time.Duration // upper bound of the pause before a request
 	lost    float64       // share of requests with an unknown outcome; half of them are decided
 	mixed   bool          // includes refunds, DEL and peeks; otherwise only charges and some peeks
 	stops   int           // number of times that the clock stops for 300 ms
 	broken  func(op int, tat uint64) uint64
 }
 
-// event is a request in flight. It is decided at the time at.
+// event is a request in flight. The at field is the time at which the server decides the request.
+// The server does not decide it if applied is false.
 type event struct {
 	op      history.Op
 	at      int64
@@ -86,7 +88,7 @@ func (s *sim) client(id int, r *rand.Rand) (events []event) {
 	return events
 }
 
-// clock returns a clock that stops s.stops times.
+// clock returns the limiter's clock, as a function of real time. The clock stops s.stops times.
 func (s *sim) clock(events []event, r *rand.Rand) func(at int64) uint64 {
 	const stop = int64(300 * time.Millisecond)
 	end := events[len(events)-1].at + 1
@@ -130,7 +132,7 @@ func (e *event) decide(l limiter.Limit, tat, now uint64) uint64 {
 	return next
 }
 
-// sims returns limits and loads of many forms.
+// sims returns different combinations of a limit and a load, by name.
 func sims() map[string]sim {
 	const ms = time.Millisecond
 	return map[string]sim{

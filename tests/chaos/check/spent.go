@@ -7,24 +7,26 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// Slack bounds the error of the limiter's clock relative to that of the clients. A slower clock is
-// always permitted, since it makes the limiter stricter. The zero Slack permits nothing else.
+// Slack bounds the time by which the limiter's clock may be fast, relative to the clock of the
+// clients. A slower clock is always permitted, since it makes the limiter stricter. The zero Slack
+// permits no faster clock.
 type Slack struct {
 	Ahead time.Duration // largest total forward jump
 	Drift int64         // parts per million by which the clock may run fast
 }
 
-// begin and end stretch the time between two moments by the drift, rounded up.
+// begin and end convert the first and the last moment of an interval. The difference of the results
+// is the longest time that the limiter's clock may measure for the interval, rounded up.
 func (s Slack) begin(at int64) int64 { return at + at/1e6*s.Drift + at%1e6*s.Drift/1e6 }
 func (s Slack) end(at int64) int64   { return s.begin(at) + min(s.Drift, 1) + int64(s.Ahead) }
 
 // spent holds charges. It considers the intervals that begin at the call of a charge and
-// end after all charges, and finds the one in which most was spent: units times price,
-// minus time times rate.
+// end after all charges, and finds the one in which most was spent. The amount spent in an
+// interval is units times price, minus time times rate.
 //
-// It is a tree of suffix maxima. Leaf i is the charge with the i-th call. The best value
-// of a tree node is the maximum, over all charges below the node, of rate * (call of the
-// charge) + price * (units of this and all later charges below the node).
+// spent is a tree of suffix maxima. Leaf i is the charge with the i-th call. The best field of a
+// tree node is the maximum of rate * (call of a charge) + price * (units of this charge and of
+// all later charges below the node), over all charges below the node.
 type spent struct {
 	nodes []node
 	size  int // leaves
@@ -63,8 +65,8 @@ func (s *spent) add(i int, o *history.Op) {
 	}
 }
 
-// most returns the most that was spent in an interval that ends at at, which must not precede any
-// charge. Without charges the result is negative.
+// most returns the largest amount that was spent in any interval that ends at the given time. No
+// charge may be later than this time. Without charges the result is negative.
 func (s *spent) most(at int64) wide {
 	return s.nodes[1].best.minus(product(s.rate, s.slack.end(at)))
 }

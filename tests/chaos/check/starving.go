@@ -6,21 +6,22 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// starvingAfter is the minimum duration of the observation of a key. In a shorter
+// starvingAfter is the shortest observation of a key that Grants evaluates. In a shorter
 // observation, a pause would have too much weight.
 const starvingAfter = 5 * time.Second
 
-// Starving compares the units that a key has granted with the minimum due under continuous
-// demand: half of the limit and of the units restored during the observation. The other
-// half allows for a clock that stops while leaders change. Due is 0 if the demand was too
-// small or the observation too short.
+// Starving compares the units that a key has granted with the minimum that it had to grant under
+// continuous demand (Due). Due is half of the sum of the limit and the units restored during
+// the observation, minus the units of requests with an unknown outcome. The other half allows for
+// a clock that stops while leaders change. Due is 0 if the demand was too small or the observation
+// too short.
 type Starving struct{ Granted, Due int64 }
 
 // Starved reports whether clients were refused for much longer than their limit requires.
 func (s Starving) Starved() bool { return s.Granted < s.Due }
 
-// Grants evaluates the requests on a key. None of them may return units. silence is the
-// total time in which no request was decided.
+// Grants evaluates the requests on a key. None of them may be a refund. The silence argument is
+// the total time in which no request was decided.
 func Grants(k *history.Key, ops []history.Op, silence time.Duration) (s Starving) {
 	if len(ops) == 0 {
 		return s

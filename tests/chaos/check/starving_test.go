@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// TestGrants uses a key that admits two units per second, with a demand of ten.
+// TestGrants evaluates requests for ten units per second on a key that admits two units per second.
 func TestGrants(t *testing.T) {
 	k := &history.Key{MaxBurst: 1, Count: 2, Period: time.Second}
 	asked := func(lasted time.Duration, granted func(i int) history.Outcome) (ops []history.Op) {

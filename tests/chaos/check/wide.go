@@ -11,8 +11,8 @@ type wide struct {
 	lo uint64
 }
 
-// least stands for "no value". Sums of least and the values of a history are below every
-// real value.
+// least represents a missing value. It stays below every real value when values of a history are
+// added to it.
 var least = wide{math.MinInt64 / 2, 0}
 
 // product returns a*b. Neither factor may be negative.

@@ -6,10 +6,10 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// Window returns the interval shorter than the period in which most units were granted.
-// The key must admit at most its limit in any such interval. A request counts if it was
-// both sent and answered in the interval. All of ops are requests on k, and none may
-// return units. It runs in O(n log n).
+// Window returns, of all intervals that are shorter than the period, the one in which most
+// units were granted. The key must admit at most its limit in each of these intervals. A
+// request counts if it was both sent and answered in the interval. All of ops must be requests
+// on k, and none may be a refund. Window runs in O(n log n).
 func Window(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	byCall, byReturn := charges(ops)
 	if len(byCall) == 0 {

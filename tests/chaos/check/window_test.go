@@ -24,8 +24,8 @@ func slowWindow(k *history.Key, ops []history.Op) (most int64) {
 	return most
 }
 
-// logged generates a history of a sliding log with the arithmetic of the server. speed is the speed
-// of its clock in percent of real time.
+// logged generates a history of a sliding log with the arithmetic of the server. The speed argument
+// is the speed of the limiter's clock in percent of real time.
 func logged(t *testing.T, k *history.Key, r *rand.Rand, speed int64) []history.Op {
 	t.Helper()
 	l, err := windowlog.NewLimit(k.Limit(), limiter.Period{N: int64(k.Period), Unit: 1}, 100)

@@ -10,20 +10,19 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// moment is a reply on a key that restores nothing during a run. All requests on such a
-// key can have been decided in only one order, and the used units determine the position
-// of the reply in that order.
+// moment is a reply on a key that restores nothing during a run. The used units of such a key
+// never decrease, so they determine the position of the reply in the order of decisions.
 type moment struct {
 	op   *history.Op
 	used int64 // units in use after the decision
 }
 
-// Witness replays all requests on a key whose interval is so long that no unit is restored
-// during a run, in the order that the replies imply. It returns the first contradiction,
-// or nil. Contradictions are a unit granted twice, units in use that no client requested,
-// an order that contradicts real time, and a log time (derived from reset after) that runs
-// backward or faster than the clients' clock. None of ops may return units. It runs in O(n
-// log n).
+// Witness replays all requests on a key in the order that the replies imply. The emission
+// interval of the key must be so long that no unit is restored during a run. Witness returns
+// the first contradiction, or nil. Contradictions are a unit granted twice, units in use that
+// no client requested, an order that contradicts real time, and a log time that runs backward
+// or faster than the clients' clock. The log time is derived from ResetAfter. None of ops may
+// be a refund. Witness runs in O(n log n).
 func Witness(k *history.Key, ops []history.Op) error {
 	var order []moment
 	open := int64(0)
@@ -65,7 +64,7 @@ func eachUnitOnce(order []moment, open int64) error {
 // inRealTime returns an error if the order contradicts real time: A precedes B, but B was
 // answered before A was sent. Peeks and refusals with equal results are not ordered.
 func inRealTime(order []moment) error {
-	later := int64(math.MaxInt64) // the first return of all later moments
+	later := int64(math.MaxInt64) // the earliest return of all replies later in the order
 	for end := len(order); end > 0; {
 		begin := end - 1
 		for begin > 0 && order[begin-1].used == order[end-1].used {
@@ -88,8 +87,8 @@ func inRealTime(order []moment) error {
 }
 
 // byOneClock returns an error if log time runs backward in the order of decisions, or
-// faster than real time. The time since the first charge is the used units times the
-// interval, minus reset after, which is rounded up to seconds.
+// faster than real time. The log time since the first charge is the used units times the
+// interval, minus ResetAfter. Replies round ResetAfter up to seconds.
 func byOneClock(order []moment, interval int64) error {
 	const second = int64(time.Second)
 	latest, slowest := int64(math.MinInt64), int64(math.MaxInt64)
@@ -97,7 +96,7 @@ func byOneClock(order []moment, interval int64) error {
 		if m.used == 0 {
 			continue
 		}
-		since := m.used*interval - m.op.ResetAfter*second // and up to a second more
+		since := m.used*interval - m.op.ResetAfter*second // the exact value may be up to a second greater
 		if since+second < latest {
 			return fmt.Errorf("log time decreased by at least %s, at a request of client %d at %.6f s", time.Duration(latest-since-second), m.op.Client, seconds64(m.op.Call))
 		}

@@ -24,7 +24,7 @@ func TestWitnessIsSound(t *testing.T) {
 			s.key.MaxBurst = 300 // exhausted during the run
 		}
 		if seed%2 == 0 {
-			s.think *= 300 // the clock advances visibly
+			s.think *= 300 // pauses long enough that ResetAfter changes during the run
 		}
 		if err := Witness(&s.key, s.run(t, rand.New(rand.NewPCG(seed, 5)))); err != nil {
 			t.Errorf("seed %d: %v", seed, err)

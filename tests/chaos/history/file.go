@@ -26,7 +26,8 @@ func Write(w io.Writer, ops []Op) error {
 	return buffered.Flush()
 }
 
-// errLine is wrapped with the number of the invalid line.
+// errLine is the error of Read for a request with fields that are out of range. Read wraps it with
+// the number of the request.
 var errLine = errors.New("invalid request")
 
 // Read reads requests that Write has written. Requests on equal keys share one Key.
@@ -57,7 +58,7 @@ func (l *line) bad() bool {
 	k := &l.Of
 	return k.Form != Rate && k.Form != Bound && k.Form != Window ||
 		k.MaxBurst < 0 || k.MaxBurst > 1<<40 || k.Count < 1 || k.Period < 1 ||
-		k.Interval() > (1<<62)/k.Limit() || // the length of a whole bucket
+		k.Interval() > (1<<62)/k.Limit() || // the time to restore the whole limit exceeds 1<<62 ns
 		l.Kind > Delete || l.Outcome > Unknown || l.Call < 0 || l.Return < l.Call ||
 		l.Quantity < -1<<40 || l.Quantity > 1<<40
 }
