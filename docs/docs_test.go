@@ -85,7 +85,7 @@ type place struct {
 	now  *atomic.Uint64
 }
 
-// startServer starts a server at midnight, with no keys.
+// startServer starts a server without keys. Its clock is set to midnight UTC and does not advance.
 func startServer(t *testing.T) place {
 	t.Helper()
 	opts, err := options.New(options.Default())
@@ -207,9 +207,9 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// TestMemoryFigures checks the bytes per key in the overview. The first number in the
-// fifth column is the reply to MEMORY USAGE for a small limit, minus the length of the key
-// and, for BUCKETS, minus the size of its six counts.
+// TestMemoryFigures checks the bytes per key in the overview table of algorithms.md. The first number in the fifth
+// column must be the reply to MEMORY USAGE, minus the length of the key and, for BUCKETS, minus 6 bytes for its six
+// counts.
 func TestMemoryFigures(t *testing.T) {
 	text := documents(t)["algorithms.md"]
 	p := startServer(t)
