@@ -29,7 +29,7 @@ var floors = map[string]int{
 	"internal/fsutil":     0, // file locks and durable renames
 	"internal/lograte":    0, // limits repeated log lines
 	"internal/failpoint":  0, // switches for deliberate bugs, for tests
-	"internal/goroutines": 0, // leaked goroutines, for tests
+	"internal/goroutines": 0, // detects leaked goroutines, for tests
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/race":       0, // scales tests down under the race detector
 
@@ -157,7 +157,7 @@ func TestImportsPointDown(t *testing.T) {
 	for _, p := range all {
 		name, inside := strings.CutPrefix(p.ImportPath, module)
 		if !inside {
-			continue // this package
+			continue // a package in the root folder
 		}
 		seen[name] = true
 		floor, known := floors[name]
