@@ -175,47 +175,56 @@ func kill(c, other *client) {
 	other.conn.hangUp()
 }
 
-func parseKillFilter(c *client, args [][]byte) (f clientFilter, err error) {
-	f.skip = c
+// parseKillFilter parses the filters of CLIENT KILL, in pairs of a name and a value. By default c itself is not killed.
+func parseKillFilter(c *client, args [][]byte) (clientFilter, error) {
+	f := clientFilter{skip: c}
 	if len(args)%2 != 0 {
 		return f, errSyntax
 	}
 	for ; len(args) > 0; args = args[2:] {
-		value := string(args[1])
-		switch strings.ToLower(string(args[0])) {
-		case "id":
-			id, ok := resp.ParseInt(args[1])
-			if !ok || id < 1 {
-				return f, replyError("ERR client-id should be greater than 0")
-			}
-			f.ids = []int64{id}
-		case "type":
-			if f.kind, err = parseClientType(args[1]); err != nil {
-				return f, err
-			}
-		case "addr":
-			f.addr = value
-		case "laddr":
-			f.laddr = value
-		case "user":
-			if value != defaultUser {
-				return f, replyError("ERR No such user '" + echo(args[1], maxEcho) + "'")
-			}
-			f.user = value
-		case "skipme":
-			switch strings.ToLower(value) {
-			case "yes":
-				f.skip = c
-			case "no":
-				f.skip = nil
-			default:
-				return f, errSyntax
-			}
-		default:
-			return f, errSyntax
+		if err := f.set(c, args[0], args[1]); err != nil {
+			return f, err
 		}
 	}
 	return f, nil
+}
+
+// set sets one filter of CLIENT KILL. c is the client that sent the command.
+func (f *clientFilter) set(c *client, name, value []byte) (err error) {
+	switch strings.ToLower(string(name)) {
+	case "id":
+		id, ok := resp.ParseInt(value)
+		if !ok || id < 1 {
+			return replyError("ERR client-id should be greater than 0")
+		}
+		f.ids = []int64{id}
+	case "type":
+		f.kind, err = parseClientType(value)
+	case "addr":
+		f.addr = string(value)
+	case "laddr":
+		f.laddr = string(value)
+	case "user":
+		if f.user = string(value); f.user != defaultUser {
+			err = replyError("ERR No such user '" + echo(value, maxEcho) + "'")
+		}
+	case "skipme":
+		f.skip, err = parseSkipMe(c, value)
+	default:
+		err = errSyntax
+	}
+	return err
+}
+
+// parseSkipMe returns the client that CLIENT KILL must not kill: c, or nil for SKIPME no.
+func parseSkipMe(c *client, value []byte) (*client, error) {
+	switch strings.ToLower(string(value)) {
+	case "yes":
+		return c, nil
+	case "no":
+		return nil, nil
+	}
+	return nil, errSyntax
 }
 
 // describe returns the line of a connection in CLIENT LIST. Redis fields that do not apply are 0. Memory sizes are in

@@ -87,15 +87,7 @@ type Server struct {
 
 // New returns a Server without listeners, and starts its background goroutines.
 func New(c Config) *Server {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Stop == nil {
-		c.Stop = func(bool) {}
-	}
-	if c.Snapshots == nil {
-		c.Snapshots = noSnapshots{c.Engine, time.Now()}
-	}
+	c.setDefaults()
 	s := &Server{
 		engine:         c.Engine,
 		cluster:        c.Cluster,
@@ -123,12 +115,7 @@ func New(c Config) *Server {
 	s.stats.init(len(s.names))
 	s.clientMemory.init(s.opts)
 	s.admission.ended = sync.NewCond(&s.mu)
-	if wanted := s.opts.Get().MaxClients; clientLimit(wanted) < wanted {
-		s.log.Warn("the process may not open as many files as maxclients asks for", "maxclients", wanted, "clients served", clientLimit(wanted))
-	}
-	if o := s.opts.Get(); o.ClientMemory() > 0 && int64(o.MaxClients)*connectionBytes > o.ClientMemory() {
-		s.log.Warn("maxmemory-clients has no room for as many idle connections as maxclients allows: raise it", "maxmemory-clients", o.ClientMemory(), "bytes of an idle connection", connectionBytes)
-	}
+	s.checkMaxClients()
 	s.active.Go(s.runReaper)
 	s.active.Go(s.evictClients)
 	ctx, stop := context.WithCancel(context.Background())
@@ -138,6 +125,30 @@ func New(c Config) *Server {
 		s.following.Go(func() { s.followLeader(ctx) })
 	}
 	return s
+}
+
+// setDefaults replaces optional fields that are nil.
+func (c *Config) setDefaults() {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Stop == nil {
+		c.Stop = func(bool) {}
+	}
+	if c.Snapshots == nil {
+		c.Snapshots = noSnapshots{c.Engine, time.Now()}
+	}
+}
+
+// checkMaxClients logs a warning if maxclients exceeds the limit of open files or the memory for clients.
+func (s *Server) checkMaxClients() {
+	o := s.opts.Get()
+	if served := clientLimit(o.MaxClients); served < o.MaxClients {
+		s.log.Warn("maxclients exceeds the limit of open files: raise the limit (ulimit -n)", "maxclients", o.MaxClients, "clients served", served)
+	}
+	if memory := o.ClientMemory(); memory > 0 && int64(o.MaxClients)*connectionBytes > memory {
+		s.log.Warn("maxmemory-clients is too small for maxclients idle connections: raise maxmemory-clients", "maxmemory-clients", memory, "bytes of an idle connection", connectionBytes)
+	}
 }
 
 // stop requests the shutdown of the program. Only the first call has an effect, and determines whether the state is
