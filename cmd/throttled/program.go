@@ -222,27 +222,7 @@ func (p *program) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	running.Go(func() { p.table.RunSweeper(ctx) })
-	running.Go(func() { p.table.RunRelief(ctx, p.flush) })
-	running.Go(func() { p.reloadOn(ctx) })
-	running.Go(func() {
-		paceCollector(ctx, p.memoryUse)
-	})
-	failed := make(chan error, len(p.listeners)+2)
-	for _, f := range p.listeners {
-		running.Go(func() { failed <- f.serve(p.server, f.Listener) })
-	}
-	running.Go(func() {
-		if err := p.begin(ctx, &running, failed); err != nil {
-			failed <- err
-			return
-		}
-		p.announce()
-		if p.store != nil {
-			p.store.Run(ctx)
-		}
-	})
-	save, err := p.wait(ctx, failed)
+	save, err := p.wait(ctx, p.startAll(ctx, &running))
 	if p.replica != nil {
 		p.replica.handOver()
 	}
@@ -258,6 +238,30 @@ func (p *program) run(ctx context.Context) error {
 		p.log.Info("stopped")
 	}
 	return errors.Join(err, p.release())
+}
+
+// startAll starts the goroutines of the program. They run until ctx is done and the server is shut down. The returned
+// channel receives an error if loading or serving fails.
+func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan error {
+	running.Go(func() { p.table.RunSweeper(ctx) })
+	running.Go(func() { p.table.RunRelief(ctx, p.flush) })
+	running.Go(func() { p.reloadOn(ctx) })
+	running.Go(func() { paceCollector(ctx, p.memoryUse) })
+	failed := make(chan error, len(p.listeners)+2)
+	for _, f := range p.listeners {
+		running.Go(func() { failed <- f.serve(p.server, f.Listener) })
+	}
+	running.Go(func() {
+		if err := p.begin(ctx, running, failed); err != nil {
+			failed <- err
+			return
+		}
+		p.announce()
+		if p.store != nil {
+			p.store.Run(ctx)
+		}
+	})
+	return failed
 }
 
 // memoryUse returns the memory use and limits for paceCollector.
