@@ -270,7 +270,7 @@ var table = []row{
 	},
 	{
 		name: "announce-host", group: replication, form: formText, change: immutable,
-		help:  "host for clients, \"\" for the host of raft-addr",
+		help:  "host for clients, \"\" for the host of raft-advertise",
 		field: func(o *Options) value { return text{&o.AnnounceHost} },
 	},
 	{

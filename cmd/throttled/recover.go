@@ -96,8 +96,8 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	if r.dir == "" {
-		flags.Usage()
-		return errors.New("--data-dir is missing")
+		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", errNoDataDir)
+		return errNoDataDir
 	}
 	if *gone != "" {
 		for id := range strings.SplitSeq(*gone, ",") {
@@ -112,6 +112,7 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 
 // Errors of a refused recovery.
 var (
+	errNoDataDir   = errors.New("recover needs --data-dir DIR, the directory of the replicated log: see \"throttled recover --help\"")
 	errUnclaimed   = errors.New("no node has used the directory: give the data-dir of a node")
 	errUnnamed     = errors.New("the node that owns the directory is not in the list: add it, or run the command on another node")
 	errAnswering   = errors.New("the address accepts connections: stop all nodes of the cluster first, or list the node in --gone if it is lost and its address is used otherwise")

@@ -54,6 +54,9 @@ func TestRecover_Refuses(t *testing.T) {
 	if code, _, errs := inspection(runRecover).with("--data-dir", t.TempDir(), "n1=a:1"); code != exitError || !strings.Contains(errs, "no such file") {
 		t.Errorf("an empty directory: exits with %d and prints %q", code, errs)
 	}
+	if code, _, errs := inspection(runRecover).with("n1=a:1"); code != exitUsage || !strings.Contains(errs, errNoDataDir.Error()) {
+		t.Errorf("without --data-dir: exits with %d and prints %q", code, errs)
+	}
 }
 
 const recovered = 20 // number of keys that TestProcess_Recover charges
