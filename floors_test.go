@@ -17,8 +17,8 @@ import (
 
 const module = "github.com/throttledhq/throttled/"
 
-// floors assigns each package to a layer. A package may import only packages of lower
-// layers.
+// floors assigns each package to a floor. A package may import only packages of lower
+// floors.
 var floors = map[string]int{
 	"limiter":  0, // shared types; imports no other package of the module
 	"resp":     0,
@@ -74,7 +74,7 @@ var floors = map[string]int{
 // arithmetic lists the imports that are forbidden in pure packages, with the reasons.
 var arithmetic = map[string]string{"sync": "arithmetic has no shared state", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"}
 
-// barred lists, for each package, forbidden imports of lower layers, with the reasons.
+// barred lists, for each package, forbidden imports of lower floors, with the reasons.
 var barred = map[string]map[string]string{
 	"server":              {module + "buckets": "it accesses the state only through limiter.Engine"},
 	"persistence":         {module + "buckets": "it accesses the state only through its interface State"},
@@ -162,13 +162,13 @@ func TestImportsPointDown(t *testing.T) {
 		seen[name] = true
 		floor, known := floors[name]
 		if !known {
-			t.Errorf("package %s has no layer: add it to floors", name)
+			t.Errorf("package %s has no floor: add it to floors", name)
 			continue
 		}
 		for _, path := range p.Imports {
 			imported, inside := strings.CutPrefix(path, module)
 			if inside && floors[imported] >= floor {
-				t.Errorf("%s (layer %d) imports %s (layer %d): a package may import lower layers only", name, floor, imported, floors[imported])
+				t.Errorf("%s (floor %d) imports %s (floor %d): a package may import lower floors only", name, floor, imported, floors[imported])
 			}
 			reason, wrong := barred[name][imported]
 			if !wrong {
@@ -181,7 +181,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 	for name := range floors {
 		if !seen[name] {
-			t.Errorf("package %s has a layer but does not exist", name)
+			t.Errorf("package %s has a floor but does not exist", name)
 		}
 	}
 }
