@@ -33,7 +33,7 @@ const (
 // The error is [ErrHelp] or [ErrVersion] if args request them. The error for an invalid
 // value contains the option, the value, its source and the values that are valid.
 func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) {
-	path, given, err := parseFlags(args)
+	path, flags, err := parseFlags(args)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 		p, _ := lookupEnv(configEnv)
 		path = &p
 	}
-	from := &sources{path: *path, given: given, lookupEnv: lookupEnv}
+	from := &sources{path: *path, flags: flags, lookupEnv: lookupEnv}
 	o, file, err := from.read()
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 
 // parseFlags returns the options set by args, in order, and the path of the
 // configuration file, or nil if args contain none.
-func parseFlags(args []string) (path *string, given []Pair, err error) {
+func parseFlags(args []string) (path *string, flags []Pair, err error) {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		path, args = &args[0], args[1:]
 	}
@@ -63,7 +63,7 @@ func parseFlags(args []string) (path *string, given []Pair, err error) {
 	for i := range table {
 		name := table[i].name
 		fs.Func(name, "", func(v string) error {
-			given = append(given, Pair{name, v})
+			flags = append(flags, Pair{name, v})
 			return nil
 		})
 	}
@@ -89,7 +89,7 @@ func parseFlags(args []string) (path *string, given []Pair, err error) {
 	case fs.NArg() > 0:
 		return nil, nil, fmt.Errorf("unexpected argument %s: give the configuration file first, and quote a value of several words", quote(fs.Arg(0)))
 	}
-	return path, given, nil
+	return path, flags, nil
 }
 
 // flagError rewrites an error of the flag package in the form used for the other sources.
@@ -184,27 +184,27 @@ func envName(option string) string {
 // setLoose sets an option from a flag or an environment variable. In addition to yes
 // and no it accepts true, false, 1 and 0.
 func (l *loader) setLoose(r *row, text, origin string) error {
-	meant := text
+	normalized := text
 	if r.form == formYesNo {
 		switch strings.ToLower(text) {
 		case "true", "1":
-			meant = "yes"
+			normalized = "yes"
 		case "false", "0":
-			meant = "no"
+			normalized = "no"
 		}
 	}
-	return l.set(r, text, meant, origin)
+	return l.set(r, text, normalized, origin)
 }
 
-// set parses the parameter meant into an option. Errors contain the parameter text, which
-// is the value as specified in the source.
-func (l *loader) set(r *row, text, meant, origin string) error {
+// set sets an option to the value in the parameter normalized. Errors contain the parameter text,
+// which is the value as specified in the source.
+func (l *loader) set(r *row, text, normalized, origin string) error {
 	v := r.field(&l.options)
-	meant = r.joined(l.before[r.name], meant)
-	if v.Set(meant) != nil {
+	normalized = r.joined(l.before[r.name], normalized)
+	if v.Set(normalized) != nil {
 		return refuse(r, text, origin, "must be "+v.want())
 	}
-	l.origin[r.name], l.before[r.name] = origin, meant
+	l.origin[r.name], l.before[r.name] = origin, normalized
 	return nil
 }
 

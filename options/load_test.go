@@ -40,7 +40,7 @@ func TestLoad_Precedence(t *testing.T) {
 
 // TestLoad_EverySource sets each option through each source.
 func TestLoad_EverySource(t *testing.T) {
-	for name, text := range other {
+	for name, text := range otherValue {
 		variable := "THROTTLED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		sources := map[string]*Store{
 			"flag":    mustLoad(t, nil, "--"+name, text),

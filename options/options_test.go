@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// other maps each option with more than one valid value to a value other than its default.
+// otherValue maps each option with more than one valid value to a value other than its default.
 // It is the input of the tests that iterate over the table.
-var other = map[string]string{
+var otherValue = map[string]string{
 	"bind":                      "::1 localhost",
 	"port":                      "7000",
 	"protected-mode":            "no",
@@ -63,17 +63,17 @@ var other = map[string]string{
 	"latency-monitor-threshold": "100",
 }
 
-// single lists the options with one valid value.
-var single = []string{"databases", "appendonly", "replica-read-only", "stop-writes-on-bgsave-error"}
+// singleValued lists the options with one valid value.
+var singleValued = []string{"databases", "appendonly", "replica-read-only", "stop-writes-on-bgsave-error"}
 
 func TestTable_HasAValueForEachTest(t *testing.T) {
 	for _, r := range table {
-		if _, ok := other[r.name]; ok == slices.Contains(single, r.name) {
+		if _, ok := otherValue[r.name]; ok == slices.Contains(singleValued, r.name) {
 			t.Errorf("%s is in both or neither of the lists of these tests", r.name)
 		}
 	}
-	if len(other)+len(single) != len(table) {
-		t.Errorf("the lists of these tests have %d options, the table has %d", len(other)+len(single), len(table))
+	if len(otherValue)+len(singleValued) != len(table) {
+		t.Errorf("the lists of these tests have %d options, the table has %d", len(otherValue)+len(singleValued), len(table))
 	}
 }
 
@@ -100,7 +100,7 @@ func fieldOf(t *testing.T, r *row) string {
 	var o Options
 	v := reflect.ValueOf(r.field(&o))
 	for v.Kind() == reflect.Struct && v.Type().Field(0).Name != "p" {
-		v = v.Field(0).Elem() // the value that is embedded in the types only and explained
+		v = v.Field(0).Elem() // the value that is embedded in the types singleValue and withReason
 	}
 	target := v.Field(0).Pointer()
 	all := reflect.ValueOf(&o).Elem()
@@ -148,10 +148,10 @@ func TestTable_IsInOrder(t *testing.T) {
 func TestTable_RoundTrips(t *testing.T) {
 	for _, r := range table {
 		t.Run(r.name, func(t *testing.T) {
-			for _, text := range []string{r.get(&Options{Bind: []string{"*"}, Dir: "/", DBFilename: "x"}), find(r.name).get(ptr(Default())), other[r.name]} {
+			for _, text := range []string{r.get(&Options{Bind: []string{"*"}, Dir: "/", DBFilename: "x"}), find(r.name).get(ptr(Default())), otherValue[r.name]} {
 				o := Default()
 				if r.field(&o).Set(text) != nil {
-					continue // the zero value may be invalid, and the options in single have only one valid value
+					continue // the zero value may be invalid, and the options in singleValued have only one valid value
 				}
 				if got := r.get(&o); got != text {
 					t.Errorf("after Set(%q) the value is %q", text, got)
@@ -168,7 +168,7 @@ func TestTable_RoundTrips(t *testing.T) {
 
 func TestTable_OtherValuesAreLegal(t *testing.T) {
 	defaults := Default()
-	for name, text := range other {
+	for name, text := range otherValue {
 		o := Default()
 		r := find(name)
 		if err := r.field(&o).Set(text); err != nil {

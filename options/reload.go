@@ -8,7 +8,7 @@ import (
 // sources are the inputs of Load, kept for Reload.
 type sources struct {
 	path      string // of the configuration file; "" for none
-	given     []Pair // set by flags, in order
+	flags     []Pair // in order
 	lookupEnv func(string) (string, bool)
 }
 
@@ -22,7 +22,7 @@ func (s *sources) read() (o Options, file string, err error) {
 		return o, "", err
 	}
 	l.begin()
-	for _, p := range s.given {
+	for _, p := range s.flags {
 		if err := l.setLoose(find(p.Name), p.Value, fromFlag); err != nil {
 			return o, "", err
 		}

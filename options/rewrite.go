@@ -75,7 +75,7 @@ func rewritten(old []byte, o *Options) []byte {
 		if r != nil && !present[r.name].holds(r, o) {
 			if present[r.name].last == i {
 				ln.raw = replaceValue(ln.raw, r.fileValue(o))
-			} else if r.adds {
+			} else if r.accumulates {
 				continue
 			}
 		}
@@ -100,33 +100,33 @@ func rewritten(old []byte, o *Options) []byte {
 	return []byte(b.String() + added)
 }
 
-// given is the value of an option in the lines of a file.
-type given struct {
+// fileSetting is the value of an option in the lines of a file.
+type fileSetting struct {
 	value string // of the last line, or of all lines if they accumulate
-	sound bool   // the number of words is valid
+	valid bool   // the number of words is valid
 	last  int    // index of the last line
 }
 
 // gather returns the values set by lines, by option.
-func gather(lines []line) map[string]given {
-	all := map[string]given{}
+func gather(lines []line) map[string]fileSetting {
+	all := map[string]fileSetting{}
 	for i, ln := range lines {
 		r := find(ln.name)
 		if r == nil {
 			continue
 		}
 		before, again := all[r.name]
-		sound := ln.words == 1 || ln.words > 1 && r.many()
-		if r.adds && again {
-			sound = sound && before.sound
+		valid := ln.words == 1 || ln.words > 1 && r.many()
+		if r.accumulates && again {
+			valid = valid && before.valid
 		}
-		all[r.name] = given{r.joined(before.value, ln.value), sound, i}
+		all[r.name] = fileSetting{r.joined(before.value, ln.value), valid, i}
 	}
 	return all
 }
 
 // additions returns the lines of the options that are not in present and differ from their default.
-func additions(present map[string]given, o *Options) string {
+func additions(present map[string]fileSetting, o *Options) string {
 	var b strings.Builder
 	defaults := Default()
 	for i := range table {
@@ -139,10 +139,10 @@ func additions(present map[string]given, o *Options) string {
 	return b.String()
 }
 
-// holds reports whether g is valid and equals the value of the option in o.
-func (g given) holds(r *row, o *Options) bool {
+// holds reports whether s is valid and equals the value of the option in o.
+func (s fileSetting) holds(r *row, o *Options) bool {
 	scratch := Default()
-	return g.sound && r.field(&scratch).Set(g.value) == nil && r.get(&scratch) == r.get(o)
+	return s.valid && r.field(&scratch).Set(s.value) == nil && r.get(&scratch) == r.get(o)
 }
 
 // fileValue returns the option's value in o as written to a configuration file.

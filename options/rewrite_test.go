@@ -63,7 +63,7 @@ func TestRewritten(t *testing.T) {
 // TestRewritten_EveryOption rewrites files with and without each option, once for the
 // default value of the option and once for another value.
 func TestRewritten_EveryOption(t *testing.T) {
-	for name, text := range other {
+	for name, text := range otherValue {
 		r := find(name)
 		changed, defaults := Default(), Default()
 		if err := r.field(&changed).Set(text); err != nil {

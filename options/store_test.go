@@ -53,7 +53,7 @@ func TestStore_MatchAll(t *testing.T) {
 }
 
 func TestStore_Set(t *testing.T) {
-	for name, text := range other {
+	for name, text := range otherValue {
 		t.Run(name, func(t *testing.T) {
 			s := mustNew(t, Default())
 			before := *s.Get()

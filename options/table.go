@@ -53,9 +53,13 @@ type row struct {
 	form   string
 	help   string // text of the help line; a phrase without a period
 	change change
-	secret bool                   // not shown by CONFIG GET or in errors
-	adds   bool                   // lines of a file accumulate, and flags too; an empty value discards the previous values
-	field  func(o *Options) value // returns the option's field in o
+	secret bool // not shown by CONFIG GET or in errors
+
+	// accumulates is true if the lines of a file accumulate, and flags too. An empty value
+	// discards the previous values.
+	accumulates bool
+
+	field func(o *Options) value // returns the option's field in o
 }
 
 // The upper bounds of durations and counts, as in Redis.
@@ -162,7 +166,7 @@ var table = []row{
 		name: "maxmemory-policy", group: memory, form: formName,
 		help: "noeviction or evict-smallest-debt",
 		field: func(o *Options) value {
-			return explained{enum{&o.MaxMemoryPolicy, []string{"noeviction", "evict-smallest-debt"}},
+			return withReason{enum{&o.MaxMemoryPolicy, []string{"noeviction", "evict-smallest-debt"}},
 				"with LRU, LFU or random eviction a flood of new keys would reset limits"}
 		},
 	},
@@ -183,7 +187,7 @@ var table = []row{
 		field: func(o *Options) value { return filename{&o.DBFilename} },
 	},
 	{
-		name: "save", group: snapshots, form: formSave, adds: true,
+		name: "save", group: snapshots, form: formSave, accumulates: true,
 		help:  "when to write a snapshot, \"\" for never",
 		field: func(o *Options) value { return savePoints{&o.Save} },
 	},
@@ -328,28 +332,28 @@ var table = []row{
 		name: "databases", group: compatibility, form: formNumber,
 		help: "always 1",
 		field: func(o *Options) value {
-			return only{number{&o.Databases, 1, most32}, "1", "this server has one database"}
+			return singleValue{number{&o.Databases, 1, most32}, "1", "this server has one database"}
 		},
 	},
 	{
 		name: "appendonly", group: compatibility, form: formYesNo,
 		help: "always no",
 		field: func(o *Options) value {
-			return only{boolean{&o.AppendOnly}, "no", "this server has no append-only file"}
+			return singleValue{boolean{&o.AppendOnly}, "no", "this server has no append-only file"}
 		},
 	},
 	{
 		name: "replica-read-only", group: compatibility, form: formYesNo,
 		help: "always yes",
 		field: func(o *Options) value {
-			return only{boolean{&o.ReplicaReadOnly}, "yes", "this server has no writable replicas"}
+			return singleValue{boolean{&o.ReplicaReadOnly}, "yes", "this server has no writable replicas"}
 		},
 	},
 	{
 		name: "stop-writes-on-bgsave-error", group: compatibility, form: formYesNo,
 		help: "always no",
 		field: func(o *Options) value {
-			return only{boolean{&o.StopWritesOnBgsaveError}, "no", "this server continues when it cannot save"}
+			return singleValue{boolean{&o.StopWritesOnBgsaveError}, "no", "this server continues when it cannot save"}
 		},
 	},
 }
@@ -374,7 +378,7 @@ func (r *row) many() bool { return strings.HasSuffix(r.form, "...") }
 // before is the value that earlier lines or flags of the same source have set. The result
 // is text alone if the option does not accumulate, or if before or text is empty.
 func (r *row) joined(before, text string) string {
-	if !r.adds || before == "" || text == "" {
+	if !r.accumulates || before == "" || text == "" {
 		return text
 	}
 	return before + " " + text

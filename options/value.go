@@ -297,18 +297,18 @@ func isAddress(word string) bool {
 	return err != nil
 }
 
-// only wraps the value of an option for which a single value, in the field legal, is valid.
-type only struct {
+// singleValue wraps the value of an option for which a single value, in the field legal, is valid.
+type singleValue struct {
 	value
 	legal string
 	why   string
 }
 
-func (v only) want() string {
+func (v singleValue) want() string {
 	return fmt.Sprintf("%s: %s", quote(v.legal), v.why)
 }
 
-func (v only) Set(s string) error {
+func (v singleValue) Set(s string) error {
 	if err := v.value.Set(s); err != nil {
 		return err
 	}
@@ -318,15 +318,15 @@ func (v only) Set(s string) error {
 	return nil
 }
 
-// explained wraps a value and adds a reason to its errors.
-type explained struct {
+// withReason wraps a value and adds a reason to its errors.
+type withReason struct {
 	value
 	why string
 }
 
-func (v explained) want() string { return v.value.want() + " (" + v.why + ")" }
+func (v withReason) want() string { return v.value.want() + " (" + v.why + ")" }
 
-func (v explained) Set(s string) error {
+func (v withReason) Set(s string) error {
 	if err := v.value.Set(s); err != nil {
 		return fmt.Errorf("%w (%s)", err, v.why)
 	}
