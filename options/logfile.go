@@ -14,8 +14,8 @@ import (
 // logBegins is the start of the first line of every log that the server writes.
 const logBegins = "time="
 
-var errLogFile = errors.New("a client can choose a file in the working directory or beside the configured logfile only: " +
-	"for others, change the configuration file and send SIGHUP")
+var errLogFile = errors.New("a client can set logfile only to a file in the working directory or in the directory of the configured logfile: " +
+	"for another directory, change the configuration file and send SIGHUP")
 
 // checkLogFile returns an error if a client may not set the log file to path. It prevents
 // clients from appending to arbitrary files of the machine. The file must be in one of

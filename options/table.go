@@ -82,7 +82,7 @@ var table = []row{
 	},
 	{
 		name: "protected-mode", group: network, form: formYesNo,
-		help:  "only local clients while no password is set",
+		help:  "accept only local clients if no password is set",
 		field: func(o *Options) value { return boolean{&o.ProtectedMode} },
 	},
 	{
@@ -97,7 +97,7 @@ var table = []row{
 	},
 	{
 		name: "timeout", group: network, form: formSeconds,
-		help:  "idle time after which a client is closed, 0: never",
+		help:  "idle time until a client is closed, 0 for no limit",
 		field: func(o *Options) value { return seconds(&o.Timeout) },
 	},
 
@@ -128,7 +128,7 @@ var table = []row{
 	},
 	{
 		name: "command-timeout", group: limits, form: formSeconds,
-		help:  "time to complete a command or AUTH, 0 for no limit",
+		help:  "time to send a command or log in, 0 for no limit",
 		field: func(o *Options) value { return seconds(&o.CommandTimeout) },
 	},
 	{
@@ -143,7 +143,7 @@ var table = []row{
 	},
 	{
 		name: "auth-failures-per-minute", group: limits, form: formNumber,
-		help:  "failed logins from an address, 0 for no limit",
+		help:  "maximum failed logins per address, 0 for no limit",
 		field: func(o *Options) value { return number{&o.AuthFailuresPerMinute, 0, 1 << 20} },
 	},
 	{
@@ -193,7 +193,7 @@ var table = []row{
 	},
 	{
 		name: "snapshot-fallback", group: snapshots, form: formYesNo, change: immutable,
-		help:  "load the previous one if the latest is unusable",
+		help:  "use the previous snapshot if the latest is bad",
 		field: func(o *Options) value { return boolean{&o.SnapshotFallback} },
 	},
 
@@ -204,7 +204,7 @@ var table = []row{
 	},
 	{
 		name: "replication", group: replication, form: formName, change: immutable,
-		help:  "sync or async: whether replies await the commit",
+		help:  "sync (replies wait for the commit) or async",
 		field: func(o *Options) value { return enum{&o.Replication, []string{"sync", "async"}} },
 	},
 	{
@@ -214,7 +214,7 @@ var table = []row{
 	},
 	{
 		name: "raft-heartbeat", group: replication, form: formMillis, change: immutable,
-		help:  "silence that starts an election, in a new cluster",
+		help:  "election timeout of a new cluster",
 		field: func(o *Options) value { return span{&o.RaftHeartbeat, time.Millisecond, 100, 5000} },
 	},
 	{
@@ -234,7 +234,7 @@ var table = []row{
 	},
 	{
 		name: "raft-advertise", group: replication, form: formAddress, change: immutable,
-		help:  "address for other nodes, \"\" for raft-addr",
+		help:  "address that other nodes use, \"\" for raft-addr",
 		field: func(o *Options) value { return endpoint{&o.RaftAdvertise} },
 	},
 	{
@@ -264,12 +264,12 @@ var table = []row{
 	},
 	{
 		name: "raft-tls-revoked", group: replication, form: formPath, change: protected,
-		help:  "list of revoked serial numbers",
+		help:  "file of revoked serial numbers, \"\" for none",
 		field: func(o *Options) value { return text{&o.RaftTLSRevoked} },
 	},
 	{
 		name: "raft-insecure", group: replication, form: formYesNo, change: immutable,
-		help:  "no certificates, loopback addresses only",
+		help:  "run without certificates, on loopback only",
 		field: func(o *Options) value { return boolean{&o.RaftInsecure} },
 	},
 	{
@@ -294,7 +294,7 @@ var table = []row{
 	},
 	{
 		name: "leader-port", group: replication, form: formNumber, change: immutable,
-		help:  "port of the leader in Sentinel, 0 for --port",
+		help:  "leader's port in Sentinel replies, 0 for --port",
 		field: func(o *Options) value { return number{&o.LeaderPort, 0, 65535} },
 	},
 
@@ -312,19 +312,19 @@ var table = []row{
 	},
 	{
 		name: "slowlog-log-slower-than", group: diagnostics, form: formMicros,
-		help: "time from which a command is slow, -1 for none",
+		help: "minimum duration of a slow command, -1 for none",
 		field: func(o *Options) value {
 			return span{&o.SlowlogLogSlowerThan, time.Microsecond, -1, most64 / int64(time.Microsecond)}
 		},
 	},
 	{
 		name: "slowlog-max-len", group: diagnostics, form: formNumber,
-		help:  "maximum number of slow commands in the log",
+		help:  "maximum number of commands in the slow log",
 		field: func(o *Options) value { return number{&o.SlowlogMaxLen, 0, 1 << 20} },
 	},
 	{
 		name: "latency-monitor-threshold", group: diagnostics, form: formMillis,
-		help:  "time from which an event is recorded, 0 for none",
+		help:  "minimum duration of a recorded event, 0 for none",
 		field: func(o *Options) value { return span{&o.LatencyMonitorThreshold, time.Millisecond, 0, most32} },
 	},
 

@@ -28,7 +28,7 @@ var commandForms = []exchangeForm{
 	{"S37", words("SELECT 99999999999999999999"), failure(errNotInteger)},
 	{"S40", words("CONFIG SET dir /etc"), protected("dir")},
 	{"S40", words("CONFIG SET dbfilename x"), protected("dbfilename")},
-	{"S40", words("CONFIG SET logfile /etc/x"), "-ERR CONFIG SET failed (possibly related to argument 'logfile') - a client can choose a file in the working directory or beside the configured logfile only: for others, change the configuration file and send SIGHUP\r\n"},
+	{"S40", words("CONFIG SET logfile /etc/x"), "-ERR CONFIG SET failed (possibly related to argument 'logfile') - a client can set logfile only to a file in the working directory or in the directory of the configured logfile: for another directory, change the configuration file and send SIGHUP\r\n"},
 	{"S40", words("CONFIG SET maxclients 5 dir /etc"), protected("dir")},
 	{"S40", words("CONFIG REWRITE"), failure(errNoConfigFile)},
 	{"S41", words("SLAVEOF a 1"), unknown("SLAVEOF", "a", "1")},
