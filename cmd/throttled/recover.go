@@ -43,7 +43,7 @@ type recoverFlags struct {
 	dir       string
 	yes       bool
 	resetTerm bool
-	skipProbe []string // ids of nodes in --gone
+	gone      []string // ids of nodes in --gone, which are not probed
 	nodes     []options.Node
 }
 
@@ -87,7 +87,7 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 	flags.StringVar(&r.dir, "data-dir", "", "`directory` of the replicated log")
 	flags.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
 	flags.BoolVar(&r.resetTerm, "reset-term", false, "discard a term that is implausibly far ahead of the log, and the vote in it; give it on each remaining node")
-	gone := flags.String("gone", "", "`nodes`, separated by commas, that are lost although their addresses accept connections; if one of them is running, requests are admitted twice")
+	goneIDs := flags.String("gone", "", "`nodes`, separated by commas, that are lost although their addresses accept connections; if such a node is still running, it can admit the same requests again")
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), recoverUsage)
 		flags.PrintDefaults()
@@ -99,9 +99,9 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", errNoDataDir)
 		return errNoDataDir
 	}
-	if *gone != "" {
-		for id := range strings.SplitSeq(*gone, ",") {
-			r.skipProbe = append(r.skipProbe, strings.TrimSpace(id))
+	if *goneIDs != "" {
+		for id := range strings.SplitSeq(*goneIDs, ",") {
+			r.gone = append(r.gone, strings.TrimSpace(id))
 		}
 	}
 	if r.nodes, err = options.ParseNodes(strings.Join(flags.Args(), " ")); err != nil {
@@ -115,7 +115,7 @@ var (
 	errNoDataDir   = errors.New("recover needs --data-dir DIR, the directory of the replicated log: see \"throttled recover --help\"")
 	errUnclaimed   = errors.New("no node has used the directory: give the data-dir of a node")
 	errUnnamed     = errors.New("the node that owns the directory is not in the list: add it, or run the command on another node")
-	errAnswering   = errors.New("the address accepts connections: stop all nodes of the cluster first, or list the node in --gone if it is lost and its address is used otherwise")
+	errAnswering   = errors.New("the address accepts connections: stop all nodes of the cluster first, or list the node in --gone if it is lost and another program uses its address")
 	errUnknown     = errors.New("there is no such node")
 	errUnresolved  = errors.New("the address cannot be resolved, so the node may be running: list it in --gone if it is lost")
 	errInterrupted = errors.New("interrupted: nothing was changed")
@@ -207,8 +207,8 @@ func (r *recovery) printPlan(found *raftstore.Summary) error {
 	if lost := r.lost(found); len(lost) > 0 {
 		fmt.Fprintf(&b, "These nodes will be fenced off, and charges that only they have are lost: %s\n", strings.Join(lost, ", "))
 	}
-	if len(r.skipProbe) > 0 {
-		fmt.Fprintf(&b, "WARNING: not checked whether these nodes are running: %s. A running one may admit the same requests as this cluster.\n", strings.Join(r.skipProbe, ", "))
+	if len(r.gone) > 0 {
+		fmt.Fprintf(&b, "WARNING: not checked whether these nodes are running: %s. If such a node is still running, it can admit the same requests again.\n", strings.Join(r.gone, ", "))
 	}
 	if r.resetTerm {
 		fmt.Fprintf(&b, "Term %d and the vote in it will be discarded.\n", found.CurrentTerm)

@@ -35,7 +35,7 @@ func (r *recovery) known(found *raftstore.Summary) (list []options.Node) {
 // checkGone returns an error if --gone contains an unknown id. Otherwise a typo in an id would not be reported, and the
 // intended node would be probed although it is lost.
 func (r *recovery) checkGone(known []options.Node) error {
-	for _, id := range r.skipProbe {
+	for _, id := range r.gone {
 		if !slices.ContainsFunc(known, func(n options.Node) bool { return n.ID == id }) {
 			var ids []string
 			for _, n := range known {
@@ -54,7 +54,7 @@ func (r *recovery) probe(ctx context.Context, known []options.Node) error {
 	errs := make([]error, len(known))
 	var dials sync.WaitGroup
 	for i, n := range known {
-		if !slices.Contains(r.skipProbe, n.ID) {
+		if !slices.Contains(r.gone, n.ID) {
 			dials.Go(func() { errs[i] = probeOne(ctx, n) })
 		}
 	}

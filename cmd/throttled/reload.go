@@ -54,7 +54,7 @@ func (p *program) reportUnchanged(names []string) {
 	const heartbeat = "raft-heartbeat"
 	if at := slices.Index(names, heartbeat); at >= 0 && p.opts.Get().ClusterID != "" {
 		names = slices.Delete(names, at, at+1)
-		p.log.Warn("raft-heartbeat has changed in the configuration file, the heartbeat of the cluster has not: change it with CL.CLUSTER SET raft-heartbeat MS")
+		p.log.Warn("raft-heartbeat has changed in the configuration file, but it applies to a new cluster only: change the heartbeat of this cluster with CL.CLUSTER SET raft-heartbeat MS")
 	}
 	if len(names) > 0 {
 		p.log.Warn("options that require a restart have changed in the configuration file", "options", names)

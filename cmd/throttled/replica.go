@@ -75,7 +75,7 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 func finishInstallLoop(dir string, log *slog.Logger) error {
 	why, aside, err := raftstore.SetAsideMarked(dir)
 	if err == nil && aside != "" {
-		log.Warn("the log was set aside; let the node join under another id", "directory", aside, "reason", why)
+		log.Warn("the log was set aside: set another node-id and join to add the node again", "directory", aside, "reason", why)
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func (r *replica) connect(c *cluster.Config) {
 	c.Fatal, c.Installed, c.Stuck = r.die, r.noteInstall, r.noteStuck
 }
 
-var errNoCluster = errors.New("data-dir holds no cluster: start the node with bootstrap to begin one, or with join; if it has been in one, check data-dir")
+var errNoCluster = errors.New("data-dir has no data of a cluster: set bootstrap to create a cluster or join to join one; if this node was a member before, check data-dir")
 
 // checkBegun returns an error if a cluster node has no data and neither bootstrap nor join is set. These options may be
 // missing only on a restart. Without data, Raft would wait forever for the node to be added to a cluster.
@@ -231,7 +231,7 @@ func (r *replica) serve() {
 	r.serving.Go(r.recheck)
 	r.serving.Go(func() {
 		if err := r.node.ServeControl(r.link.Streams(transport.Control)); err != nil {
-			r.log.Error("questions of other nodes are not answered any more", "error", err)
+			r.log.Error("control requests of other nodes are no longer answered", "error", err)
 		}
 	})
 }
@@ -265,7 +265,7 @@ func (r *replica) die(err error) {
 		why := strings.TrimSuffix(err.Error(), ": "+raftstore.ErrStale.Error())
 		err = errors.Join(err, r.store.MarkStale(why))
 	}
-	r.log.Error("the node has to stop", "error", err)
+	r.log.Error("fatal error, the node stops", "error", err)
 	r.exit(exitFailed)
 }
 
@@ -282,7 +282,7 @@ func (r *replica) noteInstall(index uint64) error {
 		return nil
 	}
 	markErr := raftstore.Mark(r.dir, err.Error())
-	r.die(errors.Join(fmt.Errorf("%w: its log is set aside at the next start; let it then join under another id", err), markErr))
+	r.die(errors.Join(fmt.Errorf("%w: its log is set aside at the next start; then set another node-id and join to add the node again", err), markErr))
 	return err
 }
 
