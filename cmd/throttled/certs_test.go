@@ -57,7 +57,7 @@ func readFiles(t *testing.T, dir string) map[string]string {
 
 func TestCertsFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "certs")
-	said := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--days", "30", "n1", "n2")
+	stdout := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--days", "30", "n1", "n2")
 	modes := map[string]fs.FileMode{
 		"ca.pem": 0o644, "ca-key.pem": 0o600, "n1.pem": 0o644, "n1-key.pem": 0o600, "n2.pem": 0o644, "n2-key.pem": 0o600, "issued": 0o644,
 	}
@@ -73,16 +73,16 @@ func TestCertsFiles(t *testing.T) {
 		if info.Mode() != want {
 			t.Errorf("%s has mode %v, want %v", name, info.Mode(), want)
 		}
-		if !strings.Contains(said, filepath.Join(dir, name)) {
-			t.Errorf("%s is not in the output %q", name, said)
+		if !strings.Contains(stdout, filepath.Join(dir, name)) {
+			t.Errorf("%s is not in the output %q", name, stdout)
 		}
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory has mode %v (%v), want 0700", info.Mode(), err)
 	}
 	for _, option := range []string{"--raft-tls-ca", "--raft-tls-cert", "--raft-tls-key", "--cluster-id c1", "--node-id n2"} {
-		if !strings.Contains(said, option) {
-			t.Errorf("%s is not in the output %q", option, said)
+		if !strings.Contains(stdout, option) {
+			t.Errorf("%s is not in the output %q", option, stdout)
 		}
 	}
 	for _, node := range []string{"n1", "n2"} {
@@ -109,7 +109,7 @@ func TestCertsServeNodes(t *testing.T) {
 	n1 := openLink(t, dir, "n1")
 	exchange(t, n1, openLink(t, dir, "n2"))
 	before := readFiles(t, dir)
-	said := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--renew", "n2", "n3")
+	stdout := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--renew", "n2", "n3")
 	after := readFiles(t, dir)
 	for name, content := range before {
 		renewed := strings.HasPrefix(name, "n2") || name == "issued"
@@ -117,8 +117,8 @@ func TestCertsServeNodes(t *testing.T) {
 			t.Errorf("%s changed: %v, want %v", name, changed, renewed)
 		}
 	}
-	if !strings.Contains(said, "(existing)") {
-		t.Errorf("the output does not report the existing CA: %q", said)
+	if !strings.Contains(stdout, "(existing)") {
+		t.Errorf("the output does not report the existing CA: %q", stdout)
 	}
 	n2, n3 := openLink(t, dir, "n2"), openLink(t, dir, "n3")
 	exchange(t, n1, n2)
@@ -296,9 +296,9 @@ func TestCertsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCertsSayWhoseTheyAre checks that a certificate contains one DNS name, which is made
+// TestCertsDNSName checks that a certificate contains one DNS name, which is made
 // of the ids of the node and its cluster.
-func TestCertsSayWhoseTheyAre(t *testing.T) {
+func TestCertsDNSName(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1")
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c2", "other")

@@ -20,7 +20,7 @@ import (
 func TestProcess_ManyThroughAFollower(t *testing.T) {
 	leader, others := leaderOf(t, newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")) // avoids elections on a busy machine
 	follower := others[0]
-	follower.ask("[0 ", "CL.THROTTLE", "first", "1", "1", "60")
+	follower.askUntil("[0 ", "CL.THROTTLE", "first", "1", "1", "60")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var wait sync.WaitGroup
@@ -54,18 +54,18 @@ func TestProcess_UsedID(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2"})
 	leader, _ := leaderOf(t, all)
 	joiner := newJoining(t, "n3", leader)
-	leader.ask("raft="+joiner.raft+" role=follower", "CL.CLUSTER", "NODES")
-	joiner.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "3600")
+	leader.askUntil("raft="+joiner.raft+" role=follower", "CL.CLUSTER", "NODES")
+	joiner.askUntil("[0 ", "CL.THROTTLE", "k", "0", "1", "3600")
 	joiner.kill()
 	if err := os.RemoveAll(joiner.dir); err != nil {
 		t.Fatal(err)
 	}
 	joiner.start()
-	if code, _ := joiner.exits(patience); code == 0 {
+	if code, _ := joiner.waitExit(patience); code == 0 {
 		t.Error("the node exits with code 0")
 	}
 	if !strings.Contains(joiner.log.String(), cluster.ErrUsed.Error()) {
 		t.Errorf("the log has no reason:\n%s", joiner.log)
 	}
-	leader.ask("[1 ", "CL.THROTTLE", "k", "0", "1", "3600")
+	leader.askUntil("[1 ", "CL.THROTTLE", "k", "0", "1", "3600")
 }

@@ -49,7 +49,7 @@ func (p *process) startInVain() {
 	}
 	defer func() { _ = ln.Close() }()
 	p.start()
-	if code, _ := p.exits(patience); code != exitError {
+	if code, _ := p.waitExit(patience); code != exitError {
 		p.t.Errorf("a node whose address is in use exits with %d:\n%s", code, p.log)
 	}
 }
@@ -61,29 +61,29 @@ func TestProcess_OldCopy(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)
 	stale, lags := others[0], others[1]
-	leader.ask("[0 ", "CL.THROTTLE", "first", 0, 1, "1h")
-	stale.ask("keys:1 ", "CL.CLUSTER", "HASH")
+	leader.askUntil("[0 ", "CL.THROTTLE", "first", 0, 1, "1h")
+	stale.askUntil("keys:1 ", "CL.CLUSTER", "HASH")
 	copied := stale.copyDir()
 	lags.kill()
 	for i := range 20 { // stored only by the leader and the node stale, since the node lags is stopped
-		leader.ask("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
+		leader.askUntil("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
-	stale.ask("keys:21 ", "CL.CLUSTER", "HASH")
+	stale.askUntil("keys:21 ", "CL.CLUSTER", "HASH")
 	stale.kill()
 	stale.putBack(copied)
 	stale.start()
-	if code, _ := stale.exits(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftstore.ErrStale.Error()) {
+	if code, _ := stale.waitExit(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftstore.ErrStale.Error()) {
 		t.Errorf("an old copy exits with %d:\n%s", code, stale.log)
 	}
 	leader.kill()
 	lags.start()
 	stale.start() // together with the node lags it would be a majority
-	if code, _ := stale.exits(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
+	if code, _ := stale.waitExit(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
 		t.Errorf("a second start of an old copy exits with %d:\n%s", code, stale.log)
 	}
 	leader.start()
 	for i := range 20 {
-		lags.ask("[1 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
+		lags.askUntil("[1 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
 }
 
@@ -95,7 +95,7 @@ func TestProcess_StaleBoot(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")
 	leader, others := leaderOf(t, all)
 	stale := others[0]
-	stale.ask("[0 ", "CL.THROTTLE", "k", 0, 1, "1h")
+	stale.askUntil("[0 ", "CL.THROTTLE", "k", 0, 1, "1h")
 	stale.kill()
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(stale.dir)); err != nil {
@@ -103,7 +103,7 @@ func TestProcess_StaleBoot(t *testing.T) {
 	}
 	stale.args = append(stale.args, "--announce-host", "localhost")
 	stale.start()
-	leader.ask("host=localhost", "CL.CLUSTER", "NODES") // this start and its boot number have been announced
+	leader.askUntil("host=localhost", "CL.CLUSTER", "NODES") // this start and its boot number have been announced
 	for _, p := range all {
 		p.kill()
 	}
@@ -112,8 +112,8 @@ func TestProcess_StaleBoot(t *testing.T) {
 	for _, p := range all {
 		p.start()
 	}
-	if code, _ := stale.exits(patience); code != exitFailed || !strings.Contains(stale.log.String(), "its data lacks that start") {
+	if code, _ := stale.waitExit(patience); code != exitFailed || !strings.Contains(stale.log.String(), "its data lacks that start") {
 		t.Errorf("an old copy exits with %d:\n%s", code, stale.log)
 	}
-	others[1].ask("[1 ", "CL.THROTTLE", "k", 0, 1, "1h")
+	others[1].askUntil("[1 ", "CL.THROTTLE", "k", 0, 1, "1h")
 }

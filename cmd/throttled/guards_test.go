@@ -100,9 +100,9 @@ func (p *process) kill() {
 	_ = p.cmd.Wait() // returns an error because of the kill
 }
 
-// exits waits for the process to exit, and returns the exit code and the time until the exit. The test fails if the
+// waitExit waits for the process to exit, and returns the exit code and the time until the exit. The test fails if the
 // process does not exit within the given time.
-func (p *process) exits(within time.Duration) (code int, took time.Duration) {
+func (p *process) waitExit(within time.Duration) (code int, took time.Duration) {
 	p.t.Helper()
 	begin := time.Now()
 	done := make(chan struct{})
@@ -120,8 +120,8 @@ func (p *process) exits(within time.Duration) (code int, took time.Duration) {
 	return p.cmd.ProcessState.ExitCode(), time.Since(begin)
 }
 
-// ask repeats a command until its reply contains the text want.
-func (p *process) ask(want string, args ...any) {
+// askUntil repeats a command until its reply contains the text want.
+func (p *process) askUntil(want string, args ...any) {
 	p.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
 	defer func() { _ = client.Close() }()
@@ -142,8 +142,8 @@ func (p *process) ask(want string, args ...any) {
 	}
 }
 
-// logs waits until the log contains text.
-func (p *process) logs(text string) {
+// waitLog waits until the log contains text.
+func (p *process) waitLog(text string) {
 	p.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -192,7 +192,7 @@ func TestProcess_InstallLoop(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2"})
 	leader, others := leaderOf(t, all)
 	victim := others[0]
-	leader.ask("OK", "SAVE")
+	leader.askUntil("OK", "SAVE")
 	leader.kill()
 	snapshots, err := raft.NewFileSnapshotStore(filepath.Join(leader.dir, "current"), 2, io.Discard)
 	if err != nil {
@@ -214,11 +214,11 @@ func TestProcess_InstallLoop(t *testing.T) {
 			t.Logf("the snapshot was refused: %v", err) // expected if the process is exiting
 		}
 	}
-	if code, _ := victim.exits(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftstore.ErrInstallLoop.Error()) {
+	if code, _ := victim.waitExit(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftstore.ErrInstallLoop.Error()) {
 		t.Errorf("it exits with %d:\n%s", code, victim.log)
 	}
 	victim.start()
-	victim.logs("the log was set aside")
+	victim.waitLog("the log was set aside")
 	if _, err := os.Stat(filepath.Join(victim.dir, "aside-1")); err != nil {
 		t.Error(err)
 	}
@@ -245,12 +245,12 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
-	leader.ask("raft_heartbeat_settled:yes", "INFO", "replication") // before that, the timeout of a leadership transfer is shorter
-	leader.ask("", "CL.THROTTLE", "k", "1000", "1000", "1")
+	leader.askUntil("raft_heartbeat_settled:yes", "INFO", "replication") // before that, the timeout of a leadership transfer is shorter
+	leader.askUntil("", "CL.THROTTLE", "k", "1000", "1000", "1")
 	others[0].kill()
-	leader.ask(others[0].id+" raft="+others[0].raft+" role=follower answers=no", "CL.CLUSTER", "NODES")
-	takesNothing(t, others[0])
-	leader.ask(others[0].id+" raft="+others[0].raft+" role=follower answers=yes", "CL.CLUSTER", "NODES")
+	leader.askUntil(others[0].id+" raft="+others[0].raft+" role=follower answers=no", "CL.CLUSTER", "NODES")
+	runNodeRejectingEntries(t, others[0])
+	leader.askUntil(others[0].id+" raft="+others[0].raft+" role=follower answers=yes", "CL.CLUSTER", "NODES")
 	client := redis.NewClient(&redis.Options{Addr: leader.addr, MaxRetries: -1, DisableIdentity: true})
 	defer func() { _ = client.Close() }()
 	if err := client.Do(t.Context(), "CL.CLUSTER", "TRANSFER", others[0].id).Err(); err == nil {
@@ -271,16 +271,16 @@ func TestProcess_StuckTransfer(t *testing.T) {
 			}
 		}
 	}()
-	code, _ := leader.exits(patience)
+	code, _ := leader.waitExit(patience)
 	close(ended)
 	if code != exitFailed || !strings.Contains(leader.log.String(), raftstore.ErrStuckTransfer.Error()) {
 		t.Errorf("it exits with %d:\n%s", code, leader.log)
 	}
 }
 
-// takesNothing runs a fake node at the Raft address of a stopped node. The fake accepts no entries, as if its log did
-// not match the leader's.
-func takesNothing(t *testing.T, p *process) {
+// runNodeRejectingEntries runs a fake node at the Raft address of a stopped node. The fake accepts no entries, as if
+// its log did not match the leader's.
+func runNodeRejectingEntries(t *testing.T, p *process) {
 	t.Helper()
 	l, err := transport.Listen(transport.Config{Cluster: "test", Node: p.id, Bind: p.raft, Insecure: true})
 	if err != nil {
@@ -313,8 +313,8 @@ func takesNothing(t *testing.T, p *process) {
 func TestProcess_Gap(t *testing.T) {
 	p := newProcesses(t, []string{"n1"})[0]
 	for range 5 {
-		p.ask("", "DEL", "k") // succeeds when the node is the leader
-		p.ask("OK", "FLUSHALL")
+		p.askUntil("", "DEL", "k") // succeeds when the node is the leader
+		p.askUntil("OK", "FLUSHALL")
 	}
 	p.kill()
 	s, err := raftstore.Open(raftstore.Config{Dir: p.dir, Sync: true, Fatal: func(err error) { t.Error(err) }})
@@ -325,7 +325,7 @@ func TestProcess_Gap(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.start()
-	if code, _ := p.exits(patience); code == exitOK || !strings.Contains(p.log.String(), raftstore.ErrGap.Error()) {
+	if code, _ := p.waitExit(patience); code == exitOK || !strings.Contains(p.log.String(), raftstore.ErrGap.Error()) {
 		t.Errorf("it exits with %d:\n%s", code, p.log)
 	}
 }

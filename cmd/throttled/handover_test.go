@@ -12,14 +12,14 @@ import (
 func TestProcess_LastOfAll(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // the leader must not step down before it is stopped
 	leader, others := leaderOf(t, all)
-	leader.ask("[0 ", "CL.THROTTLE", "k", 0, 1, "1h")
+	leader.askUntil("[0 ", "CL.THROTTLE", "k", 0, 1, "1h")
 	for _, p := range others {
 		p.kill()
 	}
 	if err := leader.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	code, _ := leader.exits(patience)
+	code, _ := leader.waitExit(patience)
 	log := leader.log.String()
 	if code != exitOK || !strings.Contains(log, "most other nodes have stopped or do not answer") || strings.Contains(log, "charged") {
 		t.Errorf("it exits with %d:\n%s", code, log)

@@ -15,12 +15,12 @@ func (p *process) with(option, value string) []string {
 	return args
 }
 
-// refuses starts a process whose Raft address has changed. The process must exit, and its log must contain the address
-// that it advertises and the one in the cluster's configuration.
-func (p *process) refuses(advertised string) {
+// startMoved starts a process whose Raft address has changed. The process must exit, and its log must contain the
+// address that it advertises and the one in the cluster's configuration.
+func (p *process) startMoved(advertised string) {
 	p.t.Helper()
 	p.start()
-	code, _ := p.exits(patience)
+	code, _ := p.waitExit(patience)
 	log := p.log.String()
 	for _, want := range []string{cluster.ErrMoved.Error(), "advertises " + advertised, "has " + p.raft + " for it"} {
 		if !strings.Contains(log, want) {
@@ -40,7 +40,7 @@ func TestProcess_Moved(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, patient...)
 	leader, others := leaderOf(t, all)
 	joined := newJoining(t, "n4", leader, patient...)
-	leader.ask("voters:4 ", "CL.CLUSTER", "STATUS")
+	leader.askUntil("voters:4 ", "CL.CLUSTER", "STATUS")
 	for _, p := range []*process{others[0], joined} {
 		before, moved := p.args, freeAddr(t)
 		p.kill()
@@ -48,11 +48,11 @@ func TestProcess_Moved(t *testing.T) {
 		if i := slices.Index(before, "--bootstrap"); i >= 0 {
 			p.args[i+1] = strings.ReplaceAll(before[i+1], p.id+"="+p.raft, p.id+"="+moved)
 		}
-		p.refuses(moved)
+		p.startMoved(moved)
 
 		p.args = before
 		p.start()
-		p.ask("role:follower", "CL.CLUSTER", "STATUS")
-		p.ask("leader:n", "CL.CLUSTER", "STATUS") // the leader may have changed on a busy machine
+		p.askUntil("role:follower", "CL.CLUSTER", "STATUS")
+		p.askUntil("leader:n", "CL.CLUSTER", "STATUS") // the leader may have changed on a busy machine
 	}
 }

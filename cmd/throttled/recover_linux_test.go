@@ -61,7 +61,7 @@ func TestProcess_RecoverInterrupted(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	asked := &process{t: t, id: "recover", log: &log}
-	asked.logs("Type yes")
+	asked.waitLog("Type yes")
 	if _, err := operator.WriteString("\x03"); err != nil {
 		t.Fatal(err)
 	}

@@ -68,10 +68,10 @@ func TestProcess_Recover(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)
 	for i := range recovered {
-		leader.ask("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
+		leader.askUntil("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
 	survivor := others[0]
-	survivor.ask(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
+	survivor.askUntil(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
 	leader.kill()
 	survivor.kill()
 	arguments := []string{"--yes", "--data-dir", survivor.dir, survivor.id + "=" + survivor.raft}
@@ -87,34 +87,34 @@ func TestProcess_Recover(t *testing.T) {
 	}
 
 	survivor.start()
-	survivor.ask("role:leader", "CL.CLUSTER", "STATUS")
+	survivor.askUntil("role:leader", "CL.CLUSTER", "STATUS")
 	for i := range recovered {
-		survivor.ask("[1 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
+		survivor.askUntil("[1 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
-	survivor.ask("nodes:1 ", "CL.CLUSTER", "STATUS")
+	survivor.askUntil("nodes:1 ", "CL.CLUSTER", "STATUS")
 	joined := newJoining(t, "n4", survivor)
-	survivor.ask("voters:2 ", "CL.CLUSTER", "STATUS")
-	joined.ask("role:follower", "CL.CLUSTER", "STATUS")
-	joined.ask(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
-	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
+	survivor.askUntil("voters:2 ", "CL.CLUSTER", "STATUS")
+	joined.askUntil("role:follower", "CL.CLUSTER", "STATUS")
+	joined.askUntil(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
+	joined.askUntil("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 	joined.kill()
 	joined.start() // with the recovery id that it has stored
-	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
+	joined.askUntil("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 
 	old := others[1] // it cannot be elected alone, and the new cluster refuses its streams with the reason
 	old.start()
-	if code, _ := old.exits(patience); code != exitFailed || !strings.Contains(old.log.String(), transport.ErrOtherRecovery.Error()) {
+	if code, _ := old.waitExit(patience); code != exitFailed || !strings.Contains(old.log.String(), transport.ErrOtherRecovery.Error()) {
 		t.Errorf("a lost node that is restarted exits with %d:\n%s", code, old.log)
 	}
 	leader.start() // these two nodes are a majority of the old cluster, which is fenced off
 	old.start()
-	old.ask("voters:3 ", "CL.CLUSTER", "STATUS")
+	old.askUntil("voters:3 ", "CL.CLUSTER", "STATUS")
 	again, _ := leaderOf(t, []*process{leader, old})
-	again.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
-	survivor.ask("voters:2 ", "CL.CLUSTER", "STATUS")
-	survivor.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // the charge in the old cluster has no effect in the new one
-	joined.ask("[1 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
-	survivor.logs(transport.ErrOtherRecovery.Error()) // the streams of the old nodes are refused
+	again.askUntil("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
+	survivor.askUntil("voters:2 ", "CL.CLUSTER", "STATUS")
+	survivor.askUntil("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // the charge in the old cluster has no effect in the new one
+	joined.askUntil("[1 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
+	survivor.waitLog(transport.ErrOtherRecovery.Error()) // the streams of the old nodes are refused
 }
 
 // TestRecover_Asks checks that recover prints its plan, and executes it only after confirmation.
@@ -222,7 +222,7 @@ func TestRecover_Probes(t *testing.T) {
 		{"a node that begins", t.Context(), []string{self, "n2=" + later}, errAnswering},
 	} {
 		var out, errs strings.Builder
-		r := recovery{stdout: &out, stderr: &errs, in: starting{t, later}}
+		r := recovery{stdout: &out, stderr: &errs, in: confirmAfterListen{t, later}}
 		code := r.run(tt.ctx, append([]string{"--data-dir", dir}, tt.nodes...))
 		if code != exitError || !strings.Contains(errs.String(), tt.want.Error()) {
 			t.Errorf("%s: exits with %d and prints\n%s%s", tt.name, code, &out, &errs)
@@ -233,26 +233,26 @@ func TestRecover_Probes(t *testing.T) {
 	}
 }
 
-// starting is a standard input for recover. It starts a listener at addr, like a node that starts during the prompt,
-// and then answers yes.
-type starting struct {
+// confirmAfterListen is a standard input for recover. It starts a listener at addr, like a node that starts during the
+// prompt, and then answers yes.
+type confirmAfterListen struct {
 	t    *testing.T
 	addr string
 }
 
-func (s starting) Read(b []byte) (int, error) {
-	ln, err := net.Listen("tcp", s.addr)
+func (c confirmAfterListen) Read(b []byte) (int, error) {
+	ln, err := net.Listen("tcp", c.addr)
 	if err != nil {
 		return 0, err
 	}
-	s.t.Cleanup(func() { _ = ln.Close() })
+	c.t.Cleanup(func() { _ = ln.Close() })
 	return copy(b, "yes\n"), nil
 }
 
 // TestProcess_ResetTerm checks that a node whose term is too high for another election is repaired by --reset-term.
 func TestProcess_ResetTerm(t *testing.T) {
 	p := newProcesses(t, []string{"n1"})[0]
-	p.ask("[0 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
+	p.askUntil("[0 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
 	p.kill()
 	s, err := raftstore.Open(raftstore.Config{Dir: p.dir, Sync: true, Fatal: func(err error) { t.Error(err) }})
 	if err != nil {
@@ -269,7 +269,7 @@ func TestProcess_ResetTerm(t *testing.T) {
 		t.Errorf("exits with %d: %s", code, errs)
 	}
 	p.start()
-	p.ask("[1 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
+	p.askUntil("[1 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
 }
 
 // newJoining starts a node that joins a cluster through an existing node.

@@ -40,8 +40,8 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// fileSays waits until a file contains text.
-func fileSays(t *testing.T, path, text string) {
+// waitFile waits until a file contains text.
+func waitFile(t *testing.T, path, text string) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -66,8 +66,8 @@ func TestProcess_HangUp(t *testing.T) {
 	lines := "dir " + dir + "\nlogfile throttled.log\n"
 	writeFile(t, config, lines+"maxclients 77\n")
 	p := newServer(t, config, "--timeout", "500")
-	p.ask("[0 2 1 ", "CL.THROTTLE", "k", "1", "1", "86400")
-	p.ask("OK", "CONFIG", "SET", "slowlog-max-len", "55")
+	p.askUntil("[0 2 1 ", "CL.THROTTLE", "k", "1", "1", "86400")
+	p.askUntil("OK", "CONFIG", "SET", "slowlog-max-len", "55")
 
 	// Rotate the log as logrotate does.
 	if err := os.Rename(log, log+".1"); err != nil {
@@ -75,11 +75,11 @@ func TestProcess_HangUp(t *testing.T) {
 	}
 	writeFile(t, config, lines+"maxclients 88\ntimeout 600\nsnapshot-fallback yes\n")
 	p.hangUp()
-	fileSays(t, log, "msg=reloaded file="+config+" changed=[maxclients]")
-	fileSays(t, log, "a restart have changed in the configuration file\" options=[snapshot-fallback]")
-	p.ask("maxclients:88", "CONFIG", "GET", "maxclients")
-	p.ask("timeout:500", "CONFIG", "GET", "timeout")
-	p.ask("slowlog-max-len:55", "CONFIG", "GET", "slowlog-max-len")
+	waitFile(t, log, "msg=reloaded file="+config+" changed=[maxclients]")
+	waitFile(t, log, "a restart have changed in the configuration file\" options=[snapshot-fallback]")
+	p.askUntil("maxclients:88", "CONFIG", "GET", "maxclients")
+	p.askUntil("timeout:500", "CONFIG", "GET", "timeout")
+	p.askUntil("slowlog-max-len:55", "CONFIG", "GET", "slowlog-max-len")
 	if old, err := os.ReadFile(log + ".1"); err != nil || !strings.Contains(string(old), "msg=ready") || strings.Contains(string(old), "reloaded") {
 		t.Errorf("the old log is %s, %v", old, err)
 	}
@@ -87,43 +87,43 @@ func TestProcess_HangUp(t *testing.T) {
 	// An error in one line discards all changes.
 	writeFile(t, config, lines+"maxclients 99\nmaxmemory lots\n")
 	p.hangUp()
-	fileSays(t, log, "maxmemory lots ("+config+":4)")
-	p.ask("maxclients:88", "CONFIG", "GET", "maxclients")
+	waitFile(t, log, "maxmemory lots ("+config+":4)")
+	p.askUntil("maxclients:88", "CONFIG", "GET", "maxclients")
 	writeFile(t, config, "dir "+dir+"\nlogfile /nowhere/throttled.log\nmaxclients 99\n")
 	p.hangUp()
-	fileSays(t, log, config+": logfile: open logfile: open /nowhere/throttled.log")
-	p.ask("maxclients:88", "CONFIG", "GET", "maxclients")
+	waitFile(t, log, config+": logfile: open logfile: open /nowhere/throttled.log")
+	p.askUntil("maxclients:88", "CONFIG", "GET", "maxclients")
 
-	p.ask("[0 2 0 ", "CL.THROTTLE", "k", "1", "1", "86400")
+	p.askUntil("[0 2 0 ", "CL.THROTTLE", "k", "1", "1", "86400")
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code, _ := p.exits(patience); code != exitOK {
+	if code, _ := p.waitExit(patience); code != exitOK {
 		t.Errorf("it exits with %d:\n%s", code, p.log)
 	}
-	fileSays(t, log, "msg=stopped")
+	waitFile(t, log, "msg=stopped")
 }
 
 // TestProcess_LogFile changes the log file by CONFIG SET, to permitted files and to files that must be refused.
 func TestProcess_LogFile(t *testing.T) {
 	dir := t.TempDir()
 	p := newServer(t, "--dir", dir, "--protected-mode", "yes")
-	p.logs("msg=ready")
-	p.ask("OK", "CONFIG", "SET", "logfile", "a.log", "loglevel", "debug")
-	p.ask("PONG", "PING")
+	p.waitLog("msg=ready")
+	p.askUntil("OK", "CONFIG", "SET", "logfile", "a.log", "loglevel", "debug")
+	p.askUntil("PONG", "PING")
 	p.hangUp()
-	fileSays(t, filepath.Join(dir, "a.log"), "msg=reloaded")
+	waitFile(t, filepath.Join(dir, "a.log"), "msg=reloaded")
 	p.refusesToSet("logfile", "/nowhere/b.log")
 	p.refusesToSet("logfile", "/etc/throttled-test.log")
 	writeFile(t, filepath.Join(dir, "dump.thr"), "a snapshot")
 	p.refusesToSet("logfile", "dump.thr")
-	p.ask("logfile:a.log", "CONFIG", "GET", "logfile")
-	p.ask("OK", "CONFIG", "SET", "logfile", "b.log")
+	p.askUntil("logfile:a.log", "CONFIG", "GET", "logfile")
+	p.askUntil("OK", "CONFIG", "SET", "logfile", "b.log")
 	p.hangUp()
-	fileSays(t, filepath.Join(dir, "b.log"), "msg=reloaded")
-	p.ask("OK", "CONFIG", "SET", "logfile", "")
+	waitFile(t, filepath.Join(dir, "b.log"), "msg=reloaded")
+	p.askUntil("OK", "CONFIG", "SET", "logfile", "")
 	p.hangUp()
-	p.logs("msg=reloaded")
+	p.waitLog("msg=reloaded")
 	if got, err := os.ReadFile(filepath.Join(dir, "dump.thr")); string(got) != "a snapshot" || err != nil {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
@@ -157,7 +157,7 @@ func TestReload_Heartbeat(t *testing.T) {
 	for _, tt := range []struct {
 		args        []string
 		lines       string
-		says, never string
+		want, never string
 	}{
 		{member, "raft-heartbeat 500\n", command, restart},
 		{member, "raft-heartbeat 500\nsnapshot-fallback yes\n", restart + "[snapshot-fallback]", restart + "[raft-heartbeat"},
@@ -168,7 +168,7 @@ func TestReload_Heartbeat(t *testing.T) {
 		r := start(t, append([]string{config}, tt.args...)...)
 		writeFile(t, config, tt.lines)
 		r.reload()
-		if log := r.log.String(); !strings.Contains(log, tt.says) || strings.Contains(log, tt.never) {
+		if log := r.log.String(); !strings.Contains(log, tt.want) || strings.Contains(log, tt.never) {
 			t.Errorf("%q: the log is\n%s", tt.lines, log)
 		}
 		r.stop()
@@ -186,7 +186,7 @@ func TestProcess_HangUpCertificates(t *testing.T) {
 	raft := freeAddr(t)
 	p := newServer(t, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", t.TempDir(), "--cluster-id", "test", "--node-id", "n1",
 		"--raft-addr", raft, "--bootstrap", "n1="+raft, "--raft-tls-cert", cert, "--raft-tls-key", key, "--raft-tls-ca", ca)
-	p.ask("", "CL.THROTTLE", "k", "1", "1", "86400")
+	p.askUntil("", "CL.THROTTLE", "k", "1", "1", "86400")
 	first := serialOf(t, raft)
 	good, err := os.ReadFile(cert)
 	if err != nil {
@@ -194,7 +194,7 @@ func TestProcess_HangUpCertificates(t *testing.T) {
 	}
 	writeFile(t, cert, "no certificate")
 	p.hangUp()
-	p.logs("the certificates were not reloaded")
+	p.waitLog("the certificates were not reloaded")
 	if serial := serialOf(t, raft); serial != first {
 		t.Error("the previous certificate is no longer in use")
 	}
@@ -202,14 +202,14 @@ func TestProcess_HangUpCertificates(t *testing.T) {
 	mustMakeCerts(t, "--dir", dir, "--cluster", "test", "--renew", "n1")
 	lines := strings.Count(p.log.String(), "msg=reloaded")
 	p.hangUp()
-	p.saysTimes("msg=reloaded", lines+1)
+	p.waitLogCount("msg=reloaded", lines+1)
 	if serial := serialOf(t, raft); serial == first {
 		t.Error("the new certificate is not in use")
 	}
 }
 
-// saysTimes waits until the log contains text the given number of times.
-func (p *process) saysTimes(text string, times int) {
+// waitLogCount waits until the log contains text the given number of times.
+func (p *process) waitLogCount(text string, times int) {
 	p.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -17,9 +17,9 @@ func (p *process) without(option string) []string {
 func TestProcess_Restart(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000")
 	leader, _ := leaderOf(t, all)
-	leader.ask("[0 3 2 ", "CL.THROTTLE", "k", "2", "1", "86400")
+	leader.askUntil("[0 3 2 ", "CL.THROTTLE", "k", "2", "1", "86400")
 	joined := newJoining(t, "n4", leader, "--raft-heartbeat", "1000")
-	leader.ask("voters:4 ", "CL.CLUSTER", "STATUS")
+	leader.askUntil("voters:4 ", "CL.CLUSTER", "STATUS")
 	for _, p := range all {
 		p.kill()
 		p.args = p.without("--bootstrap")
@@ -31,14 +31,14 @@ func TestProcess_Restart(t *testing.T) {
 		p.start()
 	}
 	_, others := leaderOf(t, all)
-	others[0].ask("[0 3 1 ", "CL.THROTTLE", "k", "2", "1", "86400")
-	joined.ask("leader:n", "CL.CLUSTER", "STATUS")
+	others[0].askUntil("[0 3 1 ", "CL.THROTTLE", "k", "2", "1", "86400")
+	joined.askUntil("leader:n", "CL.CLUSTER", "STATUS")
 
 	empty := all[0]
 	empty.kill()
 	empty.args = empty.with("--data-dir", t.TempDir())
 	empty.start()
-	if code, _ := empty.exits(patience); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
+	if code, _ := empty.waitExit(patience); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
 		t.Errorf("without data, bootstrap and join it exits with %d:\n%s", code, empty.log)
 	}
 }

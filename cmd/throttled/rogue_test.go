@@ -118,9 +118,9 @@ func TestProcess_Rogue(t *testing.T) {
 	leader, _ := leaderOf(t, all)
 	ca.make("n9")
 	n4 := newJoining(t, "n4", leader, append(append(ca.args("n4"), "--raft-insecure", "no"), patient...)...)
-	leader.ask("voters:4 ", "CL.CLUSTER", "STATUS")
+	leader.askUntil("voters:4 ", "CL.CLUSTER", "STATUS")
 	n4.kill()
-	leader.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
+	leader.askUntil("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
 
 	removed, stranger := ca.rogue("n4"), ca.rogue("n9")
 	var had []net.Conn // opened while n4 was a member
@@ -133,7 +133,7 @@ func TestProcess_Rogue(t *testing.T) {
 			had = append(had, c)
 		}
 	}
-	leader.ask("OK", "CL.CLUSTER", "REMOVE", "n4")
+	leader.askUntil("OK", "CL.CLUSTER", "REMOVE", "n4")
 	for _, c := range had {
 		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("the stream of a removed node stays open")
@@ -153,9 +153,9 @@ func TestProcess_Rogue(t *testing.T) {
 		}
 	}
 	for _, p := range all {
-		p.ask("nodes:3 ", "CL.CLUSTER", "STATUS")
-		p.ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
-		p.ask("[1 ", "CL.THROTTLE", "k", "0", "1", "1h")
+		p.askUntil("nodes:3 ", "CL.CLUSTER", "STATUS")
+		p.askUntil("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
+		p.askUntil("[1 ", "CL.THROTTLE", "k", "0", "1", "1h")
 	}
 }
 
@@ -197,15 +197,15 @@ func TestProcess_StolenKey(t *testing.T) {
 			t.Errorf("a vote of %q for a term of 2^64-1 is answered", h.ID)
 		}
 	}
-	leader.ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
-	leader.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
+	leader.askUntil("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
+	leader.askUntil("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
 
 	serial, err := certs.Serial(ca.dir, others[1].id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ca.revoke("not a number\n")
-	leader.logs("cannot read the list of revoked certificates")
+	leader.waitLog("cannot read the list of revoked certificates")
 	ca.revoke("# stolen\n" + serial + " # " + others[1].id + "\n")
 	if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal("the stream of a revoked certificate stays open")
@@ -213,7 +213,7 @@ func TestProcess_StolenKey(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, p := range []*process{leader, others[0]} {
-		p.logs("loaded the list of revoked certificates")
+		p.waitLog("loaded the list of revoked certificates")
 		for _, purpose := range []transport.Purpose{transport.Raft, transport.Client, transport.Control} {
 			if _, err := thief.Dial(ctx, p.id, p.raft, purpose); !errors.Is(err, transport.ErrCertificate) {
 				t.Errorf("%s answers a revoked certificate that asks for %s with %v", p.id, purpose, err)
@@ -221,12 +221,12 @@ func TestProcess_StolenKey(t *testing.T) {
 		}
 	}
 	others[1].start()
-	if code, _ := others[1].exits(patience); code == exitOK || !strings.Contains(others[1].log.String(), "throttled certs --renew") {
+	if code, _ := others[1].waitExit(patience); code == exitOK || !strings.Contains(others[1].log.String(), "throttled certs --renew") {
 		t.Errorf("a node with a revoked certificate exits with %d:\n%s", code, others[1].log)
 	}
 	ca.make(others[1].id)
 	others[1].start()
-	others[1].ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
+	others[1].askUntil("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
 }
 
 // TestProcess_MissedAMember restarts a node that was down while another node joined and became the leader. The
@@ -237,14 +237,14 @@ func TestProcess_MissedAMember(t *testing.T) {
 	all := startProcesses(t, []string{"n1", "n2", "n3"}, func(id string) []string { return append(ca.args(id), patient...) })
 	leader, others := leaderOf(t, all)
 	away := others[0]
-	leader.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
+	leader.askUntil("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
 	away.kill()
 	n4 := newJoining(t, "n4", leader, append(append(ca.args("n4"), "--raft-insecure", "no"), patient...)...)
-	leader.ask("voters:4 ", "CL.CLUSTER", "STATUS")
-	leader.ask("OK", "CL.CLUSTER", "TRANSFER", "n4")
-	n4.ask("leader:n4 ", "CL.CLUSTER", "STATUS")
+	leader.askUntil("voters:4 ", "CL.CLUSTER", "STATUS")
+	leader.askUntil("OK", "CL.CLUSTER", "TRANSFER", "n4")
+	n4.askUntil("leader:n4 ", "CL.CLUSTER", "STATUS")
 	away.start()
-	away.ask("leader:n4 ", "CL.CLUSTER", "STATUS")
-	away.ask("nodes:4 ", "CL.CLUSTER", "STATUS")
-	away.ask("[1 ", "CL.THROTTLE", "k", "0", "1", "1h")
+	away.askUntil("leader:n4 ", "CL.CLUSTER", "STATUS")
+	away.askUntil("nodes:4 ", "CL.CLUSTER", "STATUS")
+	away.askUntil("[1 ", "CL.THROTTLE", "k", "0", "1", "1h")
 }
