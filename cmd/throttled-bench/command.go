@@ -176,7 +176,7 @@ type workload struct {
 	layout    layout
 	dist      dist
 	seed      uint64
-	usual     *command
+	regular   *command // for all requests that do not go to exhausted keys
 	exhausted *command // nil without -denied
 	denied    float64  // share of requests to exhausted keys
 	last      *command // nil without -last
@@ -187,9 +187,13 @@ type source struct {
 	workload
 	choose chooser
 	rng    *rand.Rand
-	bar    uint64 // a random number of at most bar selects an exhausted key; 0: none does
-	number int64  // value of {n} in the next request
-	step   int64  // increment of number: the number of connections
+
+	// exhaustedThreshold is the largest random number that selects an exhausted key. If it is
+	// 0, no number does.
+	exhaustedThreshold uint64
+
+	number int64 // value of {n} in the next request
+	step   int64 // increment of number: the number of connections
 }
 
 // source returns the stream of connection conn, from 0 to conns-1, in a round. Equal
@@ -200,9 +204,9 @@ func (w workload) source(round, conn, conns int) *source {
 	s.choose = w.dist.chooser(w.layout.keys, conn, conns, rng)
 	switch {
 	case w.denied >= 1:
-		s.bar = math.MaxUint64
+		s.exhaustedThreshold = math.MaxUint64
 	case w.exhausted != nil:
-		s.bar = uint64(w.denied * (1 << 63) * 2)
+		s.exhaustedThreshold = uint64(w.denied * (1 << 63) * 2)
 	}
 	return s
 }
@@ -210,8 +214,8 @@ func (w workload) source(round, conn, conns int) *source {
 // append appends the next n encoded requests to dst.
 func (s *source) append(dst []byte, n int) []byte {
 	for range n {
-		index, random, c := s.choose.next(), int64(0), s.usual
-		if s.bar > 0 && s.rng.Uint64() <= s.bar {
+		index, random, c := s.choose.next(), int64(0), s.regular
+		if s.exhaustedThreshold > 0 && s.rng.Uint64() <= s.exhaustedThreshold {
 			c, index = s.exhausted, s.layout.keys+index%s.layout.exhausted()
 		}
 		if c.random {

@@ -190,7 +190,7 @@ func (t *texts) fill(w *workload, set map[string]bool) (err error) {
 				return fmt.Errorf("-%s applies to CL.THROTTLE only and cannot be combined with -command", other)
 			}
 		}
-		if w.usual, err = parseTemplate(t.command, w.layout); err != nil {
+		if w.regular, err = parseTemplate(t.command, w.layout); err != nil {
 			return fmt.Errorf("-command %q: %w", t.command, err)
 		}
 		return nil
@@ -207,7 +207,7 @@ func (t *texts) fill(w *workload, set map[string]bool) (err error) {
 	if err := checkLimit(t.limit); err != nil {
 		return fmt.Errorf("-limit %q: %w", t.limit, err)
 	}
-	w.usual = throttle(t.limit, w.layout)
+	w.regular = throttle(t.limit, w.layout)
 	return nil
 }
 

@@ -18,7 +18,7 @@ func TestParseFlagsDefaults(t *testing.T) {
 		c.duration != 10*time.Second || c.output != "text" || c.work.exhausted != nil {
 		t.Errorf("the defaults are %+v", c)
 	}
-	if got := c.work.usual.text; got != "CL.THROTTLE {key} 15 30 60" {
+	if got := c.work.regular.text; got != "CL.THROTTLE {key} 15 30 60" {
 		t.Errorf("the default command is %q", got)
 	}
 }
@@ -33,12 +33,12 @@ func TestParseFlagsMeaning(t *testing.T) {
 	}
 	f(func(c *config) bool { return c.duration == never && c.extent() == "5,000 requests" }, "-requests", "5000")
 	f(func(c *config) bool { return c.duration == time.Second && c.extent() == "5 requests or 1s" }, "-requests", "5", "-duration", "1s")
-	f(func(c *config) bool { return c.work.usual.text == "CL.THROTTLE {key} 1 2 3 4" }, "-limit", "1 2 3 4")
+	f(func(c *config) bool { return c.work.regular.text == "CL.THROTTLE {key} 1 2 3 4" }, "-limit", "1 2 3 4")
 	f(func(c *config) bool {
-		return c.work.denied == 0.25 && c.work.usual.text == "CL.THROTTLE {key} "+ampleLimit && strings.HasSuffix(c.work.exhausted.text, exhaustedLimit)
+		return c.work.denied == 0.25 && c.work.regular.text == "CL.THROTTLE {key} "+ampleLimit && strings.HasSuffix(c.work.exhausted.text, exhaustedLimit)
 	}, "-denied", "0.25")
-	f(func(c *config) bool { return c.work.usual.text == "CL.THROTTLE {key} 1 2 3" }, "-denied", "0", "-limit", "1 2 3")
-	f(func(c *config) bool { return !c.work.usual.limiter && c.work.usual.text == "GET {key}" }, "-command", "GET {key}")
+	f(func(c *config) bool { return c.work.regular.text == "CL.THROTTLE {key} 1 2 3" }, "-denied", "0", "-limit", "1 2 3")
+	f(func(c *config) bool { return !c.work.regular.limiter && c.work.regular.text == "GET {key}" }, "-command", "GET {key}")
 	f(func(c *config) bool { return c.work.dist == dist{zipfDist, 1.2} }, "-dist", "zipf:1.2")
 	f(func(c *config) bool { return c.progress == "yes" }, "-progress")
 	f(func(c *config) bool { return c.progress == "no" }, "-progress=false")

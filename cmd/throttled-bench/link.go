@@ -11,8 +11,8 @@ import (
 )
 
 // link is one connection and the state of its requests. It is owned by the reading
-// goroutine. In the open loop, however, the fields source, out and wroteBy are owned by the
-// writing goroutine.
+// goroutine. In the open loop, however, the fields source, out and writeDeadline are owned
+// by the writing goroutine.
 type link struct {
 	conn    net.Conn
 	source  *source
@@ -20,13 +20,13 @@ type link struct {
 	journal journal
 	timeout time.Duration
 
-	in         []byte // in[start:end] is read but not yet processed
-	start, end int
-	readBy     int64 // current read deadline
-	arrived    int64 // in the open loop: time of the last read
+	in           []byte // in[start:end] is read but not yet processed
+	start, end   int
+	readDeadline int64 // in nanoseconds since the start of the round
+	arrived      int64 // in the open loop: time of the last read
 
-	out     []byte
-	wroteBy int64 // current write deadline
+	out           []byte
+	writeDeadline int64 // in nanoseconds since the start of the round
 
 	sent atomic.Int64 // in the open loop: number of writes; -1 until writing has ended
 }
@@ -53,12 +53,12 @@ func renew(set, from int64, timeout time.Duration) (by int64, stale bool) {
 
 // write sends l.out.
 func (l *link) write(r *round, now int64) error {
-	by, stale := renew(l.wroteBy, now, l.timeout)
+	by, stale := renew(l.writeDeadline, now, l.timeout)
 	if stale {
 		if err := l.conn.SetWriteDeadline(r.start.Add(time.Duration(by))); err != nil {
 			return err
 		}
-		l.wroteBy = by
+		l.writeDeadline = by
 	}
 	if _, err := l.conn.Write(l.out); errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("%w for %v", errStuffed, l.timeout)
@@ -71,11 +71,11 @@ func (l *link) write(r *round, now int64) error {
 // expect sets the read deadline. The timeout starts at the time from, which is in the
 // future if the next request is not due yet.
 func (l *link) expect(r *round, from int64) error {
-	by, stale := renew(l.readBy, from, l.timeout)
+	by, stale := renew(l.readDeadline, from, l.timeout)
 	if !stale {
 		return nil
 	}
-	l.readBy = by
+	l.readDeadline = by
 	return l.conn.SetReadDeadline(r.start.Add(time.Duration(by)))
 }
 
@@ -127,7 +127,7 @@ func (l *link) take(limit int, count bool) (c counts, err error) {
 		case failed:
 			c.failed++
 			if count {
-				l.journal.to.fail(l.scanner.text)
+				l.journal.recorder.fail(l.scanner.text)
 			}
 		}
 		limit--

@@ -190,6 +190,6 @@ func (r *round) await(l *link, m, due int64) (finished bool, err error) {
 		case err != errSilent || l.arrived >= max(now, due)+int64(l.timeout):
 			return false, err
 		}
-		l.readBy = 0 // pace moved the deadline
+		l.readDeadline = 0 // pace moved the deadline
 	}
 }

@@ -44,7 +44,7 @@ func drawPlot(format string, r *results) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := newHeading("Latency by percentile", r.config.work.usual.text, lines)
+	head := newHeading("Latency by percentile", r.config.work.regular.text, lines)
 	return head.draw(format, newPlot(lines))
 }
 

@@ -102,7 +102,7 @@ func plotOf(t *testing.T, command string, targets []string, n int, latencies ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.work.usual.text = command
+	c.work.regular.text = command
 	r := &results{config: c}
 	for _, name := range targets {
 		total := &result{target: name, latency: newHistogram()}

@@ -106,11 +106,11 @@ func merged(recorders []*recorder) *recorder {
 // journal buffers the measurements of one connection until they are flushed to the
 // recorder. It is owned by one goroutine, so that requests need no lock.
 type journal struct {
-	to      *recorder
-	entries []entry
-	counts  counts
-	last    int64
-	flushed int64 // time of the last flush
+	recorder *recorder
+	entries  []entry
+	counts   counts
+	last     int64
+	flushed  int64 // time of the last flush
 }
 
 type entry struct {
@@ -138,12 +138,12 @@ func (j *journal) add(now, latency int64, c counts) {
 }
 
 func (j *journal) flush(now int64) {
-	j.to.mu.Lock()
-	defer j.to.mu.Unlock()
+	j.recorder.mu.Lock()
+	defer j.recorder.mu.Unlock()
 	for _, e := range j.entries {
-		record(j.to.latency, e.latency, e.n)
+		record(j.recorder.latency, e.latency, e.n)
 	}
-	j.to.counts.add(j.counts)
-	j.to.last = max(j.to.last, j.last)
+	j.recorder.counts.add(j.counts)
+	j.recorder.last = max(j.recorder.last, j.last)
 	j.entries, j.counts, j.flushed = j.entries[:0], counts{}, now
 }

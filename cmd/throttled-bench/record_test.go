@@ -13,7 +13,7 @@ import (
 func TestJournal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	recorders := []*recorder{newRecorder(), newRecorder()}
-	journals := []*journal{{to: recorders[0]}, {to: recorders[0]}, {to: recorders[1]}}
+	journals := []*journal{{recorder: recorders[0]}, {recorder: recorders[0]}, {recorder: recorders[1]}}
 	var all []int64
 	var want counts
 	for i := range 30_000 {
@@ -42,11 +42,11 @@ func TestJournal(t *testing.T) {
 }
 
 func TestJournalHandsOnInTime(t *testing.T) {
-	j := &journal{to: newRecorder()}
+	j := &journal{recorder: newRecorder()}
 	f := func(now int64, want int64) {
 		t.Helper()
 		j.add(now, 1000, counts{passed: 1})
-		if got := j.to.counts.passed; got != want {
+		if got := j.recorder.counts.passed; got != want {
 			t.Errorf("at %d ns, %d replies have been flushed; want %d", now, got, want)
 		}
 	}
@@ -56,7 +56,7 @@ func TestJournalHandsOnInTime(t *testing.T) {
 	for range journalSize - 1 {
 		j.add(flushEvery+3, 1000, counts{passed: 1})
 	}
-	if got := j.to.counts.passed; got != journalSize+2 {
+	if got := j.recorder.counts.passed; got != journalSize+2 {
 		t.Errorf("a full journal: %d replies", got)
 	}
 }

@@ -30,7 +30,7 @@ type scanner struct {
 	missing int // outstanding elements of this reply
 	skip    int // outstanding bytes of a bulk string
 	array   bool
-	said    verdict
+	verdict verdict
 	text    []byte // text of an error reply; valid until the next call
 }
 
@@ -39,7 +39,7 @@ type scanner struct {
 // followed by more input.
 func (s *scanner) next(b []byte) (done int, v verdict, err error) {
 	if s.missing == 0 {
-		*s = scanner{limiter: s.limiter, missing: 1, said: passed}
+		*s = scanner{limiter: s.limiter, missing: 1, verdict: passed}
 	}
 	for s.missing > 0 {
 		if s.skip > 0 {
@@ -61,7 +61,7 @@ func (s *scanner) next(b []byte) (done int, v verdict, err error) {
 		}
 		done += end + 1
 	}
-	return done, s.said, nil
+	return done, s.verdict, nil
 }
 
 // line processes one line, which includes the CR but not the LF.
@@ -75,14 +75,14 @@ func (s *scanner) line(line []byte) error {
 	switch line[0] {
 	case ':':
 		if s.limiter && s.array && s.lines == 2 && len(line) == 2 && line[1] == '1' {
-			s.said = denied
+			s.verdict = denied
 		}
 		return nil
 	case '+':
 		return nil
 	case '-':
 		if s.lines == 1 {
-			s.said, s.text = failed, line[1:]
+			s.verdict, s.text = failed, line[1:]
 		}
 		return nil
 	}

@@ -57,7 +57,7 @@ type jsonRound struct {
 
 func (c *config) settings() jsonSettings {
 	s := jsonSettings{
-		Command: c.work.usual.text, DeniedShare: c.work.denied,
+		Command: c.work.regular.text, DeniedShare: c.work.denied,
 		Keys: c.work.layout.keys, KeySize: c.work.layout.size, Distribution: c.work.dist.String(), Seed: c.work.seed,
 		Connections: c.conns, Depth: c.depth, Threads: c.threads, Rate: c.rate,
 		Requests: c.requests, WarmupSeconds: c.warmup.Seconds(), Rounds: c.rounds,

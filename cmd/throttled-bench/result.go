@@ -115,7 +115,7 @@ func (r *round) result(m marks, interrupted bool) *result {
 	v[seconds] = time.Duration(sum.last - r.from).Seconds()
 	v[perSecond] = float64(out.good) / v[seconds]
 	v[deniedShare] = float64(sum.counts.denied) / total
-	if !r.work.usual.limiter {
+	if !r.work.regular.limiter {
 		v[deniedShare] = noValues()[deniedShare]
 	}
 	v[errorReplies] = float64(sum.counts.failed)
@@ -148,7 +148,7 @@ func (v *values) setLatency(h *hdrhistogram.Histogram) {
 func (v *values) setUsage(m marks, total float64) {
 	lasted := time.Duration(m.end.at - m.warm.at).Seconds()
 	v[generatorCores] = (m.end.own - m.warm.own) / lasted
-	if !m.local || m.missing != nil {
+	if !m.local || m.usageErr != nil {
 		return
 	}
 	user, system := m.end.server.user-m.warm.server.user, m.end.server.system-m.warm.server.system
@@ -185,8 +185,8 @@ func (r *round) notes(m marks, v values) (notes []string) {
 	if v[unsentRequests] > 0 {
 		note("some requests were due but not sent; the latencies do not include them")
 	}
-	if m.missing != nil && m.local {
-		note("CPU and memory of the target are not available: %v", m.missing)
+	if m.usageErr != nil && m.local {
+		note("CPU and memory of the target are not available: %v", m.usageErr)
 	}
 	return notes
 }

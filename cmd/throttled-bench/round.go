@@ -91,8 +91,8 @@ func (r *round) connect(ctx context.Context) error {
 		}
 		l := &link{conn: conn, timeout: r.timeout, in: make([]byte, inputSize)}
 		l.source = r.work.source(r.number, i, r.conns)
-		l.scanner.limiter = r.work.usual.limiter
-		l.journal.to = r.recorders[i%len(r.recorders)]
+		l.scanner.limiter = r.work.regular.limiter
+		l.journal.recorder = r.recorders[i%len(r.recorders)]
 		l.sent.Store(-1)
 		r.links = append(r.links, l)
 	}
@@ -105,7 +105,7 @@ func (r *round) exhaust() error {
 	const batch = 256
 	r.start = time.Now()
 	l, keys, own := r.links[0], r.work.layout, newRecorder()
-	l.journal.to = own
+	l.journal.recorder = own
 	for index := keys.keys; r.work.exhausted != nil && index < keys.keys+keys.exhausted(); {
 		l.out = l.out[:0]
 		n := 0
@@ -120,7 +120,7 @@ func (r *round) exhaust() error {
 			return fmt.Errorf("the target replies %q", f[0].First)
 		}
 	}
-	l.readBy, l.wroteBy, l.journal = 0, 0, journal{to: r.recorders[0]}
+	l.readDeadline, l.writeDeadline, l.journal = 0, 0, journal{recorder: r.recorders[0]}
 	return nil
 }
 
@@ -139,22 +139,22 @@ func (r *round) run(ctx context.Context, show *progress) marks {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	server, local, err := serverOf(r.links[0].conn)
-	m := marks{server: server, local: local, missing: err}
+	m := marks{server: server, local: local, usageErr: err}
 	m.begin = m.take(0)
 	m.warm = m.begin
 	done := make(chan struct{})
 	r.start = time.Now()
 	go func() {
 		defer close(done)
-		r.toil()
+		r.runWorkers()
 	}()
 	r.watch(ctx, done, show, &m)
 	m.end = m.take(r.now())
 	return m
 }
 
-// toil runs the goroutines of a round and waits for them.
-func (r *round) toil() {
+// runWorkers runs the goroutines of a round and waits for them.
+func (r *round) runWorkers() {
 	var all sync.WaitGroup
 	for i, l := range r.links {
 		all.Go(func() {
@@ -206,17 +206,17 @@ type mark struct {
 // marks holds the resource usage at the beginning of a round, after the warm-up and at
 // the end.
 type marks struct {
-	server  process
-	local   bool
-	missing error // reason why the usage of the server is not available
+	server   process
+	local    bool
+	usageErr error // reason why the usage of the server is not available
 
 	begin, warm, end mark
 }
 
 func (m *marks) take(now int64) mark {
 	taken := mark{own: ownCPU(), at: now}
-	if m.local && m.missing == nil {
-		taken.server, m.missing = m.server.usage()
+	if m.local && m.usageErr == nil {
+		taken.server, m.usageErr = m.server.usage()
 	}
 	return taken
 }

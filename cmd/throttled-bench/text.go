@@ -27,7 +27,7 @@ func writeText(w io.Writer, r *results) error {
 
 func writeHead(b *strings.Builder, r *results) {
 	c := r.config
-	fmt.Fprintf(b, "%s\n", c.work.usual.text)
+	fmt.Fprintf(b, "%s\n", c.work.regular.text)
 	if c.work.exhausted != nil {
 		fmt.Fprintf(b, "share of requests to exhausted keys: %v, with %s\n", c.work.denied, c.work.exhausted.text)
 	}
