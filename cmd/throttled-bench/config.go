@@ -112,7 +112,7 @@ func define(flags *flag.FlagSet, c *config, t *texts) {
 	flags.StringVar(&t.limit, "limit", "15 30 60", "parameters of CL.THROTTLE: `max_burst count period [quantity]`")
 	flags.StringVar(&t.command, "command", "", "`template` of another command, quoted as for redis-cli; {key} is a key, {n} a consecutive number, {rand} a random number below -keys")
 	flags.StringVar(&t.last, "last", "", "`template` of an uncounted command at the end of each write, such as WAIT 1 0: latencies include its reply; not with -rate")
-	flags.StringVar(&t.denied, "denied", "", "`share` of CL.THROTTLE requests to be denied, 0 to 1: that share is sent to exhausted keys, and all others have a limit that never denies, unless -limit is given")
+	flags.StringVar(&t.denied, "denied", "", "`share` of CL.THROTTLE requests to be denied, 0 to 1: these requests are sent to exhausted keys. All other requests have a limit that never denies, unless -limit is given")
 }
 
 func parseTargets(c *config, args []string) error {

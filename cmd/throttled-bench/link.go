@@ -35,7 +35,7 @@ const inputSize = 16 << 10
 
 var (
 	errSilent  = errors.New("no reply from the target for longer than -timeout")
-	errStuffed = errors.New("the target has not read requests")
+	errStuffed = errors.New("the target did not read requests")
 	errExtra   = errors.New("the target sent more replies than requests")
 )
 
