@@ -62,7 +62,7 @@ func playCLI(t testing.TB, sec *section, where place) {
 			}
 			continue
 		}
-		if !c.shows(t, st, vars) {
+		if !c.matchReply(t, st, vars) {
 			t.FailNow()
 		}
 	}
@@ -77,9 +77,9 @@ func playCLI(t testing.TB, sec *section, where place) {
 // duration matches the line that redis-cli prints after a slow reply.
 var duration = regexp.MustCompile(`^\(\d+\.\d\ds\)$`)
 
-// shows reads the output of redis-cli for one reply, and reports whether it matches the
+// matchReply reads the output of redis-cli for one reply, and reports whether it matches the
 // reply in the script.
-func (c cli) shows(t testing.TB, st *step, vars variables) bool {
+func (c cli) matchReply(t testing.TB, st *step, vars variables) bool {
 	tree, err := parseReply(vars.fill(st.text))
 	if err != nil {
 		t.Errorf("%v: %v", st, err)

@@ -19,24 +19,24 @@ import (
 func TestCluster(t *testing.T) {
 	scripts, nodes := scriptsIn(t, "corpus/cluster"), startNodes(t)
 	// The roles of the nodes are determined again for each section.
-	cast := func(t testing.TB, sec *section) place {
-		where := nodes.cast(t)
+	preparePlace := func(t testing.TB, sec *section) place {
+		where := nodes.withRoles(t)
 		where.prepare(t, sec)
 		return where
 	}
 	if *update {
-		rewrite(t, scripts, cast)
+		rewrite(t, scripts, preparePlace)
 	}
 	eachSectionOf(t, scripts, everySection, inTime(func(t testing.TB, sec *section) {
-		play(t, sec, cast(t, sec))
+		play(t, sec, preparePlace(t, sec))
 	}))
 	t.Run("redis-cli", func(t *testing.T) {
 		eachSectionOf(t, scripts, (*section).runsInCLI, inTime(func(t testing.TB, sec *section) {
-			playCLI(t, sec, cast(t, sec))
+			playCLI(t, sec, preparePlace(t, sec))
 		}))
 	})
 	t.Run("complete", func(t *testing.T) {
-		where := nodes.cast(t)
+		where := nodes.withRoles(t)
 		for _, name := range []string{"leader_cluster", "leader_sentinel"} {
 			checkAllSent(t, append(scripts, corpus(t)...), commandNames(t, connect(t, place{addr: where.at(name)})))
 		}
@@ -53,7 +53,7 @@ var nodeIDs = []string{"n1", "n2", "n3"}
 // for all clients. The suffixes _cluster and _sentinel select the ports for Cluster and
 // Sentinel clients, and _named selects leader-port.
 var (
-	parts = []string{"leader", "follower", "other"}
+	roles = []string{"leader", "follower", "other"}
 	ports = map[string]string{"": "6380", "_cluster": "6384", "_sentinel": "26380", "_named": "6386"}
 )
 
@@ -127,19 +127,19 @@ func (n nodes) askLeaders() (list []string, err error) {
 	return slices.Compact(list), nil
 }
 
-// cast returns the cluster as a place to run a section, with the current roles of the
+// withRoles returns the cluster as a place to run a section, with the current roles of the
 // nodes. Scripts use the variables <leader> for a name, <leader_host> for an address, and
 // so on.
-func (n nodes) cast(t testing.TB) place {
+func (n nodes) withRoles(t testing.TB) place {
 	t.Helper()
 	leader := n.leader(t)
-	actors := append([]string{leader}, slices.DeleteFunc(slices.Clone(nodeIDs), func(id string) bool { return id == leader })...)
+	ids := append([]string{leader}, slices.DeleteFunc(slices.Clone(nodeIDs), func(id string) bool { return id == leader })...)
 	where := place{named: map[string]string{}, vars: variables{"network": n.network}}
-	for i, part := range parts {
-		host := n.host(actors[i])
-		maps.Copy(where.vars, variables{part: actors[i], part + "_host": host})
+	for i, role := range roles {
+		host := n.host(ids[i])
+		maps.Copy(where.vars, variables{role: ids[i], role + "_host": host})
 		for suffix, port := range ports {
-			where.named[part+suffix] = net.JoinHostPort(host, port)
+			where.named[role+suffix] = net.JoinHostPort(host, port)
 		}
 	}
 	where.addr = where.named["leader"]

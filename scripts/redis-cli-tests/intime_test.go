@@ -47,15 +47,16 @@ type attempt struct {
 // run runs f and then its cleanups. Each runs in its own goroutine, so that FailNow stops
 // only the function that calls it.
 func (a *attempt) run(f func()) {
-	a.alone(f)
+	a.runInGoroutine(f)
 	for len(a.cleanups) > 0 {
 		last := a.cleanups[len(a.cleanups)-1]
 		a.cleanups = slices.Delete(a.cleanups, len(a.cleanups)-1, len(a.cleanups))
-		a.alone(last)
+		a.runInGoroutine(last)
 	}
 }
 
-func (a *attempt) alone(f func()) {
+// runInGoroutine runs f in a new goroutine and waits for it.
+func (a *attempt) runInGoroutine(f func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

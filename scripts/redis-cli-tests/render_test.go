@@ -95,7 +95,7 @@ func (p *replyParser) value() (node, error) {
 		}
 	}
 	if s := quoted.FindString(p.rest); s != "" {
-		return p.shows(s, s)
+		return p.valueNode(s, s)
 	}
 	for opening, shown := range map[string]string{`txt"`: "", `+"`: "", `-"`: "(error) "} {
 		if strings.HasPrefix(p.rest, opening) {
@@ -107,15 +107,15 @@ func (p *replyParser) value() (node, error) {
 	case s == "":
 		return node{}, errors.New("missing value")
 	case s == "nil" && strings.HasPrefix(p.rest, "nil[]"):
-		return p.shows("(nil)", "nil[]")
+		return p.valueNode("(nil)", "nil[]")
 	case s == "nil" || s == "null":
-		return p.shows("(nil)", s)
+		return p.valueNode("(nil)", s)
 	case integer.MatchString(s):
-		return p.shows("(integer) "+s, s)
+		return p.valueNode("(integer) "+s, s)
 	case isError(s):
-		return p.shows("(error) "+s[1:], s)
+		return p.valueNode("(error) "+s[1:], s)
 	case strings.HasPrefix(s, "+") || strings.HasPrefix(s, "<"):
-		return p.shows(strings.TrimPrefix(s, "+"), s)
+		return p.valueNode(strings.TrimPrefix(s, "+"), s)
 	}
 	return node{}, errors.New("invalid value")
 }
@@ -123,9 +123,9 @@ func (p *replyParser) value() (node, error) {
 // take skips s at the start of the rest.
 func (p *replyParser) take(s string) { p.rest = p.rest[len(s):] }
 
-// shows skips text, the notation of a value, and returns the node of the value. redis-cli
+// valueNode skips text, the notation of a value, and returns the node of the value. redis-cli
 // prints the value as shown.
-func (p *replyParser) shows(shown, text string) (node, error) {
+func (p *replyParser) valueNode(shown, text string) (node, error) {
 	p.take(text)
 	return node{shown: shown}, nil
 }
@@ -138,7 +138,7 @@ func (p *replyParser) bare(opening, shown string) (node, error) {
 	if err != nil || len(words) != 1 {
 		return node{}, errors.New("missing quoted text")
 	}
-	return p.shows(shown+string(words[0]), s)
+	return p.valueNode(shown+string(words[0]), s)
 }
 
 func (p *replyParser) aggregate(kind *aggregate) (node, error) {

@@ -65,7 +65,9 @@ func (st *step) forRedis(redis bool) string {
 // closed is the text of a reply step that expects the connection to be closed.
 const closed = "closed"
 
-var spoken = regexp.MustCompile(`^(\w*)([>!<]) (.*)$`)
+// markedLine matches a line that begins with the name of a connection, which may be empty, and the
+// mark of its kind.
+var markedLine = regexp.MustCompile(`^(\w*)([>!<]) (.*)$`)
 
 // parse parses a script.
 func parse(path, text string) (*script, error) {
@@ -91,13 +93,13 @@ func (s *script) add(number int, line string) error {
 	}
 	sec := s.sections[len(s.sections)-1]
 	if directive, ok := strings.CutPrefix(line, "% "); ok {
-		return sec.direct(directive)
+		return sec.applyDirective(directive)
 	}
-	return sec.speak(&step{file: filepath.Base(s.path), line: number}, line)
+	return sec.addLine(&step{file: filepath.Base(s.path), line: number}, line)
 }
 
-// direct applies a directive.
-func (sec *section) direct(directive string) error {
+// applyDirective applies a directive.
+func (sec *section) applyDirective(directive string) error {
 	words := strings.Fields(directive)
 	switch {
 	case len(sec.steps) > 0:
@@ -116,14 +118,14 @@ func (sec *section) direct(directive string) error {
 	return nil
 }
 
-// speak parses a line and adds a step. If the line is for a real Redis only, speak adds the
+// addLine parses a line and adds a step. If the line is for a real Redis only, addLine adds the
 // line to the last step instead.
-func (sec *section) speak(st *step, line string) error {
+func (sec *section) addLine(st *step, line string) error {
 	var last *step
 	if n := len(sec.steps); n > 0 {
 		last = sec.steps[n-1]
 	}
-	m := spoken.FindStringSubmatch(line)
+	m := markedLine.FindStringSubmatch(line)
 	instead, answersElse := strings.CutPrefix(line, "redis: ")
 	switch {
 	case m != nil && m[1] == "redis" || answersElse:

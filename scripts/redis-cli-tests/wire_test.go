@@ -102,7 +102,7 @@ func (w *wire) reply(within time.Duration) (text string, raw []byte, err error) 
 		return "", nil, err
 	}
 	w.seen.Reset()
-	b, err := w.value(nil, false)
+	b, err := w.readValue(nil, false)
 	var timeout net.Error
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout() && w.seen.Len() == 0:
@@ -115,7 +115,7 @@ func (w *wire) reply(within time.Duration) (text string, raw []byte, err error) 
 	return string(b), bytes.Clone(w.seen.Bytes()), nil
 }
 
-func (w *wire) line() (string, error) {
+func (w *wire) readLine() (string, error) {
 	line, err := w.in.ReadString('\n')
 	w.seen.WriteString(line)
 	if err == nil && !strings.HasSuffix(line, "\r\n") {
@@ -124,9 +124,9 @@ func (w *wire) line() (string, error) {
 	return strings.TrimSuffix(line, "\r\n"), err
 }
 
-// value reads the next value and appends it in the format of scripts.
-func (w *wire) value(dst []byte, nested bool) ([]byte, error) {
-	line, err := w.line()
+// readValue reads the next value and appends it in the format of scripts.
+func (w *wire) readValue(dst []byte, nested bool) ([]byte, error) {
+	line, err := w.readLine()
 	if err != nil {
 		return dst, err
 	}
@@ -154,15 +154,15 @@ func (w *wire) value(dst []byte, nested bool) ([]byte, error) {
 	}
 	switch head {
 	case '$', '=':
-		return w.text(dst, head, n)
+		return w.readBulk(dst, head, n)
 	case '*', '~', '>', '%':
-		return w.aggregate(dst, head, n)
+		return w.readAggregate(dst, head, n)
 	}
 	return dst, fmt.Errorf("%q is not the start of a reply", line)
 }
 
-// text reads a string of n bytes and appends it in the format of scripts.
-func (w *wire) text(dst []byte, head byte, n int) ([]byte, error) {
+// readBulk reads a string of n bytes and appends it in the format of scripts.
+func (w *wire) readBulk(dst []byte, head byte, n int) ([]byte, error) {
 	b := make([]byte, n+len("\r\n"))
 	got, err := io.ReadFull(w.in, b)
 	w.seen.Write(b[:got])
@@ -182,7 +182,7 @@ func (w *wire) text(dst []byte, head byte, n int) ([]byte, error) {
 
 var brackets = map[byte][2]string{'*': {"[", "]"}, '~': {"~[", "]"}, '>': {"push[", "]"}, '%': {"{", "}"}}
 
-func (w *wire) aggregate(dst []byte, head byte, n int) ([]byte, error) {
+func (w *wire) readAggregate(dst []byte, head byte, n int) ([]byte, error) {
 	if head == '%' {
 		n *= 2
 	}
@@ -195,7 +195,7 @@ func (w *wire) aggregate(dst []byte, head byte, n int) ([]byte, error) {
 			dst = append(dst, ' ')
 		}
 		var err error
-		if dst, err = w.value(dst, true); err != nil {
+		if dst, err = w.readValue(dst, true); err != nil {
 			return dst, err
 		}
 	}
