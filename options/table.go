@@ -274,7 +274,7 @@ var table = []row{
 	},
 	{
 		name: "announce-host", group: replication, form: formText, change: immutable,
-		help:  "host for clients, \"\" for the host of raft-advertise",
+		help:  "host for clients, \"\" for the raft-advertise host",
 		field: func(o *Options) value { return text{&o.AnnounceHost} },
 	},
 	{
