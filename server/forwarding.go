@@ -29,9 +29,9 @@ type forwarding struct {
 	failed <-chan struct{}
 
 	// Result of an exchange with the leader.
-	err   error
-	watch *forward.Watch // the stream that was used, if keys are watched
-	whole bool           // the stream can be used again
+	err      error
+	watch    *forward.Watch // the stream that was used, if keys are watched
+	reusable bool           // the stream can be used again
 }
 
 // forwardStage is the next step of forwarding.
@@ -126,7 +126,7 @@ func (f *forwarding) awaitView() {
 
 // exchange sends the collected calls to the leader and waits for the replies.
 func (f *forwarding) exchange(b *batch) {
-	f.watch, f.whole = nil, false
+	f.watch, f.reusable = nil, false
 	if b.calls[0].ownStream() {
 		f.exchangeWatched(b)
 		return
@@ -144,7 +144,7 @@ func (f *forwarding) exchangeWatched(b *batch) {
 		}
 	}
 	f.watch = w
-	f.whole, f.err = w.Forward(&b.forwarded)
+	f.reusable, f.err = w.Forward(&b.forwarded)
 }
 
 // watchOf returns the stream on which the leader watches keys for a call, or nil before the first WATCH.
@@ -200,7 +200,7 @@ func (f *forwarding) takeOutcomes(b *batch) {
 func (f *forwarding) takeWatch(call *call) {
 	tx, first := &f.client.session.tx, f.watchOf(call) == nil
 	switch {
-	case first && (!f.whole || !call.done):
+	case first && (!f.reusable || !call.done):
 		f.watch.Close()
 	case first:
 		tx.own = f.watch

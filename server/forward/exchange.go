@@ -25,13 +25,13 @@ func (f *Forwarder) Forward(to string, protocol int, deadline time.Time, b *Batc
 	if err != nil {
 		return err
 	}
-	whole, err := f.exchange(st, b)
-	f.put(st, whole)
+	reusable, err := f.exchange(st, b)
+	f.put(st, reusable)
 	return err
 }
 
-// exchange sends the calls and reads their replies. whole reports whether the stream can be used again.
-func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
+// exchange sends the calls and reads their replies. reusable reports whether the stream can be used again.
+func (f *Forwarder) exchange(st *stream, b *Batch) (reusable bool, err error) {
 	for i := range b.Calls {
 		b.Calls[i].encode(&st.out)
 	}
@@ -60,11 +60,11 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
 	if err == nil {
 		err = writeErr
 	}
-	whole = err == nil
+	reusable = err == nil
 	if err == errGoaway {
 		err = nil // a regular close
 	}
-	return whole, err
+	return reusable, err
 }
 
 // read reads the replies to a call, and appends the last one to dst. Only a transaction has several replies.
@@ -113,8 +113,8 @@ func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, 
 // Watches returns the number of open streams for watching keys.
 func (f *Forwarder) Watches() int { return len(f.watches) }
 
-// Forward is like Forwarder.Forward, but uses this stream. whole reports whether the stream can be used again.
-func (w *Watch) Forward(b *Batch) (whole bool, err error) { return w.f.exchange(w.st, b) }
+// Forward is like Forwarder.Forward, but uses this stream. reusable reports whether the stream can be used again.
+func (w *Watch) Forward(b *Batch) (reusable bool, err error) { return w.f.exchange(w.st, b) }
 
 // Protocol returns the version of RESP that the stream carries.
 func (w *Watch) Protocol() int { return w.st.protocol }

@@ -134,10 +134,10 @@ func TestStaleView(t *testing.T) {
 		f.Follow("a")
 		f.Follow("c")
 		begun := time.Now()
-		if call, err := forwardOne(f, "DEL k", time.Hour); err != errDials || call.Outcome != Refused {
+		if call, err := forwardOne(f, "DEL k", time.Hour); err != errNotDialed || call.Outcome != Refused {
 			t.Errorf("Forward returns %v, the outcome is %d", err, call.Outcome)
 		}
-		if _, err := f.Watch("a", 2, time.Now().Add(time.Hour)); err != errDials {
+		if _, err := f.Watch("a", 2, time.Now().Add(time.Hour)); err != errNotDialed {
 			t.Errorf("Watch returns %v", err)
 		}
 		if took := time.Since(begun); took > 0 {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// errDials is returned if the node is not the leader, or stops being the leader, or if maxDials other dials are in
+// errNotDialed is returned if the node is not the leader, or stops being the leader, or if maxDials other dials are in
 // progress until the deadline.
-var errDials = errors.New("the leader is not reached")
+var errNotDialed = errors.New("the leader is not reached")
 
 // dials tracks the dials in progress to one leader.
 type dials struct {
@@ -24,13 +24,13 @@ func newDials() *dials {
 	return &dials{ctx, cancel, make(chan struct{}, maxDials)}
 }
 
-// dialsTo returns the dials to a node. The error is errDials if the node is not the leader set by Follow. This
+// dialsTo returns the dials to a node. The error is errNotDialed if the node is not the leader set by Follow. This
 // happens because the caller and Follow may see a change of leadership at different times.
 func (f *Forwarder) dialsTo(node string) (*dials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if node != f.leader {
-		return nil, errDials
+		return nil, errNotDialed
 	}
 	return f.dials, nil
 }
@@ -62,7 +62,7 @@ func (f *Forwarder) find(to string, protocol int, deadline time.Time) (*stream, 
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
 	case <-ctx.Done():
-		return nil, errDials
+		return nil, errNotDialed
 	}
 	if st := f.reuse(to, protocol); st != nil { // a stream was returned to the pool during the wait
 		return st, nil
@@ -115,12 +115,12 @@ func (f *Forwarder) reuse(to string, protocol int) *stream {
 	return nil
 }
 
-// put returns a stream to the pool. The pool keeps the stream if it is usable and its node is the leader. whole reports
-// whether all replies were read.
-func (f *Forwarder) put(st *stream, whole bool) {
-	whole = whole && st.rest()
+// put returns a stream to the pool. The pool keeps the stream if it is usable and its node is the leader. reusable is
+// the result of exchange.
+func (f *Forwarder) put(st *stream, reusable bool) {
+	reusable = reusable && st.rest()
 	f.mu.Lock()
-	if whole && st.to == f.leader {
+	if reusable && st.to == f.leader {
 		f.idle = append(f.idle, st)
 	} else {
 		st.close()

@@ -20,28 +20,28 @@ var errNoReply = errors.New("not a reply")
 // replyScanner finds the end of a RESP2 or RESP3 reply. It does not recurse, continues an incomplete reply where the
 // previous scan stopped, and does not allocate memory.
 type replyScanner struct {
-	at   int // bytes of the reply that are scanned
-	left int // elements of the reply that are still missing; 0 between replies
+	scanned int // bytes of the reply that are scanned
+	missing int // elements of the reply that are still missing; 0 between replies
 }
 
 // scan returns the size of the reply at the beginning of b, or 0 if the reply is incomplete. If the reply is
 // incomplete, the next call must pass the same bytes, followed by the bytes received since.
 func (s *replyScanner) scan(b []byte) (size int, err error) {
-	if s.left == 0 {
-		s.left = 1
+	if s.missing == 0 {
+		s.missing = 1
 	}
-	for s.left > 0 {
-		n, more, err := scanElement(b[s.at:])
+	for s.missing > 0 {
+		n, more, err := scanElement(b[s.scanned:])
 		if n == 0 || err != nil {
 			return 0, err
 		}
-		s.at += n
-		s.left += more - 1
-		if s.at > maxReply || s.left > maxElements {
+		s.scanned += n
+		s.missing += more - 1
+		if s.scanned > maxReply || s.missing > maxElements {
 			return 0, errNoReply
 		}
 	}
-	size, *s = s.at, replyScanner{}
+	size, *s = s.scanned, replyScanner{}
 	return size, nil
 }
 
