@@ -60,7 +60,7 @@ func (c *client) fail(cmd *command, err error) {
 	if !known {
 		c.srv.log.Error("a command failed", "command", c.session.lastCommand(), "error", err)
 	}
-	if errLost(err) {
+	if isNotLeading(err) {
 		reply = c.listener.notLeading
 	}
 	if cmd != nil {

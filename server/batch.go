@@ -197,7 +197,7 @@ func (b *batch) setOutcomes(forwards bool) (undone int) {
 		call := &b.calls[i]
 		reqs, out := b.requests(call)
 		err := call.outcome(reqs, out, b.lost)
-		if forwards && errLost(err) {
+		if forwards && isNotLeading(err) {
 			undone++
 			continue
 		}

@@ -12,8 +12,8 @@ import (
 // In async mode, acknowledged decisions may be rolled back when leadership is lost, so WAIT must not confirm a charge
 // from an earlier era.
 type era struct {
-	term uint64 // number of the epoch or of the term
-	here bool   // this node decided, so the number is an epoch of its engine
+	number  uint64 // number of the epoch or of the term
+	isEpoch bool   // this node decided, so the number is an epoch of its engine
 }
 
 // recordDecisions updates the era of the last charge after this node has decided a batch. If the era is the same as
@@ -61,7 +61,7 @@ func asksForAny(reqs []limiter.Request) bool {
 // node knew when it sent the call. If the leader decided in a later term, WAIT does not confirm the charge even if it
 // is committed, which is safe.
 func (e *era) recordForwarded(call *forward.Call, term uint64) {
-	if now := (era{term: term}); call.Charged && now != *e {
+	if now := (era{number: term}); call.Charged && now != *e {
 		*e = now
 	}
 }
@@ -73,7 +73,7 @@ func (e era) holds(s *Server, leads bool) bool {
 	case e == era{} || !s.isAsync():
 		return true
 	case !leads:
-		return e == era{term: s.cluster.View().Term}
+		return e == era{number: s.cluster.View().Term}
 	}
 	return e == era{s.engine.LastWrite().Epoch, true}
 }

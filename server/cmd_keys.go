@@ -85,7 +85,7 @@ func cmdDel(c *client, args [][]byte) error {
 	n := int64(0)
 	for _, key := range args[1:] {
 		found, err := c.srv.engine.Delete(key)
-		if err = unlessLost(err); err != nil {
+		if err = ignoreNotLeading(err); err != nil {
 			return err
 		}
 		n += int64(countTrue(found))
@@ -105,7 +105,7 @@ func cmdFlush(c *client, args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !isOneOf(args[1], "sync", "async") {
 		return errSyntax
 	}
-	if err := unlessLost(c.srv.engine.Clear()); err != nil {
+	if err := ignoreNotLeading(c.srv.engine.Clear()); err != nil {
 		return err
 	}
 	c.out.OK()

@@ -189,7 +189,7 @@ func (l *collector) runCall(call *call) need {
 	switch err := e.finish(); {
 	case err == nil:
 		call.done, call.replied = true, true
-	case !errLost(err):
+	case !isNotLeading(err):
 		call.fail(err)
 	}
 	return needNothing

@@ -6,8 +6,9 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// errLost reports whether err is limiter.ErrNotLeading: the command had no effect because this node is not the leader.
-func errLost(err error) bool { return errors.Is(err, limiter.ErrNotLeading) }
+// isNotLeading reports whether err is limiter.ErrNotLeading: the command had no effect because this node is not the
+// leader.
+func isNotLeading(err error) bool { return errors.Is(err, limiter.ErrNotLeading) }
 
 // hold prevents a transfer of leadership until release is called, and reports whether this node may decide. On a
 // standalone server, hold always returns true.
@@ -19,21 +20,21 @@ func (s *Server) release() {
 	}
 }
 
-// unlessLost returns nil if err is limiter.ErrNotLeading, and otherwise err. err is the error of a write to the
+// ignoreNotLeading returns nil if err is limiter.ErrNotLeading, and otherwise err. err is the error of a write to the
 // keyspace by a command that began while this node was the leader. ErrNotLeading thus means that leadership was lost
 // during the command, and that earlier writes of the command may be committed. The command therefore continues. Its
 // reply is discarded later, because waiting for the commit fails: see execution.awaitCommit.
-func unlessLost(err error) error {
-	if errLost(err) {
+func ignoreNotLeading(err error) error {
+	if isNotLeading(err) {
 		return nil
 	}
 	return err
 }
 
-// lostOr returns the error of a command that cannot be acknowledged because of err. wrote reports whether the command
-// writes. If so, lostOr returns err. A command that only reads has changed nothing, so its error is
-// limiter.ErrNotLeading. If err is nil, lostOr returns nil.
-func lostOr(err error, wrote bool) error {
+// unacknowledgedError returns the error of a command that cannot be acknowledged because of err. wrote reports whether
+// the command writes. If so, unacknowledgedError returns err. A command that only reads has changed nothing, so its
+// error is limiter.ErrNotLeading. If err is nil, unacknowledgedError returns nil.
+func unacknowledgedError(err error, wrote bool) error {
 	if err != nil && !wrote {
 		return limiter.ErrNotLeading
 	}
@@ -54,7 +55,7 @@ func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost erro
 		return nil
 	case errors.Is(lost, limiter.ErrUncertain) && charges(reqs, out):
 		return limiter.ErrUncertain
-	case errLost(lost), errors.Is(lost, limiter.ErrUncertain):
+	case isNotLeading(lost), errors.Is(lost, limiter.ErrUncertain):
 		return limiter.ErrNotLeading
 	}
 	return lost

@@ -180,9 +180,9 @@ func (p *pipeline) runCurrent() need {
 	case err == nil:
 		p.finishCurrent(nil)
 		tx.close()
-	case tx != nil && errLost(err) && p.client.forwardsCommands():
+	case tx != nil && isNotLeading(err) && p.client.forwardsCommands():
 		p.forwardExec(tx)
-	case tx == nil && errLost(err) && cur.cmd.needsLeader() && p.client.forwardsCommands():
+	case tx == nil && isNotLeading(err) && cur.cmd.needsLeader() && p.client.forwardsCommands():
 		record(p.client, cur.cmd, cur.args, cur.start)
 		p.collectForLeader(true)
 	default:

@@ -180,7 +180,7 @@ func (e *execution) mustAwait() bool {
 	case e.err != nil || !e.keys:
 		return false
 	case e.after.Epoch != e.before.Epoch: // leadership has changed while the command ran
-		e.err = lostOr(limiter.ErrUncertain, e.writes)
+		e.err = unacknowledgedError(limiter.ErrUncertain, e.writes)
 		return false
 	case e.after == limiter.CommitToken{}:
 		e.awaitCommit() // returns immediately
@@ -201,10 +201,10 @@ func (e *execution) awaitCommit() {
 		e.err = e.one.calls[0].outcome(reqs, decisions, err)
 		return
 	}
-	if errLost(err) && !errLost(engine.WaitCommitted(e.before)) {
+	if isNotLeading(err) && !isNotLeading(engine.WaitCommitted(e.before)) {
 		err = limiter.ErrUncertain // this node was the leader before the command, but not after it
 	}
-	e.err = lostOr(err, e.writes)
+	e.err = unacknowledgedError(err, e.writes)
 }
 
 // lockMode returns the mode in which a command holds the exec lock. A command that deletes several keys, or all keys,

@@ -34,7 +34,7 @@ type pipeline struct {
 	collector collector // collected commands
 	execution execution // runs the current command, or a command of the collector
 	long      longToken
-	charged   era  // term in which the client was last charged, for WAIT
+	charged   era  // era in which the client was last charged, for WAIT
 	need      need // result of the last advance
 	end       endMode
 }

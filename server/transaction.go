@@ -16,7 +16,7 @@ type transaction struct {
 	queued   []queuedCommand
 	bytes    int // size of the queued arguments and the watched keys
 	watched  []watchedKey
-	term     uint64         // term of the engine when the first key was watched
+	epoch    uint64         // epoch of the engine when the first key was watched
 	own      *forward.Watch // stream on which the leader watches keys for the client
 	lost     bool           // the state of watched keys can no longer be verified: EXEC fails
 	pushed   []byte         // messages to append after the reply to EXEC
@@ -94,7 +94,7 @@ func cloneAll(args [][]byte) [][]byte {
 // watch stores the state of keys, so that EXEC can detect changes.
 func (tx *transaction) watch(engine limiter.Engine, keys [][]byte) {
 	if len(tx.watched) == 0 {
-		tx.term = engine.LastWrite().Epoch
+		tx.epoch = engine.LastWrite().Epoch
 	}
 	tx.lost = tx.lost || tx.own != nil
 	for _, key := range keys {
@@ -103,10 +103,10 @@ func (tx *transaction) watch(engine limiter.Engine, keys [][]byte) {
 	}
 }
 
-// changed reports whether a watched key has changed. All keys count as changed if the engine has started a new term
+// changed reports whether a watched key has changed. All keys count as changed if the engine has started a new epoch
 // since the first key was watched, as after a loss of leadership.
 func (tx *transaction) changed(engine limiter.Engine) bool {
-	if len(tx.watched) > 0 && engine.LastWrite().Epoch != tx.term {
+	if len(tx.watched) > 0 && engine.LastWrite().Epoch != tx.epoch {
 		return true
 	}
 	for _, w := range tx.watched {
