@@ -13,9 +13,9 @@ import (
 // for other connections, newcomers are closed: they are displaced.
 
 const (
-	crowdedShare  = 4 // places are scarce when at most 1/crowdedShare of them are free
-	newcomerShare = 4 // when places are scarce, newcomers from one address get at most 1/newcomerShare of all places
-	hurry         = 4 // when places are scarce, the time to authenticate is 1/hurry of command-timeout
+	crowdedShare         = 4 // places are scarce when at most 1/crowdedShare of them are free
+	newcomerShare        = 4 // when places are scarce, newcomers from one address get at most 1/newcomerShare of all places
+	scarceTimeoutDivisor = 4 // when places are scarce, command-timeout is divided by this for the time to authenticate
 
 	// maxDisplaced is the maximum number of displaced connections that are still being closed. Their file descriptors
 	// are taken from spareFiles.

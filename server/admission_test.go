@@ -134,8 +134,8 @@ func TestMakeRoom(t *testing.T) {
 	expect(places+a.displaced, nil, roomSoon) // too many newcomers are being closed
 }
 
-// TestHurry checks that clients have less time to authenticate while places are scarce.
-func TestHurry(t *testing.T) {
+// TestAuthTimeoutWhileScarce checks that clients have less time to authenticate while places are scarce.
+func TestAuthTimeoutWhileScarce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{options: func(o *options.Options) { withPassword(o); o.MaxClients = 4 }}.startPiped(t)
 		limit := s.opts.Get().CommandTimeout
@@ -149,8 +149,8 @@ func TestHurry(t *testing.T) {
 		}
 		begin = time.Now()
 		newPeer(t, ln.connect()).closed()
-		if took := time.Since(begin); took < limit/hurry-tick || took > limit/hurry+grain {
-			t.Errorf("a connection was closed while places were scarce after %v, want %v", took, limit/hurry)
+		if took := time.Since(begin); took < limit/scarceTimeoutDivisor-tick || took > limit/scarceTimeoutDivisor+grain {
+			t.Errorf("a connection was closed while places were scarce after %v, want %v", took, limit/scarceTimeoutDivisor)
 		}
 	})
 }

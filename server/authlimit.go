@@ -74,15 +74,15 @@ func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 		l.tats = map[netip.Addr]uint64{}
 	}
 	if _, known := l.tats[from]; !known && len(l.tats) >= maxAuthSources {
-		l.makeRoom(now)
+		l.dropAddresses(now)
 	}
 	l.tats[from] = tat
 }
 
-// makeRoom examines a few random addresses, and removes those whose TAT has passed. If there are none, it removes the
-// examined address with the earliest TAT, which is the one with the fewest recent failures. Thus an attacker cannot
+// dropAddresses examines a few random addresses, and removes those whose TAT has passed. If there are none, it removes
+// the examined address with the earliest TAT, which is the one with the fewest recent failures. Thus an attacker cannot
 // remove an address with many failures by failing once from each of many other addresses.
-func (l *authLimiter) makeRoom(now uint64) {
+func (l *authLimiter) dropAddresses(now uint64) {
 	const looked = 64
 	var least netip.Addr
 	seen, found := 0, false

@@ -19,24 +19,24 @@ const maxChurn = 24 << 20
 // clientMemory accounts for the memory that the server holds for all clients. If the total exceeds maxmemory-clients,
 // the clients that hold the most memory are evicted.
 type clientMemory struct {
-	opts       *options.Store
-	total      atomic.Int64  // memory of all clients, in bytes
-	evicted    atomic.Int64  // number of evicted clients
-	leaving    atomic.Int64  // memory of evicted clients that are not yet closed, in bytes
-	wake       chan struct{} // holds a token when the limit is exceeded
-	long       chan struct{} // holds a token for each long reply in progress
-	churn      atomic.Int64  // bytes that clients have allocated since the last forced garbage collection
-	collecting sync.Mutex    // serializes collect
-	evicting   sync.Mutex    // serializes evictLargest
-	left       *sync.Cond    // signaled when an evicted client is closed, and at each tick
-	tightSince int64         // tick since which memory has been tight, or 0; owned by the reaper
+	opts          *options.Store
+	total         atomic.Int64  // memory of all clients, in bytes
+	evicted       atomic.Int64  // number of evicted clients
+	evictedBytes  atomic.Int64  // memory of evicted clients that are not yet closed, in bytes
+	wake          chan struct{} // holds a token when the limit is exceeded
+	long          chan struct{} // holds a token for each long reply in progress
+	churn         atomic.Int64  // bytes that clients have allocated since the last forced garbage collection
+	collecting    sync.Mutex    // serializes collect
+	evicting      sync.Mutex    // serializes evictLargest
+	evictedClosed *sync.Cond    // signaled when an evicted client is closed, and at each tick
+	tightSince    int64         // tick since which memory has been tight, or 0; owned by the reaper
 }
 
 func (m *clientMemory) init(opts *options.Store) {
 	m.opts = opts
 	m.wake = make(chan struct{}, 1)
 	m.long = make(chan struct{}, maxLong)
-	m.left = sync.NewCond(new(sync.Mutex))
+	m.evictedClosed = sync.NewCond(new(sync.Mutex))
 }
 
 // limit returns the limit on the memory of all clients in bytes, or 0 if there is no limit.
@@ -101,7 +101,7 @@ func (m *clientMemory) check(now int64) int64 {
 	if m.exceeded() {
 		m.signal()
 	}
-	m.left.Broadcast()
+	m.evictedClosed.Broadcast()
 	switch {
 	case !m.tight():
 		m.tightSince = 0
@@ -114,7 +114,7 @@ func (m *clientMemory) check(now int64) int64 {
 // usage is the memory that the server holds for a client, in bytes. The feed sets the field queued. The goroutine
 // that serves the client sets the other parts.
 type usage struct {
-	of       *clientMemory // nil for streams from other nodes, which do not count as clients
+	all      *clientMemory // memory of all clients; nil for streams from other nodes, which do not count as clients
 	base     atomic.Int64  // connectionBytes while the connection is served
 	query    atomic.Int64  // read buffer, including an incomplete command
 	replies  atomic.Int64  // reply buffer
@@ -126,7 +126,7 @@ type usage struct {
 
 func (u *usage) init(s *Server, l *listenerProfile) {
 	if !l.trusted {
-		u.of = &s.clientMemory
+		u.all = &s.clientMemory
 	}
 }
 
@@ -137,8 +137,8 @@ func (u *usage) set(part *atomic.Int64, n int64) {
 		return
 	}
 	part.Store(n)
-	if u.of != nil {
-		u.of.add(n - old)
+	if u.all != nil {
+		u.all.add(n - old)
 	}
 }
 
@@ -160,15 +160,15 @@ func (u *usage) release() {
 		u.set(part, 0)
 	}
 	if evicted := u.evicted.Swap(0); evicted > 0 {
-		u.of.left.L.Lock() // otherwise awaitMemory could miss the wakeup between its check and its wait
-		defer u.of.left.L.Unlock()
-		u.of.leaving.Add(-evicted)
-		u.of.left.Broadcast()
+		u.all.evictedClosed.L.Lock() // otherwise awaitMemory could miss the wakeup between its check and its wait
+		defer u.all.evictedClosed.L.Unlock()
+		u.all.evictedBytes.Add(-evicted)
+		u.all.evictedClosed.Broadcast()
 	}
 }
 
 // tight reports whether client memory is tight. It returns false for other nodes.
-func (u *usage) tight() bool { return u.of != nil && u.of.tight() }
+func (u *usage) tight() bool { return u.all != nil && u.all.tight() }
 
 // ClientMemory returns the memory that the server holds for all clients, in bytes.
 func (s *Server) ClientMemory() int64 { return s.clientMemory.total.Load() }

@@ -101,8 +101,8 @@ func TestEvictClients(t *testing.T) {
 	more.do("*5\r\n"+strings.Repeat(":0\r\n", 5), "EXEC")
 	p.await("stats", "evicted_clients", 1)
 	p.await("clients", "connected_clients", 4)
-	if n := s.clientMemory.leaving.Load(); n != 0 {
-		t.Errorf("%d bytes are counted as leaving", n)
+	if n := s.clientMemory.evictedBytes.Load(); n != 0 {
+		t.Errorf("%d bytes are counted for evicted clients", n)
 	}
 }
 
@@ -156,12 +156,12 @@ func (l *watchedLock) Unlock() { l.after = l.look(); l.Mutex.Unlock() }
 func TestEvictedClientsLeaveUnderTheLock(t *testing.T) {
 	t.Parallel()
 	use := testUsage(t)
-	lock := &watchedLock{look: use.of.leaving.Load}
-	use.of.left = sync.NewCond(lock)
+	lock := &watchedLock{look: use.all.evictedBytes.Load}
+	use.all.evictedClosed = sync.NewCond(lock)
 	use.evicted.Store(100)
-	use.of.leaving.Add(100)
+	use.all.evictedBytes.Add(100)
 	use.release()
 	if lock.before != 100 || lock.after != 0 {
-		t.Errorf("%d bytes are leaving before, and %d after", lock.before, lock.after)
+		t.Errorf("%d bytes are counted for evicted clients before, and %d after", lock.before, lock.after)
 	}
 }

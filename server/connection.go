@@ -72,7 +72,7 @@ func (c *closing) hangUp() {
 func (c *connection) init(cl *client, s *socket) {
 	c.srv, c.listener, c.id, c.session, c.pipe = cl.srv, cl.listener, cl.id, &cl.session, &cl.pipe
 	c.socket, c.in = s, resp.NewReader(resp.Limits{})
-	c.turn.of = &cl.srv.turns
+	c.turn.turns = &cl.srv.turns
 	c.closing.socket, c.closing.ended = s, make(chan struct{})
 	c.activity.lastRead.Store(cl.srv.ticks.Load())
 	c.usage.init(cl.srv, cl.listener)

@@ -30,7 +30,7 @@ func (s *Server) evictLargest() {
 	m.evicting.Lock()
 	defer m.evicting.Unlock()
 	limit := m.limit()
-	excess := m.total.Load() - m.leaving.Load() - limit
+	excess := m.total.Load() - m.evictedBytes.Load() - limit
 	if limit == 0 || excess <= 0 {
 		return
 	}
@@ -66,7 +66,7 @@ func (s *Server) evict(e evictable) {
 	s.mu.Lock()
 	there := s.clients[e.c.id] == e.c
 	if there { // the client is still registered, so connection.leave will call usage.release
-		m.leaving.Add(e.size)
+		m.evictedBytes.Add(e.size)
 		e.c.conn.usage.evicted.Store(e.size)
 	}
 	s.mu.Unlock()
@@ -83,24 +83,24 @@ func (s *Server) evict(e evictable) {
 // clients, and waits until they are closed. A client calls awaitMemory before it allocates much memory. Without this
 // wait, many clients could allocate before the first evicted client has released its memory.
 func (u *usage) awaitMemory(s *Server, c *closing) {
-	for u.of != nil && u.of.exceeded() {
+	for u.all != nil && u.all.exceeded() {
 		s.evictLargest()
-		u.of.left.L.Lock()
-		wait := u.isDue(c)
+		u.all.evictedClosed.L.Lock()
+		wait := u.mustAwaitMemory(c)
 		if wait {
-			u.of.left.Wait() // returns after at most one tick
+			u.all.evictedClosed.Wait() // returns after at most one tick
 		}
-		u.of.left.L.Unlock()
+		u.all.evictedClosed.L.Unlock()
 		if !wait {
 			return
 		}
 	}
 }
 
-// isDue reports whether the client must wait until evicted clients have released their memory: the limit is exceeded,
-// there are evicted clients that are not yet closed, and the client itself is not being closed.
-func (u *usage) isDue(c *closing) bool {
-	return u.of != nil && u.of.exceeded() && u.of.leaving.Load() > 0 && !c.hungUp.Load()
+// mustAwaitMemory reports whether the client must wait until evicted clients have released their memory: the limit is
+// exceeded, there are evicted clients that are not yet closed, and the client itself is not being closed.
+func (u *usage) mustAwaitMemory(c *closing) bool {
+	return u.all != nil && u.all.exceeded() && u.all.evictedBytes.Load() > 0 && !c.hungUp.Load()
 }
 
 // longToken allows a client to make a long reply. At most maxLong clients hold a token at the same time, so a client
@@ -123,7 +123,7 @@ func (t *longToken) acquire() bool {
 		case <-t.closing.ended:
 			return false
 		}
-		if !t.usage.isDue(t.closing) {
+		if !t.usage.mustAwaitMemory(t.closing) {
 			t.held = true
 			return true
 		}

@@ -16,7 +16,7 @@ func testUsage(t *testing.T) *usage {
 	}
 	m := &clientMemory{}
 	m.init(store)
-	return &usage{of: m}
+	return &usage{all: m}
 }
 
 // TestChunks checks that pop returns the pushed bytes in order, and that size counts the allocated
@@ -56,7 +56,7 @@ func TestFeedHasRoom(t *testing.T) {
 	if ended, err := f.put(large, feedQueue, func() {}); ended || err != nil {
 		t.Fatal(ended, err)
 	}
-	if n := use.of.total.Load(); n != feedQueue {
+	if n := use.all.total.Load(); n != feedQueue {
 		t.Errorf("%d bytes are counted", n)
 	}
 	if err := f.add([]byte("x")); err != errSlowFeed {
@@ -86,7 +86,7 @@ func TestFeedHasRoom(t *testing.T) {
 	if err := <-put; err != errSlowFeed {
 		t.Errorf("put to a failed feed: %v", err)
 	}
-	if n := use.of.total.Load(); n != 0 {
+	if n := use.all.total.Load(); n != 0 {
 		t.Errorf("%d bytes are counted after the end of the feed", n)
 	}
 }
@@ -138,7 +138,7 @@ func TestFeedAfterTheEnd(t *testing.T) {
 		if matches := b.publish("news", "x", nil); matches != 0 || out.closing.hungUp.Load() {
 			t.Errorf("%s: %d messages, hung up: %v", name, matches, out.closing.hungUp.Load())
 		}
-		if n := use.of.total.Load(); n != 0 {
+		if n := use.all.total.Load(); n != 0 {
 			t.Errorf("%s: %d bytes are still counted", name, n)
 		}
 	}

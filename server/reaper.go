@@ -120,7 +120,7 @@ func (c *connection) overdue(o *options.Options, m moment) string {
 		return unread
 	case over(&a.incomplete, o.CommandTimeout):
 		return "its command stays incomplete"
-	case over(&a.unauthenticated, o.CommandTimeout), m.crowded && over(&a.unauthenticated, o.CommandTimeout/hurry):
+	case over(&a.unauthenticated, o.CommandTimeout), m.crowded && over(&a.unauthenticated, o.CommandTimeout/scarceTimeoutDivisor):
 		return "it does not authenticate"
 	case over(&a.lastRead, o.Timeout) && !c.exemptFromIdle():
 		return "it is idle"

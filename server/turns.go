@@ -37,13 +37,13 @@ func (t turns) release() {
 
 // turn is the turn of one client. Only the goroutine that runs the commands of the client may use it.
 type turn struct {
-	of   *turns
-	held bool
+	turns *turns
+	held  bool
 }
 
 // acquire waits for a turn.
 func (t *turn) acquire() {
-	t.of.acquire()
+	t.turns.acquire()
 	t.held = true
 }
 
@@ -53,6 +53,6 @@ func (t *turn) release() bool {
 		return false
 	}
 	t.held = false
-	t.of.release()
+	t.turns.release()
 	return true
 }
