@@ -11,22 +11,22 @@ import (
 // broker delivers messages to subscribers: messages published by clients and, on a cluster node, announcements of a new
 // leader.
 type broker struct {
-	mu       sync.Mutex
-	readers  map[*output]reader
-	shared   map[*output]reader // immutable copy of the field readers; nil after a change of readers
-	master   master             // the last known leader
-	counting sync.Mutex         // serializes the method count
+	mu          sync.Mutex
+	subscribers map[*output]subscriber
+	shared      map[*output]subscriber // immutable copy of the field subscribers; nil after a change of it
+	lastLeader  leaderAddr             // the last known leader
+	counting    sync.Mutex             // serializes the method count
 }
 
-// master is the address of the leader for clients.
-type master struct {
-	id, host string
-	port     int // port for Redis clients
-	named    int // port that commands of Sentinel report; see topology.Member.NamedPort
+// leaderAddr is the address of the leader for clients.
+type leaderAddr struct {
+	id, host     string
+	port         int // port for Redis clients
+	reportedPort int // port that commands of Sentinel report; see topology.Member.ReportedPort
 }
 
-// reader is the feed and the subscriptions of a subscribed client.
-type reader struct {
+// subscriber is the feed and the subscriptions of a subscribed client.
+type subscriber struct {
 	listener           *listenerProfile
 	feed               *feed
 	channels, patterns []string
@@ -37,49 +37,49 @@ type reader struct {
 func (b *broker) register(o *output) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.readers == nil {
-		b.readers = map[*output]reader{}
+	if b.subscribers == nil {
+		b.subscribers = map[*output]subscriber{}
 	}
 	b.shared = nil
 	s := &o.session.subscriptions
-	b.readers[o] = reader{o.listener, o.feed, s.channels, s.patterns, o.out.Protocol()}
+	b.subscribers[o] = subscriber{o.listener, o.feed, s.channels, s.patterns, o.out.Protocol()}
 	if !s.any() {
-		delete(b.readers, o)
+		delete(b.subscribers, o)
 	}
 }
 
 func (b *broker) remove(o *output) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, there := b.readers[o]; there {
+	if _, there := b.subscribers[o]; there {
 		b.shared = nil
-		delete(b.readers, o)
+		delete(b.subscribers, o)
 	}
 }
 
 // leader returns the address of the current or last known leader. known is false if no leader has been known yet.
-func (b *broker) leader() (m master, known bool) {
+func (b *broker) leader() (addr leaderAddr, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.master, b.master.host != ""
+	return b.lastLeader, b.lastLeader.host != ""
 }
 
 // replace stores the address of the leader and returns the previous one.
-func (b *broker) replace(now master) (old master) {
+func (b *broker) replace(now leaderAddr) (old leaderAddr) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old, b.master = b.master, now
+	old, b.lastLeader = b.lastLeader, now
 	return old
 }
 
-// all returns the current readers in a map that must not be changed. The caller adds messages to the feeds of the
-// readers without holding b.mu. Otherwise there would be a deadlock: a client calls register, which locks b.mu, while
-// it holds the lock of its feed.
-func (b *broker) all() map[*output]reader {
+// sharedCopy returns the current subscribers in a map that must not be changed. The caller adds messages to the feeds
+// of the subscribers without holding b.mu. Otherwise there would be a deadlock: a client calls register, which locks
+// b.mu, while it holds the lock of its feed.
+func (b *broker) sharedCopy() map[*output]subscriber {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shared == nil {
-		b.shared = maps.Clone(b.readers)
+		b.shared = maps.Clone(b.subscribers)
 	}
 	return b.shared
 }
@@ -96,17 +96,17 @@ func (b *broker) follow(view *topology.View, name string) {
 	if m == nil || m.Host == "" || m.Port == 0 {
 		return
 	}
-	now := master{m.ID, m.Host, m.Port, m.NamedPort()}
+	now := leaderAddr{m.ID, m.Host, m.Port, m.ReportedPort()}
 	old := b.replace(now)
-	if old.host == "" || old.host == now.host && old.named == now.named {
+	if old.host == "" || old.host == now.host && old.reportedPort == now.reportedPort {
 		return
 	}
-	readers := b.all()
-	text := fmt.Sprintf("%s %s %d %s %d", name, old.host, old.named, now.host, now.named)
+	subscribers := b.sharedCopy()
+	text := fmt.Sprintf("%s %s %d %s %d", name, old.host, old.reportedPort, now.host, now.reportedPort)
 	for _, channel := range switchChannels {
-		for o, r := range readers {
-			if message, matches := r.message(channel, text); matches > 0 {
-				r.feed.push(o.closing, message)
+		for o, s := range subscribers {
+			if message, matches := s.message(channel, text); matches > 0 {
+				s.feed.push(o.closing, message)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func TestSlowReader(t *testing.T) {
 	p.ask("SUBSCRIBE", "switch-master")
 	slow.ask("SUBSCRIBE", "switch-master")
 	n.broker.mu.Lock()
-	for o, r := range n.broker.readers {
+	for o, r := range n.broker.subscribers {
 		if o.socket.RemoteAddr().String() == slow.LocalAddr().String() {
 			r.feed.mu.Lock()
 			r.feed.queue.push(make([]byte, feedQueue)) // the goroutine that writes the queue is not woken

@@ -186,7 +186,7 @@ func cmdHello(c *client, args [][]byte) error {
 	if h.version != 0 {
 		c.out.SetProtocol(h.version)
 		s := &c.session
-		s.resubscribed = s.resubscribed || c.conn.output.feed != nil && s.subscriptions.any()
+		s.subscriptionsChanged = s.subscriptionsChanged || c.conn.output.feed != nil && s.subscriptions.any()
 	}
 	c.session.setInfo(func(i *clientInfo) {
 		i.resp = c.out.Protocol()

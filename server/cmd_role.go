@@ -84,7 +84,7 @@ func replyLeaderRole(out *resp.Reply, view *topology.View, status *topology.Stat
 	}
 }
 
-func replyFollowerRole(out *resp.Reply, leader master, cluster topology.Cluster) {
+func replyFollowerRole(out *resp.Reply, leader leaderAddr, cluster topology.Cluster) {
 	out.Array(5)
 	out.Text("slave")
 	out.Text(leader.host)

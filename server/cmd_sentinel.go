@@ -29,10 +29,10 @@ func otherSentinels(view *topology.View) []topology.Member {
 
 // masterNamed returns the current or last known leader. The error is errNoMaster if name is not the name of the master,
 // or if no leader has been known yet.
-func masterNamed(s *Server, name []byte) (master, error) {
+func masterNamed(s *Server, name []byte) (leaderAddr, error) {
 	m, known := s.broker.leader()
 	if !known || string(name) != s.opts.Get().SentinelMaster {
-		return master{}, errNoMaster
+		return leaderAddr{}, errNoMaster
 	}
 	return m, nil
 }
@@ -43,7 +43,7 @@ func cmdSentinelAddr(c *client, args [][]byte) error {
 		c.out.NullArray()
 		return nil
 	}
-	replyTexts(&c.out, []string{m.host, strconv.Itoa(m.named)})
+	replyTexts(&c.out, []string{m.host, strconv.Itoa(m.reportedPort)})
 	return nil
 }
 
@@ -139,9 +139,9 @@ func masterFlags(view *topology.View) string {
 	return "master"
 }
 
-func describeMaster(s *Server, m master) []field {
+func describeMaster(s *Server, m leaderAddr) []field {
 	view := s.cluster.View()
-	fields := append(instance(s, s.opts.Get().SentinelMaster, m.id, m.host, m.named, masterFlags(view)), reported("master")...)
+	fields := append(instance(s, s.opts.Get().SentinelMaster, m.id, m.host, m.reportedPort, masterFlags(view)), reported("master")...)
 	return append(fields, []field{
 		{"config-epoch", strconv.FormatUint(view.Term, 10)},
 		{"num-slaves", strconv.Itoa(len(replicas(view, m.id)))},
@@ -152,8 +152,8 @@ func describeMaster(s *Server, m master) []field {
 	}...)
 }
 
-func describeReplica(s *Server, r *topology.Member, of master, view *topology.View, status *topology.Status) []field {
-	port, flags, link, downFor := r.NamedPort(), "slave", "ok", int64(0)
+func describeReplica(s *Server, r *topology.Member, of leaderAddr, view *topology.View, status *topology.Status) []field {
+	port, flags, link, downFor := r.ReportedPort(), "slave", "ok", int64(0)
 	if isDown(status, r.ID) {
 		flags, link, downFor = "s_down,slave,disconnected", "err", status.Follower(r.ID).Silent.Milliseconds()
 	}
@@ -163,7 +163,7 @@ func describeReplica(s *Server, r *topology.Member, of master, view *topology.Vi
 		{"master-link-down-time", strconv.FormatInt(downFor, 10)},
 		{"master-link-status", link},
 		{"master-host", of.host},
-		{"master-port", strconv.Itoa(of.named)},
+		{"master-port", strconv.Itoa(of.reportedPort)},
 		{"slave-priority", "100"},
 		{"slave-repl-offset", decimal(offsetOf(view, status, r.ID))},
 		{"replica-announced", "1"},

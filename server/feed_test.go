@@ -134,7 +134,7 @@ func TestFeedAfterTheEnd(t *testing.T) {
 		out := &output{closing: &closing{socket: &socket{Conn: fakeConn{}}, ended: make(chan struct{})}}
 		f := newFeed(use, true)
 		end(f)
-		b := broker{readers: map[*output]reader{out: {listener: &listenerProfile{set: onData}, feed: f, channels: []string{"news"}}}}
+		b := broker{subscribers: map[*output]subscriber{out: {listener: &listenerProfile{set: onData}, feed: f, channels: []string{"news"}}}}
 		if matches := b.publish("news", "x", nil); matches != 0 || out.closing.hungUp.Load() {
 			t.Errorf("%s: %d messages, hung up: %v", name, matches, out.closing.hungUp.Load())
 		}

@@ -90,7 +90,7 @@ func infoSentinel(s *Server, w *infoWriter) {
 		status = "sdown"
 	}
 	w.field("master0", fmt.Sprintf("name=%s,status=%s,address=%s:%d,slaves=%d,sentinels=%d",
-		s.opts.Get().SentinelMaster, status, leader.host, leader.named, len(replicas(view, view.Leader)), len(sentinels(view))))
+		s.opts.Get().SentinelMaster, status, leader.host, leader.reportedPort, len(replicas(view, view.Leader)), len(sentinels(view))))
 }
 
 func yesNo(is bool) string {

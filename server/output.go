@@ -175,7 +175,7 @@ func (o *output) writeFeed(f *feed) {
 // beginFeed ensures that a client that is in MONITOR mode, or whose subscriptions have changed, has a feed that accepts
 // pushed output. It returns true if it has created the feed. The caller must then pass true to registerFeed.
 func (o *output) beginFeed() bool {
-	if !o.session.monitoring && !o.session.resubscribed {
+	if !o.session.monitoring && !o.session.subscriptionsChanged {
 		return false
 	}
 	o.backlog.patient.Store(false)
@@ -211,9 +211,9 @@ func (o *output) startFeed() {
 
 // registerSubscriptions registers changed subscriptions for delivery.
 func (o *output) registerSubscriptions() {
-	if o.session.resubscribed {
+	if o.session.subscriptionsChanged {
 		o.srv.broker.register(o)
-		o.session.resubscribed = false
+		o.session.subscriptionsChanged = false
 	}
 }
 

@@ -24,7 +24,7 @@ func cmdPublish(c *client, args [][]byte) error {
 // output is pending, the client is disconnected.
 func (c *client) publishOwn(channel, text string) int64 {
 	s := &c.session
-	own := reader{channels: s.subscriptions.channels, patterns: s.subscriptions.patterns, protocol: c.out.Protocol()}
+	own := subscriber{channels: s.subscriptions.channels, patterns: s.subscriptions.patterns, protocol: c.out.Protocol()}
 	b, matches := own.message(channel, text)
 	if len(b) > feedQueue || c.out.Len()+len(s.tx.pushed)+len(b) > maxExecReply {
 		c.pipe.abort()
@@ -38,23 +38,23 @@ func (c *client) publishOwn(channel, text string) int64 {
 	return matches
 }
 
-// publish delivers a message to all readers except the publisher, and returns the number of matching
-// subscriptions. A reader whose queue overflows is disconnected.
+// publish delivers a message to all subscribers except the publisher, and returns the number of matching subscriptions.
+// A subscriber whose queue overflows is disconnected.
 func (b *broker) publish(channel, text string, publisher *output) (matches int64) {
-	for o, r := range b.subscribers(publisher) {
-		if message, m := r.message(channel, text); m > 0 && r.feed.push(o.closing, message) {
+	for o, s := range b.others(publisher) {
+		if message, m := s.message(channel, text); m > 0 && s.feed.push(o.closing, message) {
 			matches += m
 		}
 	}
 	return matches
 }
 
-// subscribers returns the current readers, without the reader whose output is the except parameter. It also omits
+// others returns the current subscribers, without the one whose output is the except parameter. It also omits
 // clients of the Sentinel port, which do not receive messages from other clients.
-func (b *broker) subscribers(except *output) iter.Seq2[*output, reader] {
-	return func(yield func(*output, reader) bool) {
-		for o, r := range b.all() {
-			if o != except && r.listener.set&onData != 0 && !yield(o, r) {
+func (b *broker) others(except *output) iter.Seq2[*output, subscriber] {
+	return func(yield func(*output, subscriber) bool) {
+		for o, s := range b.sharedCopy() {
+			if o != except && s.listener.set&onData != 0 && !yield(o, s) {
 				return
 			}
 		}
@@ -65,9 +65,9 @@ func (b *broker) subscribers(except *output) iter.Seq2[*output, reader] {
 // whose output is the except parameter. Names may be repeated.
 func (b *broker) names(pattern bool, except *output) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, r := range b.subscribers(except) {
-			s := subscriptions{r.channels, r.patterns}
-			for _, name := range *s.of(pattern) {
+		for _, s := range b.others(except) {
+			list := subscriptions{s.channels, s.patterns}
+			for _, name := range *list.of(pattern) {
 				if !yield(name) {
 					return
 				}
@@ -168,16 +168,16 @@ func cmdPubsubShardNumSub(c *client, args [][]byte) error {
 	return nil
 }
 
-// message encodes a message for a reader, once for each matching subscription, and returns the number of matching
+// message encodes a message for a subscriber, once for each matching subscription, and returns the number of matching
 // subscriptions. It stops when the result is larger than feedQueue, since a feed does not accept it then.
-func (r *reader) message(channel, text string) (b []byte, matches int64) {
+func (s *subscriber) message(channel, text string) (b []byte, matches int64) {
 	var out resp.Reply
-	out.SetProtocol(r.protocol)
-	if slices.Contains(r.channels, channel) {
+	out.SetProtocol(s.protocol)
+	if slices.Contains(s.channels, channel) {
 		pushTexts(&out, "message", channel, text)
 		matches++
 	}
-	for _, pattern := range r.patterns {
+	for _, pattern := range s.patterns {
 		if out.Len() <= feedQueue && glob.Match(pattern, channel) {
 			pushTexts(&out, "pmessage", pattern, channel, text)
 			matches++

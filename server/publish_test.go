@@ -121,25 +121,25 @@ func TestPublish_Counts(t *testing.T) {
 	p.do("*6\r\n"+bulk("b")+":2\r\n"+bulk("x")+":0\r\n"+bulk("b")+":2\r\n", "PUBSUB", "NUMSUB", "b", "x", "b")
 }
 
-// TestReadersAreShared checks that broker.all makes a new copy of the readers only after a change.
-func TestReadersAreShared(t *testing.T) {
+// TestSharedCopy checks that broker.sharedCopy makes a new copy of the subscribers only after a change.
+func TestSharedCopy(t *testing.T) {
 	t.Parallel()
 	b := broker{}
 	s := &session{subscriptions: subscriptions{channels: []string{"a"}}}
 	o := &output{session: s, out: &resp.Reply{}}
 	b.register(o)
-	first := b.all()
-	b.remove(&output{}) // not a reader
-	if second := b.all(); reflect.ValueOf(second).Pointer() != reflect.ValueOf(first).Pointer() {
-		t.Error("the readers are copied without a change")
+	first := b.sharedCopy()
+	b.remove(&output{}) // not a subscriber
+	if second := b.sharedCopy(); reflect.ValueOf(second).Pointer() != reflect.ValueOf(first).Pointer() {
+		t.Error("the subscribers are copied without a change")
 	}
 	s.subscriptions.channels = append(s.subscriptions.channels, "b")
 	b.register(o)
-	if got := b.all()[o].channels; len(got) != 2 || len(first[o].channels) != 1 {
+	if got := b.sharedCopy()[o].channels; len(got) != 2 || len(first[o].channels) != 1 {
 		t.Errorf("the channels are %q, before %q", got, first[o].channels)
 	}
 	b.remove(o)
-	if got := b.all(); len(got) != 0 {
-		t.Errorf("%d readers are left", len(got))
+	if got := b.sharedCopy(); len(got) != 0 {
+		t.Errorf("%d subscribers are left", len(got))
 	}
 }

@@ -115,7 +115,7 @@ func confirm(out *resp.Reply, event, name string, subscribed int64) {
 // subscriptions for registration with the broker.
 func (c *client) updateSubscriptions() {
 	s := &c.session
-	s.resubscribed = true
+	s.subscriptionsChanged = true
 	c.updateSettings()
 	s.setInfo(func(i *clientInfo) {
 		i.channels, i.patterns = len(s.subscriptions.channels), len(s.subscriptions.patterns)

@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-// TestDropSubscriptions drops names from a list that is shared with readers. The shared list must not change.
+// TestDropSubscriptions drops names from a list that is shared with other goroutines. The shared list must not change.
 func TestDropSubscriptions(t *testing.T) {
 	t.Parallel()
 	list := []string{"a", "b", "c"}

@@ -10,15 +10,15 @@ import (
 //
 // It belongs to the goroutine that runs the client's commands. Any goroutine may call lastCommand and currentInfo.
 type session struct {
-	authenticated bool
-	failedLogins  int // wrong passwords since the last login
-	replies       replyMode
-	marksCharges  bool // the reply to a limiter command that charged something is preceded by a mark
-	tracking      tracking
-	tx            transaction
-	subscriptions subscriptions
-	resubscribed  bool // the subscriptions have changed since they were last registered for delivery
-	monitoring    bool // MONITOR is on
+	authenticated        bool
+	failedLogins         int // wrong passwords since the last login
+	replies              replyMode
+	marksCharges         bool // the reply to a limiter command that charged something is preceded by a mark
+	tracking             tracking
+	tx                   transaction
+	subscriptions        subscriptions
+	subscriptionsChanged bool // the subscriptions have changed since they were last registered for delivery
+	monitoring           bool // MONITOR is on
 
 	lastRun atomic.Pointer[command]
 
@@ -46,7 +46,7 @@ func (s *session) reset() {
 	if s.replies == replyOff {
 		s.replies = replyOn
 	}
-	s.monitoring, s.resubscribed = false, false
+	s.monitoring, s.subscriptionsChanged = false, false
 	s.setInfo(func(i *clientInfo) {
 		*i = clientInfo{libName: i.libName, libVer: i.libVer, resp: 2, multi: -1}
 	})

@@ -28,8 +28,8 @@ type Member struct {
 	LeaderPort   int    // connections to this port are closed when the node loses leadership
 }
 
-// NamedPort returns the port of the member in replies of Sentinel: LeaderPort, or Port if LeaderPort is 0.
-func (m *Member) NamedPort() int {
+// ReportedPort returns the port of the member in replies of Sentinel: LeaderPort, or Port if LeaderPort is 0.
+func (m *Member) ReportedPort() int {
 	if m.LeaderPort != 0 {
 		return m.LeaderPort
 	}
