@@ -17,12 +17,12 @@ const batchSize = 64
 // together. Keys and arguments point into the read buffer, so the commands of a batch must be answered before the
 // next read.
 type batch struct {
-	stage     batchStage
-	forLeader bool // all calls are forwarded
-	calls     []call
-	answered  int             // number of calls that have been answered
-	room      [batchSize]call // initial backing array of the field calls
-	args      [][]byte        // arguments of calls that may be forwarded
+	stage      batchStage
+	forLeader  bool // all calls are forwarded
+	calls      []call
+	answered   int             // number of calls that have been answered
+	callsArray [batchSize]call // initial backing array of the field calls
+	args       [][]byte        // arguments of calls that may be forwarded
 
 	// The first n elements of reqs are the requests of all parsed calls. The first n elements of out are the
 	// decisions on them.
@@ -87,11 +87,11 @@ func (c *call) key() []byte {
 }
 
 // ownStream reports whether the call is forwarded over the stream on which the leader watches keys for the client.
-func (c *call) ownStream() bool { return c.cmd.ownStream || c.tx != nil && c.tx.own != nil }
+func (c *call) ownStream() bool { return c.cmd.ownStream || c.tx != nil && c.tx.ownStream != nil }
 
 var batches = sync.Pool{New: func() any {
 	b := new(batch)
-	b.calls = b.room[:0]
+	b.calls = b.callsArray[:0]
 	return b
 }}
 
@@ -149,12 +149,12 @@ const keepArgs = 16 * batchSize
 
 // reset removes all calls.
 func (b *batch) reset() {
-	if cap(b.calls) > batchSize { // append has moved the calls to a larger array; copies remain in the field room
-		clear(b.room[:])
+	if cap(b.calls) > batchSize { // append has moved the calls to a larger array; copies remain in callsArray
+		clear(b.callsArray[:])
 	}
 	clear(b.calls)
 	clear(b.args)
-	b.stage, b.forLeader, b.answered, b.n, b.calls, b.args = batchCollecting, false, 0, 0, b.room[:0], b.args[:0]
+	b.stage, b.forLeader, b.answered, b.n, b.calls, b.args = batchCollecting, false, 0, 0, b.callsArray[:0], b.args[:0]
 	b.lost = nil
 	if cap(b.args) > keepArgs {
 		b.args = nil

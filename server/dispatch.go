@@ -20,14 +20,14 @@ const (
 func (p *pipeline) start(args [][]byte) {
 	p.current.cmd, p.current.args = p.client.commands.find(args), args
 	if p.session.replies != replyOn {
-		p.after(stageMute)
+		p.settleThen(stageMute)
 		return
 	}
 	p.dispatch()
 }
 
-// after sets the next stage of the current command. Collected commands are answered before the stage begins.
-func (p *pipeline) after(next stage) {
+// settleThen sets the next stage of the current command. Collected commands are answered before the stage begins.
+func (p *pipeline) settleThen(next stage) {
 	p.current.stage = next
 	p.collector.settle()
 }
@@ -35,7 +35,7 @@ func (p *pipeline) after(next stage) {
 // done completes the current command. If the reply to the command must be dropped, stageUnmute follows.
 func (p *pipeline) done() {
 	if p.current.muted {
-		p.after(stageUnmute)
+		p.settleThen(stageUnmute)
 		return
 	}
 	p.current.stage = stageNone
@@ -48,13 +48,13 @@ func (p *pipeline) dispatch() {
 	cur.err = p.client.gate(cur.cmd, cur.args)
 	switch {
 	case cur.err != nil:
-		p.after(stageReject)
+		p.settleThen(stageReject)
 	case p.session.tx.queueing && !runsInMulti[cur.cmd.name]:
-		p.after(stageQueue)
+		p.settleThen(stageQueue)
 	case cur.cmd.parse != nil || p.mustForward(cur.cmd):
 		p.collect()
 	default:
-		p.after(stageRun)
+		p.settleThen(stageRun)
 	}
 }
 
@@ -124,11 +124,11 @@ func (p *pipeline) collect() {
 	cur := &p.current
 	forLeader := p.mustForward(cur.cmd)
 	if !forLeader && cur.cmd.parse == nil { // this node has become the leader
-		p.after(stageRun)
+		p.settleThen(stageRun)
 		return
 	}
 	if !p.collector.takes(cur.cmd, cur.args, forLeader) {
-		p.after(stageCollect)
+		p.settleThen(stageCollect)
 		return
 	}
 	showMonitors(p.client, cur.cmd, cur.args)
@@ -139,7 +139,7 @@ func (p *pipeline) collect() {
 	}
 	if cur.err = p.collector.open().add(cur.cmd, cur.args, p.srv.cluster != nil); cur.err != nil {
 		p.srv.stats.of(cur.cmd).calls.Add(1)
-		p.after(stageFail)
+		p.settleThen(stageFail)
 		return
 	}
 	p.done()
@@ -153,7 +153,7 @@ func (p *pipeline) collectForLeader(accounted bool) {
 	if !p.client.forwardsCommands() {
 		p.read.refused = true
 		cur.err = limiter.ErrNotLeading
-		p.after(stageFail)
+		p.settleThen(stageFail)
 		return
 	}
 	p.collector.open().addForLeader(call{cmd: cur.cmd, accounted: accounted}, cur.args)

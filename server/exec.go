@@ -11,7 +11,7 @@ import "github.com/throttledhq/throttled/limiter"
 // are forwarded.
 func (e *execution) exec(tx *transaction) error {
 	e.tx = tx
-	if tx.own != nil || tx.lost || tx.touchesKeys() && !e.client.pipe.leads() {
+	if tx.ownStream != nil || tx.lost || tx.touchesKeys() && !e.client.pipe.leads() {
 		return limiter.ErrNotLeading
 	}
 	return e.runTransaction()
@@ -24,7 +24,7 @@ func (e *execution) runTransaction() error {
 		return nil
 	}
 	e.keys, e.writes = true, e.tx.writes()
-	return e.runHeld()
+	return e.runWithHold()
 }
 
 // runExclusively runs the transaction under the exec lock. If a watched key has changed, it runs no command, and
@@ -32,7 +32,7 @@ func (e *execution) runTransaction() error {
 func (e *execution) runExclusively() {
 	e.lock.acquire(lockExclusive)
 	defer e.lock.release()
-	if e.tx.own != nil || e.tx.lost || e.tx.changed(e.client.srv.engine) {
+	if e.tx.ownStream != nil || e.tx.lost || e.tx.changed(e.client.srv.engine) {
 		e.client.out.NullArray()
 		return
 	}
@@ -115,9 +115,9 @@ func runQueued(c *client, q queuedCommand) {
 func (c *client) endTransaction() {
 	tx := &c.session.tx
 	tx.running = false
-	c.invalidate(tx.read)
+	c.invalidate(tx.toInvalidate)
 	c.out.Raw(tx.pushed)
-	tx.read, tx.pushed = nil, nil
+	tx.toInvalidate, tx.pushed = nil, nil
 }
 
 // forwardExec forwards the transaction of the current command. The leader runs the commands that only the leader can

@@ -15,27 +15,27 @@ type execution struct {
 	charged *era
 	lock    execLock
 
-	stage  runStage
-	cmd    *command
-	args   [][]byte
-	tx     *transaction // transaction of EXEC
-	one    *batch       // batch with the current limiter command only; nil for other commands
-	at     int          // length of out before the reply to the command
-	keys   bool         // the command touches keys, and the next fields are set
-	writes bool
-	before limiter.CommitToken // last write before the command
-	after  limiter.CommitToken // last write after the command
-	err    error
+	stage        runStage
+	cmd          *command
+	args         [][]byte
+	tx           *transaction // transaction of EXEC
+	limiterBatch *batch       // batch with the current limiter command only; nil for other commands
+	replyStart   int          // length of out before the reply to the command
+	keys         bool         // the command touches keys, and the next fields are set
+	writes       bool
+	before       limiter.CommitToken // last write before the command
+	after        limiter.CommitToken // last write after the command
+	err          error
 }
 
 // runStage is the next step of an execution.
 type runStage uint8
 
 const (
-	runIdle   runStage = iota // nothing runs
-	runStart                  // run the command
-	runRan                    // the command has run: check whether it must wait for a commit
-	runCommit                 // the wait for the commit has begun; the command is done after it
+	runIdle        runStage = iota // nothing runs
+	runStart                       // run the command
+	runCheckCommit                 // the command has run: check whether it must wait for a commit
+	runCommit                      // the wait for the commit has begun; the command is done after it
 	runDone
 )
 
@@ -46,7 +46,7 @@ func (e *execution) init(c *client) {
 // begin starts a command. If tx is not nil, it is the transaction that EXEC runs.
 func (e *execution) begin(cmd *command, args [][]byte, tx *transaction) {
 	e.stage, e.cmd, e.args, e.tx = runStart, cmd, args, tx
-	e.at = e.client.out.Len()
+	e.replyStart = e.client.out.Len()
 }
 
 // advance runs steps until the command is done or must wait.
@@ -54,7 +54,7 @@ func (e *execution) advance() need {
 	switch e.stage {
 	case runStart:
 		if !e.cmd.is(fast) {
-			e.stage = runRan
+			e.stage = runCheckCommit
 			return needCommand
 		}
 		if !e.lock.try(e.lockMode()) {
@@ -62,7 +62,7 @@ func (e *execution) advance() need {
 		}
 		e.err = e.run()
 		fallthrough
-	case runRan:
+	case runCheckCommit:
 		if e.mustAwait() {
 			e.stage = runCommit
 			return needCommit
@@ -77,14 +77,14 @@ func (e *execution) advance() need {
 func (e *execution) finish() error {
 	err := e.err
 	if err != nil && e.keys {
-		e.client.out.Truncate(e.at, keepOut)
+		e.client.out.Truncate(e.replyStart, keepOut)
 	}
-	if e.one != nil {
+	if e.limiterBatch != nil {
 		if err == nil {
-			e.one.replyDecided(&e.client.out, &e.one.calls[0], e.client.session.marksCharges, &e.client.srv.stats)
+			e.limiterBatch.replyDecided(&e.client.out, &e.limiterBatch.calls[0], e.client.session.marksCharges, &e.client.srv.stats)
 		}
-		e.one.release()
-		e.one = nil
+		e.limiterBatch.release()
+		e.limiterBatch = nil
 	}
 	e.stage, e.keys, e.tx, e.err = runIdle, false, nil, nil
 	return err
@@ -128,12 +128,12 @@ func (e *execution) run() error {
 		return e.runLocked()
 	}
 	e.keys, e.writes = true, e.cmd.is(write)
-	return e.runHeld()
+	return e.runWithHold()
 }
 
-// runHeld runs a command or transaction that touches keys, and prevents a transfer of leadership until it is done. The
-// error is limiter.ErrNotLeading if this node is not the leader.
-func (e *execution) runHeld() error {
+// runWithHold runs a command or transaction that touches keys, and prevents a transfer of leadership until it is done.
+// The error is limiter.ErrNotLeading if this node is not the leader.
+func (e *execution) runWithHold() error {
 	srv := e.client.srv
 	if !srv.hold() {
 		return limiter.ErrNotLeading
@@ -162,13 +162,13 @@ func (e *execution) runLocked() error {
 // decide passes a limiter command to the engine.
 func (e *execution) decide() error {
 	defer e.lock.release()
-	e.one = newBatch()
-	e.one.logEntries = int64(e.client.srv.opts.Get().WindowLogMaxEntries)
-	if err := e.one.add(e.cmd, e.args, false); err != nil {
+	e.limiterBatch = newBatch()
+	e.limiterBatch.logEntries = int64(e.client.srv.opts.Get().WindowLogMaxEntries)
+	if err := e.limiterBatch.add(e.cmd, e.args, false); err != nil {
 		return err
 	}
-	e.after = e.client.srv.engine.Decide(e.one.reqs[:e.one.n], e.one.out[:e.one.n])
-	e.charged.recordDecisions(e.one, e.after)
+	e.after = e.client.srv.engine.Decide(e.limiterBatch.reqs[:e.limiterBatch.n], e.limiterBatch.out[:e.limiterBatch.n])
+	e.charged.recordDecisions(e.limiterBatch, e.after)
 	e.before, e.keys = e.after, true
 	return nil
 }
@@ -196,9 +196,9 @@ func (e *execution) mustAwait() bool {
 func (e *execution) awaitCommit() {
 	engine := e.client.srv.engine
 	err := engine.WaitCommitted(e.after)
-	if e.one != nil {
-		reqs, decisions := e.one.requests(&e.one.calls[0])
-		e.err = e.one.calls[0].outcome(reqs, decisions, err)
+	if e.limiterBatch != nil {
+		reqs, decisions := e.limiterBatch.requests(&e.limiterBatch.calls[0])
+		e.err = e.limiterBatch.calls[0].outcome(reqs, decisions, err)
 		return
 	}
 	if isNotLeading(err) && !isNotLeading(engine.WaitCommitted(e.before)) {

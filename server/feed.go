@@ -64,21 +64,21 @@ func (f *feed) push(to *closing, b []byte) bool {
 }
 
 // tryPut queues replies if there is room: if the queue is empty, or if it stays within limit bytes and client memory is
-// not tight. If it queues the replies, tryPut also calls the function passed in the parameter then, before any of the
-// replies can be written. queued reports whether the replies were queued. ended reports whether the goroutine has
-// stopped: either everything was written and err is nil, or a write has failed and err is errSlowFeed.
-func (f *feed) tryPut(b []byte, limit int64, then func()) (queued, ended bool, err error) {
+// not tight. If it queues the replies, tryPut also calls onQueued, before any of the replies can be written. queued
+// reports whether the replies were queued. ended reports whether the goroutine has stopped: either everything was
+// written and err is nil, or a write has failed and err is errSlowFeed.
+func (f *feed) tryPut(b []byte, limit int64, onQueued func()) (queued, ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.tryLocked(b, limit, then)
+	return f.tryLocked(b, limit, onQueued)
 }
 
 // put is like tryPut, but waits until there is room or the goroutine has stopped.
-func (f *feed) put(b []byte, limit int64, then func()) (ended bool, err error) {
+func (f *feed) put(b []byte, limit int64, onQueued func()) (ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
-		queued, ended, err := f.tryLocked(b, limit, then)
+		queued, ended, err := f.tryLocked(b, limit, onQueued)
 		if queued || ended {
 			return ended, err
 		}
@@ -86,7 +86,7 @@ func (f *feed) put(b []byte, limit int64, then func()) (ended bool, err error) {
 	}
 }
 
-func (f *feed) tryLocked(b []byte, limit int64, then func()) (queued, ended bool, err error) {
+func (f *feed) tryLocked(b []byte, limit int64, onQueued func()) (queued, ended bool, err error) {
 	switch {
 	case f.failed:
 		return false, true, errSlowFeed
@@ -96,7 +96,7 @@ func (f *feed) tryLocked(b []byte, limit int64, then func()) (queued, ended bool
 		return false, false, nil
 	}
 	f.append(b)
-	then()
+	onQueued()
 	return true, false, nil
 }
 

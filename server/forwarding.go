@@ -24,9 +24,9 @@ type forwarding struct {
 	stage    forwardStage
 	deadline time.Time
 	view     *topology.View // view of the current attempt
-	// failed is the View.Changed channel of the view in which forwarding failed. Until the channel is closed, later
+	// failedView is the View.Changed channel of the view in which forwarding failed. Until the channel is closed, later
 	// commands of the same read fail without waiting. It is nil if forwarding has not failed.
-	failed <-chan struct{}
+	failedView <-chan struct{}
 
 	// Result of an exchange with the leader.
 	err      error
@@ -64,7 +64,7 @@ func (f *forwarding) advance(b *batch) need {
 			f.view = f.client.srv.cluster.View()
 			f.stage = forwardPause
 			switch {
-			case f.failed != nil && f.failed == f.view.Changed:
+			case f.failedView != nil && f.failedView == f.view.Changed:
 				f.giveUp(b)
 				return needNothing
 			case f.view.Leading:
@@ -109,7 +109,7 @@ func (f *forwarding) prepare(b *batch) bool {
 
 // giveUp fails the calls that are not done, and makes later calls in the same view fail without an attempt.
 func (f *forwarding) giveUp(b *batch) {
-	f.failed = f.view.Changed
+	f.failedView = f.view.Changed
 	f.client.srv.forward.Errors.Add(int64(b.undone()))
 	b.giveUp(limiter.ErrNotLeading)
 }
@@ -150,9 +150,9 @@ func (f *forwarding) exchangeWatched(b *batch) {
 // watchOf returns the stream on which the leader watches keys for a call, or nil before the first WATCH.
 func (f *forwarding) watchOf(call *call) *forward.Watch {
 	if call.tx != nil {
-		return call.tx.own
+		return call.tx.ownStream
 	}
-	return f.client.session.tx.own
+	return f.client.session.tx.ownStream
 }
 
 // takeResult sets the outcomes of forwarded calls. Calls that were refused remain undone, so that they can be sent
@@ -165,7 +165,7 @@ func (f *forwarding) takeResult(b *batch) {
 		f.client.srv.forward.Errors.Add(int64(b.undone()))
 		b.giveUp(errBusy)
 	case forward.ErrSilent:
-		f.failed = f.view.Changed
+		f.failedView = f.view.Changed
 		fallthrough
 	default:
 		f.client.srv.debug("forward", "cannot forward commands", "node", f.view.Leader, "error", f.err)
@@ -203,7 +203,7 @@ func (f *forwarding) takeWatch(call *call) {
 	case first && (!f.reusable || !call.done):
 		f.watch.Close()
 	case first:
-		tx.own = f.watch
+		tx.ownStream = f.watch
 	case call.done:
 	case call.tx != nil:
 		call.answer(nullArray(f.client.out.Protocol()))

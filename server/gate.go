@@ -45,7 +45,7 @@ func (c *client) unknown(args [][]byte) error {
 
 // queue queues a command for EXEC.
 func (c *client) queue(cmd *command, args [][]byte) {
-	if !c.session.tx.keep(args, c.srv.opts.Get()) {
+	if !c.session.tx.reserve(args, c.srv.opts.Get()) {
 		c.reject(cmd, errQueueTooLong)
 		return
 	}

@@ -32,9 +32,9 @@ type output struct {
 
 // backlog is the state of queued replies that the reaper checks.
 type backlog struct {
-	patient   atomic.Bool          // the queue contains only replies, which may stay unread while there is room
-	fullSince atomic.Int64         // tick since which there is no room for replies; 0 if there is room
-	waiting   atomic.Pointer[feed] // feed in which the client's goroutine waits for room, or nil
+	repliesOnly atomic.Bool          // the queue contains only replies, which may stay unread while there is room
+	fullSince   atomic.Int64         // tick since which there is no room for replies; 0 if there is room
+	waiting     atomic.Pointer[feed] // feed in which the client's goroutine waits for room, or nil
 }
 
 func (o *output) init(c *client) {
@@ -88,7 +88,7 @@ func (o *output) writeRest(b []byte) error {
 	}
 	o.feed = newFeed(o.usage, false)
 	_, err := o.feed.put(b, o.replyRoom(), func() {}) // an empty feed has room
-	o.backlog.patient.Store(true)
+	o.backlog.repliesOnly.Store(true)
 	o.startFeed()
 	return err
 }
@@ -147,7 +147,7 @@ func (o *output) stalled(opts *options.Options, m moment) bool {
 		return from > 0 && opts.WriteTimeout > 0 && time.Duration(m.now-from)*tick > opts.WriteTimeout
 	}
 	return longSince(o.activity.writing.Load()) &&
-		(!o.backlog.patient.Load() || longSince(o.backlog.fullSince.Load()) || longSince(m.tightSince))
+		(!o.backlog.repliesOnly.Load() || longSince(o.backlog.fullSince.Load()) || longSince(m.tightSince))
 }
 
 // writeFeed writes the queue of a feed until take reports that the goroutine must stop, or a write fails.
@@ -178,7 +178,7 @@ func (o *output) beginFeed() bool {
 	if !o.session.monitoring && !o.session.subscriptionsChanged {
 		return false
 	}
-	o.backlog.patient.Store(false)
+	o.backlog.repliesOnly.Store(false)
 	if o.feed != nil && o.feed.accept() {
 		return false
 	}
@@ -195,7 +195,7 @@ func (o *output) registerFeed(fresh bool) {
 	}
 	o.registerSubscriptions()
 	if !o.session.monitoring && !o.session.subscriptions.any() { // the client has unsubscribed
-		o.backlog.patient.Store(true)
+		o.backlog.repliesOnly.Store(true)
 		o.feed.release()
 	}
 	if fresh {

@@ -124,7 +124,7 @@ func TestStalled(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		writing, full int64
-		patient       bool
+		repliesOnly   bool
 		tight         int64
 		want          bool
 	}{
@@ -139,7 +139,7 @@ func TestStalled(t *testing.T) {
 	} {
 		out := &output{activity: &activity{}}
 		out.activity.writing.Store(tt.writing)
-		out.backlog.patient.Store(tt.patient)
+		out.backlog.repliesOnly.Store(tt.repliesOnly)
 		out.backlog.fullSince.Store(tt.full)
 		if got := out.stalled(&o, moment{now: late, tightSince: tt.tight}); got != tt.want {
 			t.Errorf("%s: stalled returned %v, want %v", tt.name, got, tt.want)
@@ -178,17 +178,17 @@ func TestBacklogAfterSubscriptions(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	p := s.greet()
-	patient := &s.snapshot()[0].conn.output.backlog.patient
+	repliesOnly := &s.snapshot()[0].conn.output.backlog.repliesOnly
 	for _, calls := range [][2][]string{
 		{{"SUBSCRIBE", "c"}, {"UNSUBSCRIBE"}},
 		{{"PSUBSCRIBE", "c"}, {"PUNSUBSCRIBE", "c"}},
 	} {
 		p.ask(calls[0]...)
-		if patient.Load() {
+		if repliesOnly.Load() {
 			t.Errorf("%q: the client still counts as receiving only replies", calls[0])
 		}
 		p.ask(calls[1]...)
-		if !eventually(patient.Load) {
+		if !eventually(repliesOnly.Load) {
 			t.Errorf("%q: the client does not count as receiving only replies", calls[1])
 		}
 		p.do("+PONG\r\n", "PING")

@@ -106,7 +106,7 @@ func (p *pipeline) init(c *client) {
 // begin passes the commands of a read. Their arguments must stay valid until advance returns needNothing.
 func (p *pipeline) begin(in *resp.Reader) {
 	p.read = commands{in: in}
-	p.collector.forwarding.failed = nil
+	p.collector.forwarding.failedView = nil
 }
 
 // advance runs commands until all are answered or the pipeline must wait.

@@ -62,7 +62,7 @@ func (s *session) discard() {
 // takeTransaction removes the transaction from the session and returns it. The caller must close the transaction.
 func (s *session) takeTransaction() *transaction {
 	tx := s.tx
-	s.tx.own = nil
+	s.tx.ownStream = nil
 	s.discard()
 	return &tx
 }

@@ -171,7 +171,7 @@ func cmdClientGetRedir(c *client, _ [][]byte) error {
 // invalidation. RESP2 does not support invalidations on the same connection.
 func (c *client) invalidate(keys [][]byte) {
 	if tx := &c.session.tx; tx.running {
-		tx.read = append(tx.read, keys...)
+		tx.toInvalidate = append(tx.toInvalidate, keys...)
 		return
 	}
 	t := &c.session.tracking

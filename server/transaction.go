@@ -10,17 +10,17 @@ import (
 
 // transaction is the state of MULTI and WATCH until EXEC or DISCARD.
 type transaction struct {
-	queueing bool
-	running  bool // EXEC runs the queued commands
-	aborted  bool // a command was refused while queueing: EXEC fails
-	queued   []queuedCommand
-	bytes    int // size of the queued arguments and the watched keys
-	watched  []watchedKey
-	epoch    uint64         // epoch of the engine when the first key was watched
-	own      *forward.Watch // stream on which the leader watches keys for the client
-	lost     bool           // the state of watched keys can no longer be verified: EXEC fails
-	pushed   []byte         // messages to append after the reply to EXEC
-	read     [][]byte       // keys to invalidate after the reply to EXEC
+	queueing     bool
+	running      bool // EXEC runs the queued commands
+	aborted      bool // a command was refused while queueing: EXEC fails
+	queued       []queuedCommand
+	bytes        int // size of the queued arguments and the watched keys
+	watched      []watchedKey
+	epoch        uint64         // epoch of the engine when the first key was watched
+	ownStream    *forward.Watch // stream on which the leader watches keys for the client
+	lost         bool           // the state of watched keys can no longer be verified: EXEC fails
+	pushed       []byte         // messages to append after the reply to EXEC
+	toInvalidate [][]byte       // keys to invalidate after the reply to EXEC
 }
 
 const perQueued = 48 // bytes of memory overhead of a queued command or a watched key
@@ -56,14 +56,14 @@ func (tx *transaction) memory() int64 {
 // close closes the stream on which the leader watches keys. It does nothing if tx is nil.
 func (tx *transaction) close() {
 	if tx != nil {
-		tx.own.Close()
-		tx.own = nil
+		tx.ownStream.Close()
+		tx.ownStream = nil
 	}
 }
 
-// keep reports whether the transaction may hold copies of args. If so, it adds their size to the total, which is
+// reserve reports whether the transaction may hold copies of args. If so, it adds their size to the total, which is
 // bounded by client-query-buffer-limit, like the size of a single command.
-func (tx *transaction) keep(args [][]byte, o *options.Options) bool {
+func (tx *transaction) reserve(args [][]byte, o *options.Options) bool {
 	size := 0
 	for _, arg := range args {
 		size += len(arg) + perArgument
@@ -96,7 +96,7 @@ func (tx *transaction) watch(engine limiter.Engine, keys [][]byte) {
 	if len(tx.watched) == 0 {
 		tx.epoch = engine.LastWrite().Epoch
 	}
-	tx.lost = tx.lost || tx.own != nil
+	tx.lost = tx.lost || tx.ownStream != nil
 	for _, key := range keys {
 		entry, found := engine.Lookup(key)
 		tx.watched = append(tx.watched, watchedKey{bytes.Clone(key), found, entry.State})
@@ -144,7 +144,7 @@ func (tx *transaction) forLeader() (list []queuedCommand) {
 // forwardable reports whether the transaction can be forwarded. It cannot be forwarded if the state of the watched keys
 // cannot be verified on the leader.
 func (tx *transaction) forwardable(protocol int) bool {
-	return !tx.lost && len(tx.watched) == 0 && (tx.own == nil || tx.own.Protocol() == protocol)
+	return !tx.lost && len(tx.watched) == 0 && (tx.ownStream == nil || tx.ownStream.Protocol() == protocol)
 }
 
 // key returns the first key of the transaction, or nil.
@@ -181,7 +181,7 @@ func cmdWatch(c *client, args [][]byte) error {
 	if tx.queueing {
 		return errWatchInMulti
 	}
-	if !tx.keep(args[1:], c.srv.opts.Get()) {
+	if !tx.reserve(args[1:], c.srv.opts.Get()) {
 		return errWatchTooLong
 	}
 	tx.watch(c.srv.engine, args[1:])
@@ -191,8 +191,8 @@ func cmdWatch(c *client, args [][]byte) error {
 
 func cmdUnwatch(c *client, _ [][]byte) error {
 	tx := &c.session.tx
-	tx.own.Close()
-	*tx = transaction{running: tx.running, read: tx.read, pushed: tx.pushed} // no commands are queued when UNWATCH runs
+	tx.ownStream.Close()
+	*tx = transaction{running: tx.running, toInvalidate: tx.toInvalidate, pushed: tx.pushed} // no commands are queued when UNWATCH runs
 	c.out.OK()
 	return nil
 }
