@@ -29,7 +29,7 @@ func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64
 		return dst, 0, err
 	}
 	if len(left) > 0 {
-		return dst, 0, f.errLeft(left[0], len(left) == len(rest))
+		return dst, 0, f.errUnexpectedArgument(left[0], len(left) == len(rest))
 	}
 	return extended, unit, nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// adminPatience is the timeout for a change to the cluster. It is shorter than forward.ReplyTimeout, so that a node
+// adminTimeout is the timeout for a change to the cluster. It is shorter than forward.ReplyTimeout, so that a node
 // that forwarded the command still receives the reply.
-const adminPatience = forward.ReplyTimeout * 3 / 4
+const adminTimeout = forward.ReplyTimeout * 3 / 4
 
 // cmdMembersStatus replies with the status of the cluster as seen by this node.
 func cmdMembersStatus(c *client, _ [][]byte) error {
@@ -159,7 +159,7 @@ func (c *client) administer(change func(ctx context.Context, view *topology.View
 	if c.srv.cluster == nil {
 		return errNotClustered
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
 	err := change(ctx, c.srv.cluster.View())
 	_, known := asReply(err)

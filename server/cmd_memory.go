@@ -115,9 +115,9 @@ func cmdMemoryDoctor(c *client, _ [][]byte) error {
 
 // Thresholds of the findings that MEMORY DOCTOR reports.
 const (
-	nearlyFull  = 0.9      // at least this share of maxmemory is in use
-	shrunken    = 0.5      // less than this share of the peak is in use
-	muchBesides = 64 << 20 // the process uses more than this number of bytes besides the keys
+	nearlyFull     = 0.9      // at least this share of maxmemory is in use
+	shrunken       = 0.5      // less than this share of the peak is in use
+	manyOtherBytes = 64 << 20 // the process uses more than this number of bytes besides the keys
 )
 
 // diagnose returns the report of MEMORY DOCTOR, one line per finding.
@@ -133,7 +133,7 @@ func diagnose(m *memoryUse, o *options.Options) []string {
 	if float64(m.Bytes) < shrunken*float64(m.Peak) {
 		say("The keys once took %s, and take %s now.", humanBytes(m.Peak), humanBytes(m.Bytes))
 	}
-	if besides := m.rss - m.Bytes; besides > max(muchBesides, m.Bytes) {
+	if besides := m.rss - m.Bytes; besides > max(manyOtherBytes, m.Bytes) {
 		say("The process takes %s beside the keys. MEMORY PURGE gives back what is not in use.", humanBytes(besides))
 	}
 	if len(lines) == 0 {

@@ -85,7 +85,7 @@ var (
 	specKey   = keySpec{first: 3, last: 3, step: 1, access: "RO"} // key of the first limit of CL.ALL
 )
 
-func (k keySpec) does(access string) keySpec {
+func (k keySpec) withAccess(access string) keySpec {
 	k.access = access
 	return k
 }

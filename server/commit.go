@@ -47,7 +47,7 @@ func unacknowledgedError(err error, wrote bool) error {
 func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
 	for i := range out {
 		if out[i].Err != nil {
-			return errUndecided(reqs, out, i)
+			return callError(reqs, out, i)
 		}
 	}
 	switch {

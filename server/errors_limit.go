@@ -30,17 +30,17 @@ func errQuantityOfAll(arg []byte) replyError {
 // itself. If each parameter is valid by itself, the error states the condition that the parameters together violate.
 func (f *limitForm) errParams(params [][]byte) replyError {
 	last := len(params) - 1
-	least := f.least
+	minimum := f.minFirst
 	for i := 1; i < last; i++ {
-		if n, ok := resp.ParseSigned(params[i]); !ok || n < least {
-			return errInvalid(f.names[i], params[i], fmt.Sprintf("a 64-bit integer of at least %d", least))
+		if n, ok := resp.ParseSigned(params[i]); !ok || n < minimum {
+			return errInvalid(f.names[i], params[i], fmt.Sprintf("a 64-bit integer of at least %d", minimum))
 		}
-		least = 1
+		minimum = 1
 	}
 	if period, ok := parsePeriod(params[last]); !ok || period.N < 1 {
 		return errInvalid(f.names[last], params[last], "a 64-bit integer of at least 1, in seconds or with one of the units "+unitWords())
 	}
-	return replyError("ERR limit out of range: " + f.bound)
+	return replyError("ERR limit out of range: " + f.conditionText)
 }
 
 func unitWords() string {
@@ -62,9 +62,9 @@ func (m *limitMode) errNoParts() replyError {
 	return replyError("ERR " + strings.ToUpper(m.word) + " must be followed by " + partsWanted)
 }
 
-// errLeft returns the error for an unexpected argument after a complete limit. The parameter modeExpected is true if a
-// mode would be allowed in place of the argument.
-func (f *limitForm) errLeft(arg []byte, modeExpected bool) replyError {
+// errUnexpectedArgument returns the error for an unexpected argument after a complete limit. The parameter modeExpected
+// is true if a mode would be allowed in place of the argument.
+func (f *limitForm) errUnexpectedArgument(arg []byte, modeExpected bool) replyError {
 	switch {
 	case spells(arg, "ms"):
 		return errUnitPlace
@@ -133,9 +133,9 @@ func errOfLimit(at int, key []byte, err error) replyError {
 	return replyError(fmt.Sprintf("%s %s (key %s): %s", code, limitAt(at), quote(key), text))
 }
 
-// errUndecided returns the error of a call with undecided requests. The parameter at is the index of the first of them.
-// If the error of that request is ErrGroup, errUndecided uses the first other error, which is the reason for ErrGroup.
-func errUndecided(reqs []limiter.Request, out []limiter.Decision, at int) error {
+// callError returns the error of a call with undecided requests. The parameter at is the index of the first of them.
+// If the error of that request is ErrGroup, callError uses the first other error, which is the reason for ErrGroup.
+func callError(reqs []limiter.Request, out []limiter.Decision, at int) error {
 	for i := at; i < len(out); i++ {
 		if err := out[i].Err; err != nil && !errors.Is(err, limiter.ErrGroup) {
 			at = i
@@ -146,7 +146,7 @@ func errUndecided(reqs []limiter.Request, out []limiter.Decision, at int) error 
 	var holder limiter.WrongKindError
 	switch {
 	case errors.As(err, &holder):
-		return errHeld(at, len(out), key, limiter.Kind(holder))
+		return errKeyInUse(at, len(out), key, limiter.Kind(holder))
 	case errors.Is(err, limiter.ErrSameKey):
 		for i := range reqs[:at] {
 			if bytes.Equal(reqs[i].Key, key) {
@@ -157,9 +157,9 @@ func errUndecided(reqs []limiter.Request, out []limiter.Decision, at int) error 
 	return err
 }
 
-// errHeld returns the error for a request whose key holds the state of a different algorithm, of the kind holder. The
-// parameter at is the index of the request, and n is the number of requests in the call.
-func errHeld(at, n int, key []byte, holder limiter.Kind) replyError {
+// errKeyInUse returns the error for a request whose key holds the state of a different algorithm, of the kind holder.
+// The parameter at is the index of the request, and n is the number of requests in the call.
+func errKeyInUse(at, n int, key []byte, holder limiter.Kind) replyError {
 	where := ""
 	if n > 1 {
 		where = limitAt(at) + ": "

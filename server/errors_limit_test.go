@@ -90,9 +90,9 @@ func TestUndecided(t *testing.T) {
 	f(group, group, group)
 	f(group, nil, group, nil)
 	f(limiter.ErrSameKey, group, limiter.ErrSameKey) // the keys differ, so the error cannot name two limits
-	f(errHeld(0, 1, []byte("a"), limiter.WindowLog), held)
-	f(errHeld(1, 3, []byte("b"), limiter.WindowLog), group, held, group)
-	f(errHeld(0, 2, []byte("a"), limiter.WindowLog), fmt.Errorf("wrapped: %w", held), group)
+	f(errKeyInUse(0, 1, []byte("a"), limiter.WindowLog), held)
+	f(errKeyInUse(1, 3, []byte("b"), limiter.WindowLog), group, held, group)
+	f(errKeyInUse(0, 2, []byte("a"), limiter.WindowLog), fmt.Errorf("wrapped: %w", held), group)
 }
 
 // TestCommandOf checks that commandOf returns the command that creates keys of the given kind.

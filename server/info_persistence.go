@@ -62,9 +62,9 @@ func okUnless(failed bool) string {
 	return "ok"
 }
 
-// secondsOrNone returns d in whole seconds if the argument some is true, and -1 otherwise.
-func secondsOrNone(d time.Duration, some bool) int64 {
-	if !some {
+// secondsOrNone returns d in whole seconds if the argument known is true, and -1 otherwise.
+func secondsOrNone(d time.Duration, known bool) int64 {
+	if !known {
 		return -1
 	}
 	return int64(d / time.Second)

@@ -14,13 +14,13 @@ import (
 // limitForm describes one form of a limit: a key, one or two integers, a period, and an optional mode. Its word,
 // prefixed with "CL.", is the name of a command. Without the prefix, the word introduces a limit in CL.ALL.
 type limitForm struct {
-	word    string // lower case
-	summary string
-	cost    string      // complexity; "" is O(1)
-	args    string      // the key, the integers, and last the period, in the notation of syntax.go
-	modes   []limitMode // the first is the default
-	least   int64       // minimum of the first integer; the minimum of the second integer and of the period is 1
-	bound   string      // condition that the integers and the period together must meet, for error texts
+	word          string // lower case
+	summary       string
+	cost          string      // complexity; "" is O(1)
+	args          string      // the key, the integers, and last the period, in the notation of syntax.go
+	modes         []limitMode // the first is the default
+	minFirst      int64       // minimum of the first integer; the minimum of the second integer and of the period is 1
+	conditionText string      // condition that the integers and the period together must meet, for error texts
 
 	// Set by newLimitForms.
 	names []string // names of the arguments in args
@@ -47,7 +47,7 @@ type limitParams struct {
 var limitForms = newLimitForms([]limitForm{
 	{
 		word: "throttle", args: "key max_burst:integer count:integer period",
-		least: 0, bound: "(max_burst + 1) * period / count" + within292,
+		minFirst: 0, conditionText: "(max_burst + 1) * period / count" + within292,
 		summary: "Decides by GCRA whether a request is within its limit, and charges it if so",
 		modes: []limitMode{{kind: limiter.Throttle, compile: func(p limitParams) (limiter.Limit, error) {
 			return gcra.NewLimit(p.first, p.second, p.period)
@@ -55,7 +55,7 @@ var limitForms = newLimitForms([]limitForm{
 	},
 	{
 		word: "window", args: "key limit:integer period",
-		least: 1, bound: "period must be at most 4611686018 seconds (146 years)",
+		minFirst: 1, conditionText: "period must be at most 4611686018 seconds (146 years)",
 		summary: "Decides by the requests in a window of time, and charges the request if it is within its limit",
 		cost:    "O(1), with BUCKETS O(N) in their number, with LOG O(N) in the number of requests that leave it or would have to",
 		modes: []limitMode{
@@ -71,7 +71,7 @@ var limitForms = newLimitForms([]limitForm{
 	},
 	{
 		word: "bucket", args: "key capacity:integer refill_amount:integer refill_interval",
-		least: 1, bound: "refill_interval * ceil(capacity / refill_amount)" + within292,
+		minFirst: 1, conditionText: "refill_interval * ceil(capacity / refill_amount)" + within292,
 		summary: "Takes tokens from a bucket that is refilled at intervals, if there are enough",
 		modes: []limitMode{{kind: limiter.TokenBucket, compile: func(p limitParams) (limiter.Limit, error) {
 			return tokenbucket.NewLimit(p.first, p.second, p.period)
@@ -79,7 +79,7 @@ var limitForms = newLimitForms([]limitForm{
 	},
 	{
 		word: "leaky", args: "key capacity:integer count:integer period",
-		least: 1, bound: "capacity * period / count" + within292,
+		minFirst: 1, conditionText: "capacity * period / count" + within292,
 		summary: "Queues a request that is to go on at a steady rate, and tells how long it has to wait",
 		modes: []limitMode{{kind: limiter.LeakyBucket, compile: func(p limitParams) (limiter.Limit, error) {
 			return leaky.NewLimit(p.first, p.second, p.period)
@@ -120,14 +120,14 @@ func limitCommands() (rows []command) {
 	for i := range limitForms {
 		f := &limitForms[i]
 		rows = append(rows, command{
-			name: "cl." + f.word, arity: -(1 + f.size), flags: flags, keys: oneKey.does("RW access update"),
+			name: "cl." + f.word, arity: -(1 + f.size), flags: flags, keys: oneKey.withAccess("RW access update"),
 			group: groupLimiter, since: "0.1.0", parse: f.parse, reply: replyLimit,
 			summary: f.summary, cost: f.cost, args: f.args + " [quantity:integer] " + f.modeSyntax() + " [MS]",
 		})
 		specs[i] = strings.ToUpper(f.word) + " " + f.args + " " + f.modeSyntax()
 	}
 	return append(rows, command{
-		name: "cl.all", arity: -6, flags: flags | movableKeys, keys: specKey.does("RW access update"),
+		name: "cl.all", arity: -6, flags: flags | movableKeys, keys: specKey.withAccess("RW access update"),
 		group: groupLimiter, since: "0.1.0", parse: parseAll, reply: replyAll,
 		cost: "O(N) in the number of limits", summary: "Charges several limits, all of them or none",
 		args: "quantity:integer {" + strings.Join(specs, " | ") + "}... [MS]",

@@ -19,8 +19,8 @@ func TestLimitForms(t *testing.T) {
 		if !word.MatchString(f.word) || !args.MatchString(f.args) || f.size != strings.Count(f.args, " ")+1 {
 			t.Errorf("%s: args %q, size %d", f.word, f.args, f.size)
 		}
-		if got := strings.ReplaceAll(f.args, ":integer", ""); got != strings.Join(f.names, " ") || !strings.Contains(f.bound, f.names[f.size-1]) || f.least < 0 || f.least > 1 {
-			t.Errorf("%s: names %q, minimum %d, bound %q", f.word, f.names, f.least, f.bound)
+		if got := strings.ReplaceAll(f.args, ":integer", ""); got != strings.Join(f.names, " ") || !strings.Contains(f.conditionText, f.names[f.size-1]) || f.minFirst < 0 || f.minFirst > 1 {
+			t.Errorf("%s: names %q, minimum %d, condition %q", f.word, f.names, f.minFirst, f.conditionText)
 		}
 		if limitFormOf([]byte(strings.ToUpper(f.word))) != f {
 			t.Errorf("%s is not found", f.word)

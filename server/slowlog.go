@@ -32,7 +32,7 @@ type slowEntry struct {
 
 // add appends a command, and removes the oldest entries beyond maxLen.
 func (l *slowlog) add(c *client, maxLen int, took time.Duration, args [][]byte) {
-	e := slowEntry{at: time.Now(), took: took, args: slowWords(args), addr: c.addr().String(), name: c.session.currentInfo().name}
+	e := slowEntry{at: time.Now(), took: took, args: truncatedArgs(args), addr: c.addr().String(), name: c.session.currentInfo().name}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.id = l.lastID
@@ -78,9 +78,9 @@ func recordSlow(c *client, cmd *command, took time.Duration, args func() [][]byt
 	}
 }
 
-// slowWords returns a copy of the arguments, each truncated to slowArgBytes bytes. If there are more than slowArgs
+// truncatedArgs returns a copy of the arguments, each truncated to slowArgBytes bytes. If there are more than slowArgs
 // arguments, the result has slowArgs elements, and the last element states the number of omitted arguments.
-func slowWords(args [][]byte) []string {
+func truncatedArgs(args [][]byte) []string {
 	words := make([]string, 0, min(len(args), slowArgs))
 	for i, arg := range args {
 		switch {

@@ -31,7 +31,7 @@ func lifetimeCommands() []command {
 		{name: "pexpireat", arity: -3, since: "2.6.0", args: "key unix-time-milliseconds:integer [NX|XX|GT|LT]"},
 	}
 	for i := range rows {
-		rows[i].flags, rows[i].keys = write|fast, oneKey.does("RW update")
+		rows[i].flags, rows[i].keys = write|fast, oneKey.withAccess("RW update")
 		rows[i].group, rows[i].refusal = groupGeneric, errNoLifetime
 		rows[i].summary = "Answers that a limiter key has no lifetime of its own"
 	}
