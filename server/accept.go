@@ -71,7 +71,7 @@ func (s *Server) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-s.ended:
+	case <-s.shutdownBegun:
 		return false
 	case <-timer.C:
 		return true

@@ -78,7 +78,7 @@ func manyKeysInput(n int) string {
 // replies, on a real table.
 func TestHotPathsDoNotAllocate(t *testing.T) {
 	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8}), snapshots: &fakeSnapshots{}})
-	c.conn.in = resp.NewReader(readLimits(c.conn.known, true))
+	c.conn.in = resp.NewReader(readLimits(c.conn.appliedOptions, true))
 	var input strings.Reader
 	for _, path := range hotPaths {
 		c.respond(t, &input, path.input)

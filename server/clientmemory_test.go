@@ -65,7 +65,7 @@ func TestClientMemoryIsShown(t *testing.T) {
 		_ = q.Close()
 	}
 	p.await("clients", "connected_clients", 1)
-	if got, want := p.count("memory", "mem_clients_normal"), s.snapshot()[0].conn.usage.total(); got < connectionBytes || got > 2*want {
+	if got, want := p.count("memory", "mem_clients_normal"), s.sortedClients()[0].conn.usage.total(); got < connectionBytes || got > 2*want {
 		t.Errorf("mem_clients_normal is %d, want about the %d of the only client", got, want)
 	}
 }

@@ -66,7 +66,7 @@ func cmdClientList(c *client, args [][]byte) error {
 		return err
 	}
 	var b strings.Builder
-	for _, other := range c.srv.snapshot() {
+	for _, other := range c.srv.sortedClients() {
 		if wanted.matches(other) {
 			b.WriteString(other.describe())
 			b.WriteByte('\n')
@@ -144,7 +144,7 @@ func cmdClientKill(c *client, args [][]byte) error {
 		return err
 	}
 	killed := int64(0)
-	for _, other := range c.srv.snapshot() {
+	for _, other := range c.srv.sortedClients() {
 		if f.matches(other) {
 			kill(c, other)
 			killed++
@@ -155,7 +155,7 @@ func cmdClientKill(c *client, args [][]byte) error {
 }
 
 func killAddr(c *client, addr string) error {
-	for _, other := range c.srv.snapshot() {
+	for _, other := range c.srv.sortedClients() {
 		if other.addr().String() == addr {
 			kill(c, other)
 			c.out.OK()

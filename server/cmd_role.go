@@ -151,7 +151,7 @@ func awaitMajority(s *Server, timeout time.Duration) bool {
 	case err := <-done:
 		return err == nil
 	case <-timer.C:
-	case <-s.ended:
+	case <-s.shutdownBegun:
 	}
 	return false
 }

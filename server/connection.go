@@ -31,16 +31,16 @@ type connection struct {
 	session  *session
 	pipe     *pipeline
 
-	socket   *socket
-	in       *resp.Reader
-	known    *options.Options // options from which the limits of the reader were last derived
-	output   output
-	usage    usage
-	buffers  ownership // ownership of the read buffer and of the reply buffer
-	turn     turn
-	newcomer *newcomer // nil after the first valid command of an authenticated client
-	activity activity
-	closing  closing
+	socket         *socket
+	in             *resp.Reader
+	appliedOptions *options.Options // options from which the limits of the reader were last derived
+	output         output
+	usage          usage
+	buffers        ownership // ownership of the read buffer and of the reply buffer
+	turn           turn
+	newcomer       *newcomer // nil after the first valid command of an authenticated client
+	activity       activity
+	closing        closing
 }
 
 // activity holds the times of a connection that the reaper checks. Times are ticks; 0 means unset.
@@ -55,10 +55,10 @@ type activity struct {
 
 // closing allows any goroutine to close a connection.
 type closing struct {
-	socket  *socket
-	hungUp  atomic.Bool   // hangUp was called
-	ended   chan struct{} // closed by hangUp
-	leaving atomic.Bool   // the connection is closed after the commands that have been read are answered
+	socket            *socket
+	hungUp            atomic.Bool   // hangUp was called
+	ended             chan struct{} // closed by hangUp
+	closeAfterReplies atomic.Bool   // the connection is closed after the commands that have been read are answered
 }
 
 // hangUp aborts the connection. It does not block.
@@ -88,7 +88,7 @@ func (c *connection) authenticated(yes bool) {
 		// An earlier start is kept, so RESET does not extend the time to authenticate.
 		c.activity.unauthenticated.CompareAndSwap(0, c.srv.ticks.Load())
 	}
-	c.known = nil
+	c.appliedOptions = nil
 	c.refreshLimits()
 }
 
@@ -96,14 +96,14 @@ func (c *connection) authenticated(yes bool) {
 // is no longer required.
 func (c *connection) refreshLimits() {
 	o := c.srv.opts.Get()
-	if o == c.known {
+	if o == c.appliedOptions {
 		return
 	}
 	if !c.session.authenticated && o.RequirePass == "" {
 		c.session.authenticated = true
 		c.activity.unauthenticated.Store(0)
 	}
-	c.known = o
+	c.appliedOptions = o
 	c.in.SetLimits(readLimits(o, c.session.authenticated))
 }
 
@@ -144,7 +144,7 @@ func (c *connection) serve() {
 		c.socket.hangUp()
 	}
 	c.output.endFeed() // writes the queued output if the peer reads it
-	if announced := c.sendGoaway(); announced || c.pipe.end == endAfterReplies || c.pipe.end == endNot && c.closing.leaving.Load() {
+	if announced := c.sendGoaway(); announced || c.pipe.end == endAfterReplies || c.pipe.end == endNot && c.closing.closeAfterReplies.Load() {
 		c.socket.linger(announced)
 	}
 }
@@ -162,7 +162,7 @@ func (c *connection) recoverPanic() {
 // announces that this node is closing the stream and that commands without a reply were not run. It is not sent when
 // the connection is aborted.
 func (c *connection) sendGoaway() bool {
-	if !c.listener.trusted || c.pipe.end == endNow || c.closing.hungUp.Load() || !c.srv.closing.Load() && !c.closing.leaving.Load() {
+	if !c.listener.trusted || c.pipe.end == endNow || c.closing.hungUp.Load() || !c.srv.closing.Load() && !c.closing.closeAfterReplies.Load() {
 		return false
 	}
 	c.output.out.Error(string(errGoaway))
@@ -178,7 +178,7 @@ func (c *connection) read() progress {
 	}
 	n, err := c.in.Fill(c.socket)
 	if c.closing.hungUp.Load() {
-		return stop // no command may run after hangUp
+		return progressStop // no command may run after hangUp
 	}
 	if n > 0 {
 		c.srv.stats.netIn.Add(int64(n))
@@ -186,27 +186,27 @@ func (c *connection) read() progress {
 		open := c.run()
 		c.updateUsage()
 		if !open {
-			return stop
+			return progressStop
 		}
 	}
 	switch {
-	case c.srv.closing.Load() || c.closing.leaving.Load():
-		return stop
+	case c.srv.closing.Load() || c.closing.closeAfterReplies.Load():
+		return progressStop
 	case err == errNothing || err == nil && c.socket.drained:
 		c.trimReader()
 		c.buffers.park()
-		return wait
+		return progressWait
 	case err != nil:
 		c.logEnd(err)
-		return stop
+		return progressStop
 	}
-	return again
+	return progressAgain
 }
 
 // trimReader frees a large read buffer before a potentially long wait.
 func (c *connection) trimReader() {
 	if c.in.Pending() == 0 && c.in.Size() > keepIn {
-		c.in = resp.NewReader(readLimits(c.known, c.session.authenticated))
+		c.in = resp.NewReader(readLimits(c.appliedOptions, c.session.authenticated))
 		c.updateUsage()
 	}
 }
@@ -320,7 +320,7 @@ func (c *connection) hangUp() { c.closing.hangUp() }
 // closeAfterReplies closes the connection once the commands already read have been answered. Any goroutine may call
 // it. It does not block.
 func (c *connection) closeAfterReplies() {
-	c.closing.leaving.Store(true)
+	c.closing.closeAfterReplies.Store(true)
 	c.socket.stopReading()
 }
 

@@ -15,7 +15,7 @@ const (
 func (s *Server) evictClients() {
 	for {
 		select {
-		case <-s.ended:
+		case <-s.shutdownBegun:
 			return
 		case <-s.clientMemory.wake:
 			s.evictLargest()

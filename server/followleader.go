@@ -38,17 +38,17 @@ func (s *Server) followLeader(ctx context.Context) {
 
 // awaitView waits for a newer view, or until due if due is not zero. It returns false if ctx is done.
 func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool {
-	var moment <-chan time.Time
+	var expired <-chan time.Time
 	if !due.IsZero() {
 		timer := time.NewTimer(time.Until(due))
 		defer timer.Stop()
-		moment = timer.C
+		expired = timer.C
 	}
 	select {
 	case <-ctx.Done():
 		return false
 	case <-changed:
-	case <-moment:
+	case <-expired:
 	}
 	return true
 }
@@ -57,7 +57,7 @@ func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool
 // are answered.
 func (s *Server) closeLeaderClients() {
 	n := 0
-	for _, c := range s.snapshot() {
+	for _, c := range s.sortedClients() {
 		if info := c.session.currentInfo(); c.listener.closesOnStepDown && info.kind(c.listener) == kindNormal {
 			c.conn.closeAfterReplies()
 			n++

@@ -49,7 +49,7 @@ func (c *connection) trimIdle(now int64) {
 	}
 	defer c.buffers.free.Store(true)
 	if c.in.Pending() == 0 {
-		c.in = resp.NewReader(readLimits(c.known, c.session.authenticated))
+		c.in = resp.NewReader(readLimits(c.appliedOptions, c.session.authenticated))
 	}
 	if c.output.out.Len() == 0 {
 		c.output.out.Truncate(0, 0)

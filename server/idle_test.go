@@ -19,7 +19,7 @@ func TestIdleBuffers(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	p := s.greet()
-	use := &s.snapshot()[0].conn.usage
+	use := &s.sortedClients()[0].conn.usage
 	for range 2 {
 		p.send(deepPipeline)
 		p.expect(deepReplies)
@@ -37,7 +37,7 @@ func TestIdleBuffers_Incomplete(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	p := s.greet()
-	c := &s.snapshot()[0].conn
+	c := &s.sortedClients()[0].conn
 	word := strings.Repeat("x", 3*keepIdle)
 	p.send(strings.TrimSuffix(request("ECHO", word), "x\r\n"))
 	if !eventually(func() bool { return c.usage.query.Load() > keepIdle && c.buffers.free.Load() }) {
@@ -56,7 +56,7 @@ func TestIdleBuffers_WhileServed(t *testing.T) {
 	other := s.greet()
 	for i := range 20 {
 		p := s.greet()
-		c := &s.snapshot()[1].conn
+		c := &s.sortedClients()[1].conn
 		left := make(chan struct{})
 		dropped := make(chan struct{})
 		go func() {

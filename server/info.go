@@ -106,7 +106,7 @@ func infoServer(s *Server, w *infoWriter) {
 
 func infoClients(s *Server, w *infoWriter) {
 	var connected, peers, subscribers, trackers, monitors int
-	for _, c := range s.snapshot() {
+	for _, c := range s.sortedClients() {
 		i := c.session.currentInfo()
 		connected += countTrue(!c.listener.trusted)
 		peers += countTrue(c.listener.trusted)

@@ -15,7 +15,7 @@ func TestKeepAliveFollowsOption(t *testing.T) {
 	f := func(enabled, seconds int) {
 		t.Helper()
 		s.greet()
-		list := s.snapshot()
+		list := s.sortedClients()
 		list[len(list)-1].conn.socket.control(func(fd int) {
 			on, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 			if err != nil || (on != 0) != (enabled != 0) {

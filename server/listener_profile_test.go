@@ -150,7 +150,7 @@ func TestReaper_Peers(t *testing.T) {
 		idle.do("+PONG\r\n", "PING")
 		node.ask("HELLO")
 		id := waiting.ask("CLIENT", "ID").int()
-		for _, c := range s.snapshot() {
+		for _, c := range s.sortedClients() {
 			c.conn.activity.awaiting.Store(c.id == id)
 		}
 		idle.closed()

@@ -92,7 +92,7 @@ func listWhileScansWait(t *testing.T, s *labNode) {
 
 // awaiting returns the number of clients that wait for the cluster.
 func (s *testServer) awaiting() (n int) {
-	for _, c := range s.snapshot() {
+	for _, c := range s.sortedClients() {
 		n += countTrue(c.conn.activity.awaiting.Load())
 	}
 	return n
@@ -106,7 +106,7 @@ func TestLongReplies_Closed(t *testing.T) {
 	p, other := s.dial(), s.greet()
 	id := p.id()
 	p.send(request("KEYS", "*"))
-	if !eventually(func() bool { return s.snapshot()[0].session.lastCommand() == "keys" }) {
+	if !eventually(func() bool { return s.sortedClients()[0].session.lastCommand() == "keys" }) {
 		t.Fatal("KEYS did not start")
 	}
 	other.do(":1\r\n", "CLIENT", "KILL", "ID", id)

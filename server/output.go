@@ -142,7 +142,7 @@ func (o *output) writeSlowly(b []byte) (written int, err error) {
 // stalled reports whether a client has read nothing for write-timeout while there was no room for more replies, either
 // because its own queue was full or because client memory was tight. A client that also receives pushed output is
 // stalled if it has read nothing for write-timeout, even if there was room.
-func (o *output) stalled(opts *options.Options, m moment) bool {
+func (o *output) stalled(opts *options.Options, m reaperRun) bool {
 	longSince := func(from int64) bool {
 		return from > 0 && opts.WriteTimeout > 0 && time.Duration(m.now-from)*tick > opts.WriteTimeout
 	}

@@ -141,14 +141,14 @@ func TestStalled(t *testing.T) {
 		out.activity.writing.Store(tt.writing)
 		out.backlog.repliesOnly.Store(tt.repliesOnly)
 		out.backlog.fullSince.Store(tt.full)
-		if got := out.stalled(&o, moment{now: late, tightSince: tt.tight}); got != tt.want {
+		if got := out.stalled(&o, reaperRun{now: late, tightSince: tt.tight}); got != tt.want {
 			t.Errorf("%s: stalled returned %v, want %v", tt.name, got, tt.want)
 		}
 	}
 	out := &output{activity: &activity{}}
 	out.activity.writing.Store(1)
 	o.WriteTimeout = 0
-	if out.stalled(&o, moment{now: late}) {
+	if out.stalled(&o, reaperRun{now: late}) {
 		t.Error("the client is stalled although write-timeout is 0")
 	}
 }
@@ -178,7 +178,7 @@ func TestBacklogAfterSubscriptions(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	p := s.greet()
-	repliesOnly := &s.snapshot()[0].conn.output.backlog.repliesOnly
+	repliesOnly := &s.sortedClients()[0].conn.output.backlog.repliesOnly
 	for _, calls := range [][2][]string{
 		{{"SUBSCRIBE", "c"}, {"UNSUBSCRIBE"}},
 		{{"PSUBSCRIBE", "c"}, {"PUNSUBSCRIBE", "c"}},

@@ -25,7 +25,7 @@ func (s *Server) runReaper() {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.ended:
+		case <-s.shutdownBegun:
 			return
 		case <-ticker.C:
 		}
@@ -48,7 +48,7 @@ func (s *Server) runReaper() {
 func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
-	m := moment{now, s.clientMemory.check(now), s.crowded(o)}
+	m := reaperRun{now, s.clientMemory.check(now), s.crowded(o)}
 	for _, cl := range s.clientsToCheck() {
 		c := &cl.conn
 		if c.closing.hungUp.Load() {
@@ -71,14 +71,14 @@ func (s *Server) closeOverdue() {
 	}
 }
 
-// unread is the reason for closing a connection whose client does not read. Unlike all other reasons, it is logged as a
-// warning, since the close looks like a network failure to the client.
-const unread = "it does not read its replies"
+// reasonNotReading is the reason for closing a connection whose client does not read. Unlike all other reasons, it is
+// logged as a warning, since the close looks like a network failure to the client.
+const reasonNotReading = "it does not read its replies"
 
 func (s *Server) closeOne(c *client, why string) {
 	s.stats.timeouts.Add(1)
 	log := s.debug
-	if why == unread {
+	if why == reasonNotReading {
 		log = s.warn
 	}
 	log("timeout", "connection closed: "+why, "client", c.id, "addr", c.addr(),
@@ -86,8 +86,8 @@ func (s *Server) closeOne(c *client, why string) {
 	c.conn.hangUp()
 }
 
-// moment is the time of a run of the reaper, and the state of the server at that time.
-type moment struct {
+// reaperRun holds the time of a run of the reaper, and the state of the server at that time.
+type reaperRun struct {
 	now        int64
 	tightSince int64 // tick since which client memory has been tight, or 0
 	crowded    bool  // few places for connections are left; see crowdedShare
@@ -107,7 +107,7 @@ func (s *Server) clientsToCheck() []*client {
 }
 
 // overdue returns the reason for closing the connection if it has exceeded a timeout, and otherwise "".
-func (c *connection) overdue(o *options.Options, m moment) string {
+func (c *connection) overdue(o *options.Options, m reaperRun) string {
 	a := &c.activity
 	over := func(since *atomic.Int64, limit time.Duration) bool {
 		from := since.Load()
@@ -117,7 +117,7 @@ func (c *connection) overdue(o *options.Options, m moment) string {
 	case a.awaiting.Load():
 		return ""
 	case c.output.stalled(o, m):
-		return unread
+		return reasonNotReading
 	case over(&a.incomplete, o.CommandTimeout):
 		return "its command stays incomplete"
 	case over(&a.unauthenticated, o.CommandTimeout), m.crowded && over(&a.unauthenticated, o.CommandTimeout/scarceTimeoutDivisor):

@@ -20,7 +20,7 @@ func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	cancel()
 	ended := make(chan error)
 	go func() { ended <- s.Shutdown(over) }()
-	if !eventually(func() bool { return s.snapshot()[0].conn.closing.hungUp.Load() }) {
+	if !eventually(func() bool { return s.sortedClients()[0].conn.closing.hungUp.Load() }) {
 		t.Fatal("the connection is not closed after the context is canceled")
 	}
 	snapshots.release <- struct{}{}
@@ -52,7 +52,7 @@ func TestGoneClientSavesNoMore(t *testing.T) {
 		case snapshots.release <- struct{}{}:
 		default:
 		}
-		return len(s.snapshot()) == 0
+		return len(s.sortedClients()) == 0
 	})
 	if !left || saves > 3 {
 		t.Errorf("%d snapshots were started for a closed connection", saves)

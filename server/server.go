@@ -66,11 +66,11 @@ type Server struct {
 
 	clientMemory clientMemory
 
-	ticks   atomic.Int64 // coarse clock for timeouts, advanced by the reaper
-	closing atomic.Bool
-	lastID  atomic.Int64
-	active  sync.WaitGroup // goroutines of connections
-	ended   chan struct{}  // closed when shutdown begins
+	ticks         atomic.Int64 // coarse clock for timeouts, advanced by the reaper
+	closing       atomic.Bool
+	lastID        atomic.Int64
+	active        sync.WaitGroup // goroutines of connections
+	shutdownBegun chan struct{}  // closed when shutdown begins
 
 	following      sync.WaitGroup     // the goroutine of followLeader
 	leaderPatience time.Duration      // maximum time that a client waits for a leader
@@ -102,7 +102,7 @@ func New(c Config) *Server {
 		names:          commandNames(commandTable()),
 		runID:          newRunID(),
 		started:        time.Now(),
-		ended:          make(chan struct{}),
+		shutdownBegun:  make(chan struct{}),
 		turns:          newTurns(c.Turns),
 		logged:         lograte.New(linesPerSecond, time.Second),
 		clients:        map[int64]*client{},
@@ -164,7 +164,7 @@ var ErrServerClosed = errors.New("server closed")
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closing.Swap(true) {
-		close(s.ended)
+		close(s.shutdownBegun)
 	}
 	for ln := range s.listeners {
 		_ = ln.Close() // stops the accept loop
@@ -189,15 +189,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	for _, c := range s.snapshot() {
+	for _, c := range s.sortedClients() {
 		c.conn.hangUp()
 	}
 	<-done
 	return ctx.Err()
 }
 
-// snapshot returns the current connections in the order of their ids.
-func (s *Server) snapshot() []*client {
+// sortedClients returns the current clients in the order of their ids.
+func (s *Server) sortedClients() []*client {
 	list := s.connections()
 	sortByID(list)
 	return list

@@ -153,12 +153,12 @@ func TestSaverIsNotIdle(t *testing.T) {
 	p.send(request("SAVE"))
 	<-snapshots.entered
 	o := options.Options{Timeout: time.Second}
-	if why := s.snapshot()[0].conn.overdue(&o, moment{now: 1 << 30}); why != "" {
+	if why := s.sortedClients()[0].conn.overdue(&o, reaperRun{now: 1 << 30}); why != "" {
 		t.Errorf("a client that is waiting for a snapshot was closed: %s", why)
 	}
 	snapshots.release <- struct{}{}
 	p.expect("+OK\r\n")
-	if why := s.snapshot()[0].conn.overdue(&o, moment{now: 1 << 30}); why != "it is idle" {
+	if why := s.sortedClients()[0].conn.overdue(&o, reaperRun{now: 1 << 30}); why != "it is idle" {
 		t.Errorf("a client that has saved was closed: %q", why)
 	}
 }

@@ -39,38 +39,38 @@ func newSocket(conn net.Conn) *socket {
 	return s
 }
 
-// progress is the result of one call of the turn function that is passed to loop.
+// progress is the result of one call of the step function that is passed to loop.
 type progress uint8
 
 const (
-	again progress = iota // more bytes may be available
-	wait                  // all available bytes have been read
-	stop                  // loop returns
+	progressAgain progress = iota // more bytes may be available
+	progressWait                  // all available bytes have been read
+	progressStop                  // loop returns
 )
 
-// loop calls turn whenever bytes may be available, until turn returns stop or the wait for more bytes fails because the
-// connection was aborted or closed. It returns the error of the wait.
+// loop calls step whenever bytes may be available, until step returns progressStop or the wait for more bytes fails
+// because the connection was aborted or closed. It returns the error of the wait.
 //
 // loop makes a single call of raw.Read for the lifetime of the connection. The runtime records readiness events that
-// arrive between calls of turn, so loop can wait without a read attempt and misses no event, with one exception: if the
+// arrive between calls of step, so loop can wait without a read attempt and misses no event, with one exception: if the
 // end of the stream arrived before the last read, there is no further event. The reaper checks for this case (see
 // ended).
-func (s *socket) loop(turn func() progress) error {
+func (s *socket) loop(step func() progress) error {
 	if s.raw == nil {
-		for turn() != stop {
+		for step() != progressStop {
 		}
 		return nil
 	}
 	return s.raw.Read(func(fd uintptr) (done bool) {
 		s.fd = fd
 		for {
-			switch turn() {
-			case wait:
+			switch step() {
+			case progressWait:
 				return false
-			case stop:
+			case progressStop:
 				return true
 			}
-			// Yield after each turn, so that other clients run. A goroutine that never yields is
+			// Yield after each step, so that other clients run. A goroutine that never yields is
 			// preempted at an arbitrary place, in the worst case while it holds the lock of a shard.
 			runtime.Gosched()
 		}

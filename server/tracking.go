@@ -12,7 +12,7 @@ import (
 // time.
 type tracking struct {
 	on, bcast, optIn, optOut, noLoop bool
-	caching                          bool // set by CLIENT CACHING for the next command
+	exceptNext                       bool // the next command is an exception to the mode; set by CLIENT CACHING
 	prefixes                         []string
 }
 
@@ -108,7 +108,7 @@ func cmdClientCaching(c *client, args [][]byte) error {
 	}
 	switch {
 	case isOneOf(args[2], "yes") && t.optIn, isOneOf(args[2], "no") && t.optOut:
-		t.caching = true
+		t.exceptNext = true
 		c.out.OK()
 		return nil
 	case isOneOf(args[2], "yes"):
@@ -144,8 +144,8 @@ func (t *tracking) flagNames() []string {
 		set  bool
 		name string
 	}{
-		{t.bcast, "bcast"}, {t.optIn, "optin"}, {t.optIn && t.caching, "caching-yes"},
-		{t.optOut, "optout"}, {t.optOut && t.caching, "caching-no"}, {t.noLoop, "noloop"},
+		{t.bcast, "bcast"}, {t.optIn, "optin"}, {t.optIn && t.exceptNext, "caching-yes"},
+		{t.optOut, "optout"}, {t.optOut && t.exceptNext, "caching-no"}, {t.noLoop, "noloop"},
 	} {
 		if f.set {
 			flags = append(flags, f.name)
@@ -175,8 +175,8 @@ func (c *client) invalidate(keys [][]byte) {
 		return
 	}
 	t := &c.session.tracking
-	exception := t.caching
-	t.caching = false
+	exception := t.exceptNext
+	t.exceptNext = false
 	if c.out.Protocol() != 3 || t.bcast || t.optIn && !exception || t.optOut && exception || len(keys) == 0 {
 		return
 	}
