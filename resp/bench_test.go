@@ -27,7 +27,7 @@ func BenchmarkReader(b *testing.B) {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
 			size := depth * len(throttleCommand)
 			src := &endless{text: bytes.Repeat([]byte(throttleCommand), depth), most: size}
-			r := NewReader(serving)
+			r := NewReader(authenticatedLimits)
 			for range 8 { // until the buffer has reached its final size
 				_, _ = r.Fill(src)
 				drain(b, r)

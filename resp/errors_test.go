@@ -11,8 +11,8 @@ func TestProtocolErrorTexts(t *testing.T) {
 	}{
 		{ErrCount, "Protocol error: invalid multibulk length"},
 		{ErrLength, "Protocol error: invalid bulk length"},
-		{ErrGuestCount, "Protocol error: unauthenticated multibulk length"},
-		{ErrGuestLength, "Protocol error: unauthenticated bulk length"},
+		{ErrUnauthenticatedCount, "Protocol error: unauthenticated multibulk length"},
+		{ErrUnauthenticatedLength, "Protocol error: unauthenticated bulk length"},
 		{ErrLongCount, "Protocol error: too big mbulk count string"},
 		{ErrLongLength, "Protocol error: too big bulk count string"},
 		{ErrLongInline, "Protocol error: too big inline request"},

@@ -14,11 +14,11 @@ func (s sample) seed() []byte { return []byte(s.input[:min(len(s.input), 300)]) 
 func FuzzReader(f *testing.F) {
 	for _, s := range corpus {
 		l := s.limits
-		f.Add(s.seed(), uint32(l.Args), uint32(l.Bulk), uint32(l.Inline), uint32(l.Query), l.Guest, uint64(1))
+		f.Add(s.seed(), uint32(l.Args), uint32(l.Bulk), uint32(l.Inline), uint32(l.Query), l.Unauthenticated, uint64(1))
 		f.Add(s.seed(), uint32(3), uint32(12), uint32(20), uint32(40), true, uint64(2))
 	}
-	f.Fuzz(func(t *testing.T, input []byte, args, bulk, inline, query uint32, guest bool, seed uint64) {
-		l := Limits{Args: int(args), Bulk: int(bulk), Inline: int(inline), Query: int(query), Guest: guest}
+	f.Fuzz(func(t *testing.T, input []byte, args, bulk, inline, query uint32, unauthenticated bool, seed uint64) {
+		l := Limits{Args: int(args), Bulk: int(bulk), Inline: int(inline), Query: int(query), Unauthenticated: unauthenticated}
 		want := reference(l, string(input))
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		for how, src := range map[string]pieces{

@@ -8,11 +8,11 @@ import (
 
 // Limits bounds the requests that a Reader accepts. A request that exceeds a limit causes a ProtocolError.
 type Limits struct {
-	Args   int  // arguments of one command, its name included
-	Bulk   int  // bytes of one argument
-	Inline int  // bytes of one line without its LF: an inline request, or a count or length
-	Query  int  // bytes of one command on the wire
-	Guest  bool // the client is unauthenticated; the errors for counts and lengths mention this
+	Args            int  // arguments of one command, its name included
+	Bulk            int  // bytes of one argument
+	Inline          int  // bytes of one line without its LF: an inline request, or a count or length
+	Query           int  // bytes of one command on the wire
+	Unauthenticated bool // the client is not authenticated; the errors for counts and lengths mention this
 }
 
 const (
@@ -174,7 +174,7 @@ func (r *Reader) array() (complete bool, err error) {
 			return false, err
 		}
 		if n > r.limits.Args {
-			return false, r.tooMuch(ErrCount, ErrGuestCount)
+			return false, r.tooMuch(ErrCount, ErrUnauthenticatedCount)
 		}
 		r.missing = max(n, 0)
 		r.spans = r.spans[:0]
@@ -227,18 +227,18 @@ func (r *Reader) checkLength(n int) error {
 	case n < 0:
 		return ErrLength
 	case n > r.limits.Bulk:
-		return r.tooMuch(ErrLength, ErrGuestLength)
+		return r.tooMuch(ErrLength, ErrUnauthenticatedLength)
 	case n > r.limits.Query-r.parsed-2:
 		return ErrQueryTooLong
 	}
 	return nil
 }
 
-func (r *Reader) tooMuch(known, guest ProtocolError) error {
-	if r.limits.Guest {
-		return guest
+func (r *Reader) tooMuch(err, unauthenticated ProtocolError) error {
+	if r.limits.Unauthenticated {
+		return unauthenticated
 	}
-	return known
+	return err
 }
 
 // head parses the number between the type byte at the parse position and CR LF.

@@ -108,7 +108,7 @@ func TestReaderReadsTheCorpus(t *testing.T) {
 // command must always be returned, and the second must not be returned if the sample causes an error.
 func TestReaderBetweenGoodCommands(t *testing.T) {
 	for _, s := range corpus {
-		if s.limits != serving || strings.HasPrefix(s.name, "unfinished") {
+		if s.limits != authenticatedLimits || strings.HasPrefix(s.name, "unfinished") {
 			continue
 		}
 		want := []string{`["PING"]`}
@@ -144,12 +144,12 @@ func TestReaderWhateverTheCutsOfLongPipelines(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 4 {
 		input := randomPipeline(rnd, 2000)
-		want := reference(serving, string(input))
+		want := reference(authenticatedLimits, string(input))
 		if want.err != nil {
 			t.Fatalf("the pipeline is invalid: %v", want.err)
 		}
 		for range 5 {
-			if got := readAll(t, serving, randomCuts(rnd, input)); !got.equals(want) {
+			if got := readAll(t, authenticatedLimits, randomCuts(rnd, input)); !got.equals(want) {
 				t.Fatalf("got %s, want %s", got, want)
 			}
 		}
@@ -167,7 +167,7 @@ func TestReaderLimits(t *testing.T) {
 	bulk := narrow(func(l *Limits) { l.Bulk = 12 })
 	line := narrow(func(l *Limits) { l.Inline = 4 })
 	query := narrow(func(l *Limits) { l.Query = 28 })
-	guest := func(l Limits) Limits { l.Guest = true; return l }
+	unauthenticated := func(l Limits) Limits { l.Unauthenticated = true; return l }
 
 	tests := []struct {
 		name       string
@@ -177,11 +177,11 @@ func TestReaderLimits(t *testing.T) {
 		err        error  // the error beyond the limit
 	}{
 		{"count", args, "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n", `["a" "b" "c"]`, ErrCount},
-		{"count, unauthenticated", guest(args), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n", `["a" "b" "c"]`, ErrGuestCount},
+		{"count, unauthenticated", unauthenticated(args), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n", `["a" "b" "c"]`, ErrUnauthenticatedCount},
 		{"words", args, "a b c \r\n", "a b c d\r\n", `["a" "b" "c"]`, ErrManyInline},
-		{"words, unauthenticated", guest(args), "a b c \r\n", "a b c \"\r\n", `["a" "b" "c"]`, ErrManyInline},
+		{"words, unauthenticated", unauthenticated(args), "a b c \r\n", "a b c \"\r\n", `["a" "b" "c"]`, ErrManyInline},
 		{"length", bulk, "*1\r\n$12\r\nabcdefghijkl\r\n", "*1\r\n$13\r\n", `["abcdefghijkl"]`, ErrLength},
-		{"length, unauthenticated", guest(bulk), "*1\r\n$12\r\nabcdefghijkl\r\n", "*1\r\n$13\r\n", `["abcdefghijkl"]`, ErrGuestLength},
+		{"length, unauthenticated", unauthenticated(bulk), "*1\r\n$12\r\nabcdefghijkl\r\n", "*1\r\n$13\r\n", `["abcdefghijkl"]`, ErrUnauthenticatedLength},
 		{"line", line, "PING\n", "PINGS\n", `["PING"]`, ErrLongInline},
 		{"line with CR", line, "PIN\r\n", "PING\r\n", `["PIN"]`, ErrLongInline},
 		{"line without its end", line, "PING", "PINGS", ``, ErrLongInline},
@@ -210,7 +210,7 @@ func TestReaderLimits(t *testing.T) {
 }
 
 func TestReaderSetLimits(t *testing.T) {
-	r := NewReader(welcoming)
+	r := NewReader(unauthenticatedLimits)
 	src := pieces{"AUTH secret\r\n*11\r\n" + strings.Repeat("$1\r\na\r\n", 11) + "*11\r\n"}
 	if _, err := r.Fill(&src); err != nil {
 		t.Fatal(err)
@@ -218,18 +218,18 @@ func TestReaderSetLimits(t *testing.T) {
 	if args, err := r.Next(); err != nil || len(args) != 2 {
 		t.Fatalf("unauthenticated: got %q, %v", args, err)
 	}
-	r.SetLimits(serving)
+	r.SetLimits(authenticatedLimits)
 	if args, err := r.Next(); err != nil || len(args) != 11 {
 		t.Fatalf("authenticated: got %q, %v", args, err)
 	}
-	r.SetLimits(welcoming)
-	if args, err := r.Next(); err != ErrGuestCount {
+	r.SetLimits(unauthenticatedLimits)
+	if args, err := r.Next(); err != ErrUnauthenticatedCount {
 		t.Fatalf("unauthenticated again: got %q, %v", args, err)
 	}
 }
 
 func TestReaderPending(t *testing.T) {
-	r := NewReader(serving)
+	r := NewReader(authenticatedLimits)
 	src := pieces{ping, ping[:6], ping[6:] + "PI", "NG\r\n"}
 	for i, want := range []int{0, 6, 2, 0} {
 		if _, err := r.Fill(&src); err != nil {
@@ -244,7 +244,7 @@ func TestReaderPending(t *testing.T) {
 
 func TestReaderFillReturnsWhatTheSourceReturns(t *testing.T) {
 	broken := errors.New("broken")
-	r := NewReader(serving)
+	r := NewReader(authenticatedLimits)
 	n, err := r.Fill(readerFunc(func(b []byte) (int, error) { return copy(b, ping), broken }))
 	if n != len(ping) || err != broken {
 		t.Errorf("got %d, %v, want %d, %v", n, err, len(ping), broken)
@@ -262,7 +262,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 // next argument.
 func TestReaderArgumentsDoNotTouch(t *testing.T) {
 	for _, input := range []string{"*2\r\n$1\r\na\r\n$1\r\nb\r\n", "a b\r\n", "\"a\" 'b'\r\n"} {
-		r := NewReader(serving)
+		r := NewReader(authenticatedLimits)
 		_, _ = r.Fill(&pieces{input})
 		args, err := r.Next()
 		if err != nil || len(args) != 2 {
@@ -278,7 +278,7 @@ func TestReaderArgumentsDoNotTouch(t *testing.T) {
 func TestReaderAllocatesNothing(t *testing.T) {
 	for _, depth := range []int{1, 16, 100, 1000} {
 		src := &endless{text: bytes.Repeat([]byte(throttleCommand), depth), most: depth * len(throttleCommand)}
-		r := NewReader(serving)
+		r := NewReader(authenticatedLimits)
 		read := func() {
 			_, _ = r.Fill(src)
 			drain(t, r)
@@ -322,11 +322,11 @@ func TestReaderDoesNotPayForClaims(t *testing.T) {
 // TestReaderGivesBack checks that the Reader frees the memory for a long argument, or for many arguments, before it
 // waits for the next command, even if one byte of that command has already arrived.
 func TestReaderGivesBack(t *testing.T) {
-	long := fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", serving.Bulk, strings.Repeat("x", serving.Bulk))
+	long := fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", authenticatedLimits.Bulk, strings.Repeat("x", authenticatedLimits.Bulk))
 	many := "*1000\r\n" + strings.Repeat("$60\r\n"+strings.Repeat("x", 60)+"\r\n", 1000)
 	for _, command := range []string{long, many} {
 		for _, rest := range []string{"", "P"} {
-			r := NewReader(serving)
+			r := NewReader(authenticatedLimits)
 			for src := (pieces{command + rest}); len(src) > 0; {
 				_, _ = r.Fill(&src)
 				drain(t, r)
@@ -352,10 +352,10 @@ func TestReaderGivesBack(t *testing.T) {
 // searched again, and pending bytes may be moved only to a larger buffer. Otherwise the time would be quadratic in the
 // length of the command.
 func TestReaderLooksAtNoByteTwice(t *testing.T) {
-	inline := strings.Repeat("x", serving.Inline-1)
+	inline := strings.Repeat("x", authenticatedLimits.Inline-1)
 	array := "*1000\r\n" + strings.Repeat("$60\r\n"+strings.Repeat("x", 60)+"\r\n", 1000)
 	for _, input := range []string{inline, array[:len(array)-1]} {
-		r := NewReader(serving)
+		r := NewReader(authenticatedLimits)
 		buffers := 0
 		for i, size := 0, 0; i < len(input); i++ {
 			_, _ = r.Fill(&pieces{input[i : i+1]})

@@ -58,8 +58,8 @@ func referenceArray(l Limits, input string) (command []string, size int, err err
 	switch {
 	case at == 0:
 		return nil, 0, err
-	case count > int64(l.Args) && l.Guest:
-		return nil, 0, ErrGuestCount
+	case count > int64(l.Args) && l.Unauthenticated:
+		return nil, 0, ErrUnauthenticatedCount
 	case count > int64(l.Args):
 		return nil, 0, ErrCount
 	}
@@ -74,8 +74,8 @@ func referenceArray(l Limits, input string) (command []string, size int, err err
 		switch {
 		case next == 0:
 			return nil, 0, err
-		case length > int64(l.Bulk) && l.Guest:
-			return nil, 0, ErrGuestLength
+		case length > int64(l.Bulk) && l.Unauthenticated:
+			return nil, 0, ErrUnauthenticatedLength
 		case length > int64(l.Bulk) || length < 0:
 			return nil, 0, ErrLength
 		case next+int(length)+2 > l.Query:
@@ -225,14 +225,14 @@ func TestReaderAgainstReference(t *testing.T) {
 // randomLimits usually returns wide limits, and sometimes limits narrow enough to be exceeded.
 func randomLimits(rnd *rand.Rand) Limits {
 	if rnd.IntN(3) > 0 {
-		return serving
+		return authenticatedLimits
 	}
 	return Limits{
-		Args:   1 + rnd.IntN(8),
-		Bulk:   rnd.IntN(40),
-		Inline: rnd.IntN(40),
-		Query:  rnd.IntN(120),
-		Guest:  rnd.IntN(2) == 0,
+		Args:            1 + rnd.IntN(8),
+		Bulk:            rnd.IntN(40),
+		Inline:          rnd.IntN(40),
+		Query:           rnd.IntN(120),
+		Unauthenticated: rnd.IntN(2) == 0,
 	}
 }
 

@@ -123,7 +123,7 @@ func readLimits(o *options.Options, authenticated bool) resp.Limits {
 		Query:  int(o.ClientQueryBufferLimit),
 	}
 	if !authenticated {
-		l.Guest = true
+		l.Unauthenticated = true
 		l.Args = min(l.Args, unauthenticatedArgs)
 		l.Bulk = min(l.Bulk, unauthenticatedBulk)
 		l.Inline = min(l.Inline, unauthenticatedBulk)
