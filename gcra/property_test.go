@@ -20,7 +20,7 @@ var common limitertest.Decide = func(l *limiter.Limit, old limiter.State, now ui
 // check tests a decision against the rules that hold for all algorithms, and against the
 // expected TAT.
 func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
-	c := common.Ask(t, l, limiter.State{Expires: tat}, now, quantity)
+	c := common.Run(t, l, limiter.State{Expires: tat}, now, quantity)
 	newTAT, base := c.After().Expires, max(tat, now)
 	if newTAT > now && newTAT-now > math.MaxInt64 {
 		c.CheckNow() // durations are capped, so they are not exact at a later time
@@ -38,7 +38,7 @@ func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
 		c.Expect(newTAT-now <= uint64(l.Interval)*uint64(l.Max), "charged beyond the tolerance")
 		back := c.Then(0, -quantity)
 		back.Expect(back.After().Expires == base, "a refund does not undo the charge")
-		part := common.Ask(t, l, c.Old, now, quantity-quantity/2)
+		part := common.Run(t, l, c.Old, now, quantity-quantity/2)
 		rest := part.Then(0, quantity/2)
 		rest.Expect(!part.Got.Limited && !rest.Got.Limited && rest.After().Expires == newTAT, "two partial charges differ from one charge")
 	}

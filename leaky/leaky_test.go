@@ -55,7 +55,7 @@ func check(c limitertest.Decided) {
 	case c.Got.Limited:
 		want = limiter.NoRetry
 	case c.Quantity >= 0:
-		want = decide.Ask(c.TB, c.Limit, c.Old, c.Now, 0).Got.ResetAfter
+		want = decide.Run(c.TB, c.Limit, c.Old, c.Now, 0).Got.ResetAfter
 	}
 	c.Expect(c.Got.Wait == want, "wrong wait", want)
 	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "the expiry time differs from reset after")
@@ -122,9 +122,9 @@ func TestRow(t *testing.T) {
 	} {
 		l := limiter.Limit{Max: 4, Interval: s}
 		tt.want.Limit = 4
-		asked := decide.Ask(t, l, tt.old, t0, tt.quantity)
-		check(asked)
-		c, d := asked.Change, asked.Got
+		decided := decide.Run(t, l, tt.old, t0, tt.quantity)
+		check(decided)
+		c, d := decided.Change, decided.Got
 		if d != tt.want || c.Set != tt.set {
 			t.Errorf("%s: got %+v, %+v, want %+v", tt.name, c, d, tt.want)
 		}

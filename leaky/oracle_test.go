@@ -106,7 +106,7 @@ func (w *walk) put(tat uint64) {
 }
 
 func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
-	c := decide.Ask(w.t, l, w.state, w.now, quantity)
+	c := decide.Run(w.t, l, w.state, w.now, quantity)
 	d := c.Got
 	w.queue, _ = w.queue.at(w.now)
 	want := limiter.Decision{Limit: l.Max, RetryAfter: limiter.NoRetry}

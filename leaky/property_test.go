@@ -164,7 +164,7 @@ func TestProperties(t *testing.T) {
 		if r.UintN(2) == 0 {
 			tat = now + r.Uint64N(uint64(l.Interval)*uint64(l.Max)+1)
 		}
-		check(decide.Ask(t, l, limiter.State{Expires: tat}, now, limitertest.AnyQuantity(r, l)))
+		check(decide.Run(t, l, limiter.State{Expires: tat}, now, limitertest.AnyQuantity(r, l)))
 	}
 }
 
@@ -180,7 +180,7 @@ func FuzzDecide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, capacity, interval int64, expires uint64, data []byte, now uint64, quantity int64) {
 		l := fold(capacity, interval)
 		now &= math.MaxInt64
-		check(decide.Ask(t, l, limiter.State{Expires: expires, Data: data}, now, quantity))
+		check(decide.Run(t, l, limiter.State{Expires: expires, Data: data}, now, quantity))
 		w := walk{t: t, now: now}
 		w.put(expires)
 		if len(data) > 0 {

@@ -107,7 +107,7 @@ func (w *walk) put(s limiter.State) {
 }
 
 func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
-	c := decide.Ask(w.t, l, w.state, w.now, quantity)
+	c := decide.Run(w.t, l, w.state, w.now, quantity)
 	d := c.Got
 	before := w.oracle.at(l, w.now)
 	was := new(big.Int).Set(before.missing)

@@ -25,7 +25,7 @@ func TestProperties(t *testing.T) {
 	for range 100_000 {
 		l := anyLimit(r)
 		now := uint64(limitertest.AnyInt(r)) & math.MaxInt64
-		check(decide.Ask(t, l, anyState(r, l, now), now, limitertest.AnyQuantity(r, l)))
+		check(decide.Run(t, l, anyState(r, l, now), now, limitertest.AnyQuantity(r, l)))
 	}
 }
 
@@ -46,7 +46,7 @@ func FuzzDecide(f *testing.F) {
 		l := fold(capacity, amount, interval)
 		now &= math.MaxInt64
 		s := limiter.State{Expires: expires, Data: data}
-		check(decide.Ask(t, l, s, now, quantity))
+		check(decide.Run(t, l, s, now, quantity))
 		if len(data) == dataSize {
 			w := newWalk(t, rand.New(rand.NewPCG(expires, now)), now)
 			w.put(s)

@@ -56,7 +56,7 @@ func TestProperties(t *testing.T) {
 		}
 		now := uint64(anyInt(r) - 1)
 		quantity := anyQuantity(r, &l, limiter.Decision{Remaining: 1 + r.Int64N(l.Max)})
-		check(f.Ask(t, l, anyState(r, &l, n, now), now, quantity))
+		check(f.Run(t, l, anyState(r, &l, n, now), now, quantity))
 	}
 }
 
@@ -84,7 +84,7 @@ func FuzzDecide(f *testing.F) {
 			d, parts = Slide, 1
 		}
 		l := fold(limit, period, parts)
-		check(d.Ask(t, l, limiter.State{Expires: expires, Data: data}, now&endOfTime, quantity))
+		check(d.Run(t, l, limiter.State{Expires: expires, Data: data}, now&endOfTime, quantity))
 	})
 }
 

@@ -135,7 +135,7 @@ func (w *walk) put(s limiter.State) {
 }
 
 func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
-	c := decide.Ask(w.t, l, w.state, w.now, quantity)
+	c := decide.Run(w.t, l, w.state, w.now, quantity)
 	d := c.Got
 	limited := quantity >= 0 && (quantity > l.Max || !w.oracle.admits(l, w.now, quantity))
 	c.Expect(d.Limited == limited, "admitted or refused", w.oracle)

@@ -29,7 +29,7 @@ func TestProperties(t *testing.T) {
 	for range 100_000 {
 		l := anyLimit(r)
 		now := uint64(limitertest.AnyInt(r)) & math.MaxInt64
-		check(decide.Ask(t, l, anyState(r, l, now), now, anyQuantity(r, l)))
+		check(decide.Run(t, l, anyState(r, l, now), now, anyQuantity(r, l)))
 	}
 }
 
@@ -54,7 +54,7 @@ func TestDamage(t *testing.T) {
 // several makes a sequence of decisions, starting with any state.
 func several(t *testing.T, l limiter.Limit, state limiter.State, now uint64, r *rand.Rand) {
 	for range 5 {
-		c := decide.Ask(t, l, state, now, anyQuantity(r, l))
+		c := decide.Run(t, l, state, now, anyQuantity(r, l))
 		checkAnswer(c)
 		state = c.After()
 		now = min(now+r.Uint64N(1+uint64(l.Interval)/2), limitertest.LastTime)
@@ -86,7 +86,7 @@ func FuzzDecide(f *testing.F) {
 		l := fold(limit, period, entries)
 		now &= math.MaxInt64
 		state := limiter.State{Expires: expires, Data: data}
-		c := decide.Ask(t, l, state, now, quantity)
+		c := decide.Run(t, l, state, now, quantity)
 		checkAnswer(c)
 		r := rand.New(rand.NewPCG(expires, now))
 		several(t, l, c.After(), now, r)
@@ -148,7 +148,7 @@ func trace(t *testing.T, r *rand.Rand, l limiter.Limit) (admitted []request, ref
 		if r.UintN(3) == 0 {
 			quantity += r.Int64N(l.Max)
 		}
-		c := decide.Ask(t, l, state, now, quantity)
+		c := decide.Run(t, l, state, now, quantity)
 		state = c.After()
 		if c.Got.Limited {
 			refused++

@@ -64,7 +64,7 @@ func (c Decided) expired() {
 	if c.Old.Expires > c.Now {
 		return
 	}
-	fresh := c.Decide.Ask(c.TB, c.Limit, limiter.State{}, c.Now, c.Quantity)
+	fresh := c.Decide.Run(c.TB, c.Limit, limiter.State{}, c.Now, c.Quantity)
 	fresh.Got.Wait = c.Got.Wait
 	c.Expect(fresh.Got == c.Got, "an expired state is not an absent one", fresh.Got)
 	if c.Change.Set && fresh.Change.Set {
@@ -94,7 +94,7 @@ func (c Decided) refund() {
 	if !c.Change.Set || c.Quantity <= 0 {
 		return
 	}
-	before := c.Decide.Ask(c.TB, c.Limit, c.Old, c.Now, 0)
+	before := c.Decide.Run(c.TB, c.Limit, c.Old, c.Now, 0)
 	back := c.Then(0, -c.Quantity)
 	back.Expect(back.Got.Remaining == before.Got.Remaining, "a refund does not undo the charge", before.Got)
 }
@@ -131,5 +131,5 @@ func (c Decided) resetAfter() {
 
 // at makes a request on the new state at time t.
 func (c Decided) at(t uint64, quantity int64) Decided {
-	return c.Decide.Ask(c.TB, c.Limit, c.After(), t, quantity)
+	return c.Decide.Run(c.TB, c.Limit, c.After(), t, quantity)
 }

@@ -85,7 +85,7 @@ func checkAll(tb testing.TB, f Decide) {
 	data := func(used byte) []byte { return []byte{'h', 'e', 'a', 'd', used, 0, 0, 0, 0, 0, 0, 0} }
 	for _, old := range []limiter.State{{}, {Expires: t0 + 9, Data: data(2)}, {Expires: t0 + 9, Data: data(4)}, {Expires: t0, Data: data(4)}} {
 		for _, quantity := range []int64{0, 1, 2, 4, 5, -1, -2, math.MinInt64} {
-			f.Ask(tb, l, old, t0, quantity).Check()
+			f.Run(tb, l, old, t0, quantity).Check()
 		}
 	}
 }

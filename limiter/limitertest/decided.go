@@ -31,9 +31,9 @@ type Decided struct {
 	Got      limiter.Decision
 }
 
-// Ask calls f and returns the decision. It fails the test if f writes to any argument except room, if the result
+// Run calls f and returns the decision. It fails the test if f writes to any argument except room, if the result
 // depends on room, or if the Change cannot be applied to old.
-func (f Decide) Ask(tb testing.TB, l limiter.Limit, old limiter.State, now uint64, quantity int64) Decided {
+func (f Decide) Run(tb testing.TB, l limiter.Limit, old limiter.State, now uint64, quantity int64) Decided {
 	data, limit := bytes.Clone(old.Data), l
 	ch, d := f(&limit, old, now, quantity, bytes.Repeat([]byte{0xaa}, 100))
 	c := Decided{tb, f, l, old, now, quantity, ch, d}
@@ -57,14 +57,14 @@ func flip(b []byte) {
 }
 
 // Expect fails the test unless ok is true. The failure message contains the text what, the decision with its arguments,
-// and the values besides.
-func (c Decided) Expect(ok bool, what string, besides ...any) {
+// and the details.
+func (c Decided) Expect(ok bool, what string, details ...any) {
 	if ok {
 		return
 	}
 	c.TB.Helper() // only on failure, because Helper is slow
 	c.TB.Fatalf("%s: limit %+v, state %d %x, now %d, quantity %d\n= %+v, %+v\n%v",
-		what, c.Limit, c.Old.Expires, c.Old.Data, c.Now, c.Quantity, c.Change, c.Got, besides)
+		what, c.Limit, c.Old.Expires, c.Old.Data, c.Now, c.Quantity, c.Change, c.Got, details)
 }
 
 // ExpectEarliest fails the test unless wait is the shortest time after which the function ok returns true. It checks
@@ -91,5 +91,5 @@ func After(old limiter.State, ch limiter.Change) limiter.State {
 // Then makes a request on the state after the decision. The time of the request is Now + wait, or LastTime if that is
 // earlier.
 func (c Decided) Then(wait time.Duration, quantity int64) Decided {
-	return c.Decide.Ask(c.TB, c.Limit, c.After(), min(c.Now+uint64(wait), LastTime), quantity)
+	return c.Decide.Run(c.TB, c.Limit, c.After(), min(c.Now+uint64(wait), LastTime), quantity)
 }

@@ -1,7 +1,7 @@
 // Package limitertest supports tests of the algorithms: it holds the rules that every
 // decision of every algorithm obeys, and helpers to search for violations.
 //
-//	Decide   the signature that all algorithms share; Ask makes one decision
+//	Decide   the signature that all algorithms share; Run makes one decision
 //	Decided  a decision with its arguments; Check tests it against the rules
 //	Row      a line of a table that Play runs on one key
 //	AnyInt   random numbers of any magnitude; Within folds them into a range
@@ -10,7 +10,7 @@
 // A test of an algorithm generates random limits, states and quantities, and checks each decision:
 //
 //	decide := limitertest.Decide(Decide)
-//	decide.Ask(t, l, state, now, quantity).Check()
+//	decide.Run(t, l, state, now, quantity).Check()
 //
 // The rules relate decisions to each other. For example, the remaining units can be charged, and a request that is
 // repeated after RetryAfter is admitted. All algorithms obey these rules, so the rules do not detect that a package

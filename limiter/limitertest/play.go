@@ -29,7 +29,7 @@ func (f Decide) Play(tb testing.TB, l limiter.Limit, s limiter.State, start uint
 		look = func(_ int, c Decided) { c.Check() }
 	}
 	for i, row := range rows {
-		c := f.Ask(tb, l, s, start+uint64(row.At), row.Quantity)
+		c := f.Run(tb, l, s, start+uint64(row.At), row.Quantity)
 		want := limiter.Decision{Limited: row.Limited, Limit: l.Max, Remaining: row.Remaining,
 			RetryAfter: row.RetryAfter, ResetAfter: row.ResetAfter, Wait: c.Got.Wait}
 		if c.Got != want {
