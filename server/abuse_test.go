@@ -15,10 +15,9 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
+// The tests in this file attack or overload the server.
+
 // connections is the number of connections that a test opens; some tests open a multiple of it.
-//
-// The codes in the comments of this file, such as A4 and F72, number the attacks and overloads that the server must
-// withstand.
 const connections = 200
 
 // footprint returns the heap and stack memory of the process, which grows with its connections.
@@ -29,7 +28,7 @@ func footprint() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestIdleConnectionsAreSmall measures the memory of a connection that is idle after use (A1, F68). The result
+// TestIdleConnectionsAreSmall measures the memory of a connection that is idle after use. The result
 // includes the memory of the client, which is in the same process.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	s := start(t, nil)
@@ -54,8 +53,8 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	runtime.KeepAlive(conns)
 }
 
-// TestUnfinishedCommandsAreSmall sends incomplete commands that lack only their last argument on many connections
-// (A4). It checks how much memory they use, and that command-timeout closes the connections without a reply.
+// TestUnfinishedCommandsAreSmall sends incomplete commands that lack only their last argument on many connections. It
+// checks how much memory they use, and that command-timeout closes the connections without a reply.
 func TestUnfinishedCommandsAreSmall(t *testing.T) {
 	s := start(t, func(o *options.Options) { o.CommandTimeout = time.Hour })
 	observer := s.greet()
@@ -86,7 +85,7 @@ func TestUnfinishedCommandsAreSmall(t *testing.T) {
 	}
 }
 
-// TestAnnouncedSizes announces large sizes but sends only a few bytes (A3, A5). Memory must grow with the bytes
+// TestAnnouncedSizes announces large sizes but sends only a few bytes. Memory must grow with the bytes
 // received, not with the sizes announced.
 func TestAnnouncedSizes(t *testing.T) {
 	s := start(t, nil)
@@ -124,7 +123,7 @@ func TestAnnouncedSizes(t *testing.T) {
 	p.closed()
 }
 
-// TestLongArgumentByteByByte sends the longest argument in segments of one byte (A3). Neither the time for each
+// TestLongArgumentByteByByte sends the longest argument in segments of one byte. Neither the time for each
 // segment nor the stack depth may grow with the number of segments.
 func TestLongArgumentByteByByte(t *testing.T) {
 	t.Parallel()
@@ -150,7 +149,7 @@ func (l tight) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// TestSlowReaders pipelines commands with long replies on many connections and reads none of the replies (A6, F72).
+// TestSlowReaders pipelines commands with long replies on many connections and reads none of the replies.
 // The server must use little memory for these clients, serve other clients meanwhile, and close the connections.
 func TestSlowReaders(t *testing.T) {
 	f := func(change func(o *options.Options), call string) {
@@ -196,7 +195,7 @@ func TestSlowReaders(t *testing.T) {
 	f(withPassword, request("PING"))
 }
 
-// TestDeepPipeline sends 100,000 commands in one write (F74). The replies must arrive in order, and halfway the
+// TestDeepPipeline sends 100,000 commands in one write. The replies must arrive in order, and halfway the
 // connection must not use much memory.
 func TestDeepPipeline(t *testing.T) {
 	s := start(t, nil)
@@ -248,7 +247,7 @@ func TestDeepPipelineOfDecisions(t *testing.T) {
 	}
 }
 
-// TestResets resets connections in the middle of commands (A7). The server must remove the connections and end their
+// TestResets resets connections in the middle of commands. The server must remove the connections and end their
 // goroutines.
 func TestResets(t *testing.T) {
 	s := start(t, nil)
@@ -266,7 +265,7 @@ func TestResets(t *testing.T) {
 	goroutines.AwaitEnd(t, ofServers, before)
 }
 
-// TestHalfClose closes the write side of a client after its last command (A8). The command must be answered exactly
+// TestHalfClose closes the write side of a client after its last command. The command must be answered exactly
 // once. The connection must be closed although the timeouts for commands and writes are disabled.
 func TestHalfClose(t *testing.T) {
 	t.Parallel()
@@ -291,7 +290,7 @@ func TestHalfClose(t *testing.T) {
 	s.greet().await("clients", "connected_clients", 1)
 }
 
-// TestErrorFlood floods the server with commands that fail (A9). Other clients must be served, and the log must stay
+// TestErrorFlood floods the server with commands that fail. Other clients must be served, and the log must stay
 // short.
 func TestErrorFlood(t *testing.T) {
 	t.Parallel()
@@ -330,7 +329,7 @@ func TestErrorFlood(t *testing.T) {
 	}
 }
 
-// TestFloodOfConnections opens and closes connections as fast as possible (F69). The server must serve all
+// TestFloodOfConnections opens and closes connections as fast as possible. The server must serve all
 // connections, and must not leave a file descriptor open.
 func TestFloodOfConnections(t *testing.T) {
 	s := start(t, nil)

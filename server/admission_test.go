@@ -57,8 +57,8 @@ func TestSilentStrangers(t *testing.T) {
 	}
 }
 
-// TestGuestsThatTalk checks that clients that send commands without authenticating are displaced.
-func TestGuestsThatTalk(t *testing.T) {
+// TestUnauthenticatedNewcomers checks that clients that send commands without authenticating are displaced.
+func TestUnauthenticatedNewcomers(t *testing.T) {
 	t.Parallel()
 	const places = 20
 	s := start(t, func(o *options.Options) { withPassword(o); o.MaxClients = places })

@@ -15,43 +15,43 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// journal is a list of numbers recorded by an engine.
-type journal struct {
+// recorder is a list of numbers recorded by an engine.
+type recorder struct {
 	mu   sync.Mutex
 	list []int64
 }
 
-func (j *journal) note(n int64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.list = append(j.list, n)
+func (r *recorder) note(n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, n)
 }
 
-func (j *journal) noted() []int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Clone(j.list)
+func (r *recorder) noted() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
 }
 
-// mirror is an engine whose decisions repeat values of their requests, so that a test can match replies with
+// echoEngine is an engine whose decisions repeat values of their requests, so that a test can match replies with
 // commands. It records the size of each batch.
-type mirror struct {
+type echoEngine struct {
 	limiter.Engine
 	t     testing.TB
-	sizes *journal
+	sizes *recorder
 }
 
-func newMirror(t testing.TB) mirror {
-	return mirror{buckets.New(buckets.Config{Shards: 1}), t, new(journal)}
+func newEchoEngine(t testing.TB) echoEngine {
+	return echoEngine{buckets.New(buckets.Config{Shards: 1}), t, new(recorder)}
 }
 
-func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
-	m.sizes.note(int64(len(reqs)))
+func (e echoEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
+	e.sizes.note(int64(len(reqs)))
 	group := 0
 	for i := range reqs {
 		group++
 		if group > limiter.MaxGroup || reqs[i].Linked && i == len(reqs)-1 {
-			m.t.Errorf("a group was split, or is too large: request %d of %d", i, len(reqs))
+			e.t.Errorf("a group was split, or is too large: request %d of %d", i, len(reqs))
 		}
 		if !reqs[i].Linked {
 			group = 0
@@ -74,7 +74,7 @@ func all(deciding int, each ...string) string {
 	return fmt.Sprintf("*%d\r\n", 5+len(each)) + integers + strings.Join(each, "")
 }
 
-// randomAll returns a CL.ALL command with n limits, and the reply to the command if a mirror decides it.
+// randomAll returns a CL.ALL command with n limits, and the reply to the command if an echoEngine decides it.
 func randomAll(rnd *rand.Rand, n int, id *int64) (call, want string) {
 	args, each, deciding := []string{"CL.ALL", "7"}, make([]string, n), 0
 	for i := range n {
@@ -95,7 +95,7 @@ func randomAll(rnd *rand.Rand, n int, id *int64) (call, want string) {
 // its own reply, in order, and no group may be split over two batches.
 func TestGroupsAreNotSplit(t *testing.T) {
 	t.Parallel()
-	m := newMirror(t)
+	m := newEchoEngine(t)
 	p := setup{engine: m}.start(t).dial()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	id := int64(0)
@@ -127,7 +127,7 @@ func TestGroupsAreNotSplit(t *testing.T) {
 // batch and are counted separately.
 func TestCommandsShareABatch(t *testing.T) {
 	t.Parallel()
-	m := newMirror(t)
+	m := newEchoEngine(t)
 	s := setup{engine: m}.start(t)
 	p := s.dial()
 	p.send(request("CL.THROTTLE", "k", "9", "1", "60") + request("CL.BUCKET", "b", "5", "1", "60", "2") +
@@ -167,7 +167,7 @@ func TestGroupErrors(t *testing.T) {
 // TestSlowGroups checks the slow log entries of limiter commands.
 func TestSlowGroups(t *testing.T) {
 	t.Parallel()
-	p := setup{engine: newMirror(t), options: func(o *options.Options) { o.SlowlogLogSlowerThan = 0 }}.start(t).dial()
+	p := setup{engine: newEchoEngine(t), options: func(o *options.Options) { o.SlowlogLogSlowerThan = 0 }}.start(t).dial()
 	f := func(want, input string, replies int) {
 		t.Helper()
 		p.send(input)
@@ -210,7 +210,7 @@ func TestLimitedCalls(t *testing.T) {
 // TestWindowLogEntries checks that CONFIG SET window-log-max-entries takes effect immediately, even within a pipeline.
 func TestWindowLogEntries(t *testing.T) {
 	t.Parallel()
-	var entries journal
+	var entries recorder
 	p := setup{engine: amounts{buckets.New(buckets.Config{Shards: 1}), &entries}}.start(t).dial()
 	call := request("CL.WINDOW", "a", "3", "60", "LOG") + request("CL.ALL", "1", "WINDOW", "a", "3", "60", "LOG")
 	p.send(call + request("CONFIG", "SET", "window-log-max-entries", "5") + call)
@@ -225,7 +225,7 @@ func TestWindowLogEntries(t *testing.T) {
 // amounts is an engine that records the Amount of each limit. For a window log, it is the maximum number of entries.
 type amounts struct {
 	limiter.Engine
-	seen *journal
+	seen *recorder
 }
 
 func (e amounts) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {

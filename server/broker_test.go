@@ -69,8 +69,8 @@ func TestSwitchMaster(t *testing.T) {
 	reset.ask("SUBSCRIBE", "switch-master")
 	reset.do("+RESET\r\n", "RESET")
 
-	l.show("c", "")
-	l.show("c", "b")
+	l.setViewLeader("c", "")
+	l.setViewLeader("c", "b")
 	for i, p := range told {
 		p.expect(want[i])
 	}
@@ -79,8 +79,8 @@ func TestSwitchMaster(t *testing.T) {
 	reset.do("+PONG\r\n", "PING")
 	told[0].do(texts('*', "pong", ""), "PING")
 	told[1].do("+PONG\r\n", "PING")
-	l.show("c", "") // no message if the same leader returns
-	l.show("c", "b")
+	l.setViewLeader("c", "") // no message if the same leader returns
+	l.setViewLeader("c", "b")
 	told[0].do(texts('*', "pong", ""), "PING")
 }
 
@@ -103,7 +103,7 @@ func TestSlowReader(t *testing.T) {
 		}
 	}
 	n.broker.mu.Unlock()
-	l.show("a", "b")
+	l.setViewLeader("a", "b")
 	p.expect(texts('*', "message", "switch-master", l.announced()))
 	if got := slow.rest(); strings.Contains(got, "message") {
 		t.Errorf("the slow subscriber got %d bytes", len(got))

@@ -10,7 +10,7 @@ import (
 func newAsyncLab(t *testing.T, ids ...string) *lab {
 	t.Helper()
 	l := newLab(t, ids...)
-	l.say(topology.Status{Mode: "async"})
+	l.setStatus(topology.Status{Mode: "async"})
 	l.lead("a")
 	return l
 }
@@ -35,7 +35,7 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 					t.Errorf("%s: %s, want %q", what, got, want)
 				}
 			}
-			again := func() { l.anew("a", l.ids...) }
+			again := func() { l.newTerm("a", l.ids...) }
 			wait("nothing was charged", kept)
 			again()
 			wait("nothing was charged, in the next term", kept)
@@ -76,7 +76,7 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 			p.fails("ERR value is not an integer", "WAIT", "x", "0")
 
 			again()
-			l.say(topology.Status{Mode: "sync"})
+			l.setStatus(topology.Status{Mode: "sync"})
 			wait("sync mode", kept)
 		})
 	}
@@ -111,10 +111,10 @@ func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
 	p := l.nodes["b"].dial()
 	p.send(throttle("k") + request("WAIT", "1", "0"))
 	p.expect(five(0, 3, 2, -1, 60) + kept)
-	l.anew("a")
+	l.newTerm("a")
 	p.do(maybeNot, "WAIT", "1", "0")
 	p.send(throttle("k") + request("WAIT", "1", "0"))
 	p.expect(five(0, 3, 1, -1, 120) + kept)
-	l.show("b", "a") // node b recorded the last charge for the earlier term, because it did not know the new one
+	l.setViewLeader("b", "a") // node b recorded the last charge for the earlier term, because it did not know the new one
 	p.do(maybeNot, "WAIT", "1", "0")
 }

@@ -80,8 +80,8 @@ func TestClusterListenerOfLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	l.lead("b")
-	l.know("a", topology.Follower{Last: 4, Silent: time.Minute})
-	l.know("c", topology.Follower{Answers: true, Last: 8})
+	l.setFollower("a", topology.Follower{Last: 4, Silent: time.Minute})
+	l.setFollower("c", topology.Follower{Answers: true, Last: 8})
 	p := l.nodes["b"].at(l.nodes["b"].cluster)
 	nodes, _ := p.ask("CLUSTER", "SHARDS").list[0].field("nodes")
 	for i, want := range []string{"b 10 online", "a 4 fail", "c 8 online"} {
@@ -133,7 +133,7 @@ func TestNotAllAreShown(t *testing.T) {
 	if got := p.ask("CLUSTER", "SLOTS").list[0]; len(got.list) != 3 {
 		t.Errorf("CLUSTER SLOTS: %s", got)
 	}
-	l.show("a", "") // the last leader is still shown, but the cluster is not ready
+	l.setViewLeader("a", "") // the last leader is still shown, but the cluster is not ready
 	if got := p.ask("CLUSTER", "SLOTS").list[0]; len(got.list) != 4 || got.list[2].list[1].int() != int64(l.nodes["b"].member().ClusterPort) {
 		t.Errorf("CLUSTER SLOTS: %s", got)
 	}
@@ -172,7 +172,7 @@ func testMoved(t *testing.T) {
 	at.do("+OK\r\n", "MULTI")
 	at.do("+QUEUED\r\n", "TTL", "foo")
 	l.decide("a")
-	l.show("b", "a")
+	l.setViewLeader("b", "a")
 	at.do(fmt.Sprintf("-MOVED 12182 127.0.0.1:%d\r\n", l.nodes["a"].member().ClusterPort), "EXEC")
 
 	l.lead("")
@@ -202,7 +202,7 @@ func testMovedTransactionHandOver(t *testing.T) {
 		p.do("+OK\r\n", "FLUSHALL")
 		p.do("+OK\r\n", "MULTI")
 		l.decide("")
-		l.leave("a")
+		l.showTransferring("a")
 		p.do("+QUEUED\r\n", "CL.THROTTLE", "foo", "2", "1", "60")
 		p.send(request("EXEC"))
 		synctest.Wait()

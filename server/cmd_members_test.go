@@ -37,7 +37,7 @@ func TestClClusterShows(t *testing.T) {
 	for words, f := range map[string]topology.Follower{
 		" answers=yes behind=5": {Answers: true, Last: 7}, " answers=no": {Last: 7}, " answers=yes behind=0": {Answers: true, Last: 13},
 	} {
-		l.know("b", f)
+		l.setFollower("b", f)
 		if got := leader.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{line("a", "leader self"), line("b", "follower"+words)}) {
 			t.Errorf("NODES of the leader: %q", got)
 		}

@@ -22,14 +22,14 @@ func TestRoles(t *testing.T) {
 	}
 	leader.do("*3\r\n$6\r\nmaster\r\n:10\r\n*2\r\n"+replica("b")+replica("c"), "ROLE")
 	follower.do(fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$9\r\nconnected\r\n:10\r\n", port("a")), "ROLE")
-	l.show("b", "")
+	l.setViewLeader("b", "")
 	follower.do(fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$7\r\nconnect\r\n:10\r\n", port("a")), "ROLE")
 	if got := follower.info("replication")["master_link_status"]; got != "down" {
 		t.Errorf("master_link_status:%s", got)
 	}
-	l.show("b", "a")
+	l.setViewLeader("b", "a")
 
-	l.say(topology.Status{
+	l.setStatus(topology.Status{
 		Mode: "async", Last: 12, Committed: 11, Applied: 10, LogTime: 9, Behind: -8 * time.Microsecond, Waiting: 7, Unflushed: 6 * time.Millisecond,
 		Entries: 5, Changes: 4, Rollbacks: 3, Snapshot: 2, Contact: time.Second,
 		RoundTrips: topology.RoundTrips{Answered: 40, Slow: 2, Longest: 130 * time.Millisecond},
@@ -94,9 +94,9 @@ func TestReplicasOfLeader(t *testing.T) {
 	l.lead("a")
 	p := l.nodes["a"].dial()
 	port := func(id string) string { return fmt.Sprint(l.nodes[id].member().Port) }
-	l.know("b", topology.Follower{Answers: true, Last: 7, Silent: 1900 * time.Millisecond})
-	l.know("c", topology.Follower{Last: 9, Silent: time.Minute})
-	l.know("d", topology.Follower{Answers: true, Last: 12}) // the index is higher than the applied index of the leader
+	l.setFollower("b", topology.Follower{Answers: true, Last: 7, Silent: 1900 * time.Millisecond})
+	l.setFollower("c", topology.Follower{Last: 9, Silent: time.Minute})
+	l.setFollower("d", topology.Follower{Answers: true, Last: 12}) // the index is higher than the applied index of the leader
 	p.do("*3\r\n$6\r\nmaster\r\n:10\r\n*2\r\n"+texts('*', "127.0.0.1", port("b"), "7")+texts('*', "127.0.0.1", port("d"), "10"), "ROLE")
 	info := p.info("replication")
 	for name, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestReplicasOfLeader(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"b", "d"} {
-		l.know(id, topology.Follower{})
+		l.setFollower(id, topology.Follower{})
 	}
 	p.do("*3\r\n$6\r\nmaster\r\n:10\r\n*0\r\n", "ROLE")
 	if got := p.info("replication")["connected_slaves"]; got != "0" {
@@ -126,7 +126,7 @@ func TestWaitInAsyncMode(t *testing.T) {
 	p := l.nodes["a"].dial()
 	release := l.holdFlush()
 	p.do(":1\r\n", "WAIT", "1", "0") // WAIT does not call Flush in sync mode
-	l.say(topology.Status{Mode: "async"})
+	l.setStatus(topology.Status{Mode: "async"})
 	p.do(":0\r\n", "WAIT", "1", "20")
 	before := l.flushed()
 	wait := func() {
@@ -152,14 +152,14 @@ func TestWaitAcrossTermsInAsyncMode(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	l.lead("a")
-	l.say(topology.Status{Mode: "async"})
+	l.setStatus(topology.Status{Mode: "async"})
 	p := l.nodes["a"].dial()
 	release := l.holdFlush()
 	p.send(request("WAIT", "1", "0"))
 	if !eventually(func() bool { return l.flushed() > 0 }) {
 		t.Fatal("Flush is not called")
 	}
-	l.anew("a")
+	l.newTerm("a")
 	release()
 	p.expect(":0\r\n")
 	p.do(":1\r\n", "WAIT", "1", "0")
@@ -183,8 +183,8 @@ func TestWaitAtShutdown(t *testing.T) {
 	release(nil)
 }
 
-// TestCommandsOfFaces checks that COMMAND and HELP describe the commands of each port.
-func TestCommandsOfFaces(t *testing.T) {
+// TestCommandsOfProfiles checks that COMMAND and HELP describe the commands of each port.
+func TestCommandsOfProfiles(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
 	l.lead("a")

@@ -103,7 +103,7 @@ func TestSentinelListener(t *testing.T) {
 	for _, command := range []string{"SELECT 0", "CL.THROTTLE k 1 1 1", "DEL k", "MULTI", "CLUSTER SLOTS", "CONFIG GET x", "CL.CLUSTER STATUS"} {
 		p.do(unknown(words(command)[0], words(command)[1:]...), words(command)...)
 	}
-	l.show("a", "")
+	l.setViewLeader("a", "")
 	down := map[string]string{"flags": "s_down,master,disconnected", "ip": "127.0.0.1", "port": port}
 	checkFields(t, "MASTER", p.ask("SENTINEL", "MASTER", "mymaster"), masterNames, down)
 	checkFields(t, "MASTERS", p.ask("SENTINEL", "MASTERS").list[0], masterNames, down)
@@ -120,8 +120,8 @@ func TestSentinelOfLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	l.lead("b")
-	l.know("a", topology.Follower{Last: 4, Silent: time.Minute})
-	l.know("c", topology.Follower{Answers: true, Last: 8, Silent: 40 * time.Millisecond})
+	l.setFollower("a", topology.Follower{Last: 4, Silent: time.Minute})
+	l.setFollower("c", topology.Follower{Answers: true, Last: 8, Silent: 40 * time.Millisecond})
 	p := l.nodes["b"].at(l.nodes["b"].sentinel)
 	list := p.ask("SENTINEL", "REPLICAS", "mymaster").list
 	for i, want := range []map[string]string{

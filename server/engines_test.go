@@ -70,8 +70,8 @@ type guarded struct {
 	limiter.Engine
 	srv atomic.Pointer[Server]
 
-	mu    sync.Mutex
-	alone []bool
+	mu        sync.Mutex
+	exclusive []bool
 }
 
 func (e *guarded) note() {
@@ -82,7 +82,7 @@ func (e *guarded) note() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.alone = append(e.alone, !shared)
+	e.exclusive = append(e.exclusive, !shared)
 }
 
 // noted returns the records since the last call of noted, one for each deletion. A record is true if the lock was held
@@ -90,9 +90,9 @@ func (e *guarded) note() {
 func (e *guarded) noted() []bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	alone := e.alone
-	e.alone = nil
-	return alone
+	exclusive := e.exclusive
+	e.exclusive = nil
+	return exclusive
 }
 
 func (e *guarded) Delete(key []byte) (bool, error) {

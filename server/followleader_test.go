@@ -59,7 +59,7 @@ func testStepDownWithoutLeader(t *testing.T) {
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	l.decide("")
 	start := time.Now()
-	l.show("a", "")
+	l.setViewLeader("a", "")
 	p.closed()
 	if took := time.Since(start); took != stepDownPatience {
 		t.Errorf("the connection was closed after %v", took)

@@ -10,10 +10,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// form is a call of CL.THROTTLE on an empty table, and its expected reply. The id identifies the form in failure
-// messages.
+// form is a call of CL.THROTTLE on an empty table, and its expected reply.
 type form struct {
-	id    string
 	words []string // after the name of the command
 	want  string
 	keys  int64 // number of keys in the table after the call
@@ -24,54 +22,54 @@ func words(line string) []string { return strings.Split(line, " ") }
 const most64 = "9223372036854775807"
 
 var throttleForms = []form{
-	{id: "S1", want: failure(errArity("cl.throttle"))},
-	{id: "S2", words: words("k"), want: failure(errArity("cl.throttle"))},
-	{id: "S3", words: words("k 1 1"), want: failure(errArity("cl.throttle"))},
-	{id: "S4", words: words("k 1 1 1 1 1"), want: failure(errArity("cl.throttle"))},
+	{want: failure(errArity("cl.throttle"))},
+	{words: words("k"), want: failure(errArity("cl.throttle"))},
+	{words: words("k 1 1"), want: failure(errArity("cl.throttle"))},
+	{words: words("k 1 1 1 1 1"), want: failure(errArity("cl.throttle"))},
 
 	// Keys may hold any bytes.
-	{id: "S6", words: []string{"", "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S7", words: []string{strings.Repeat("k", 1024), "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S8", words: []string{strings.Repeat("k", 512<<10), "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S9", words: []string{"\x00\xff\r\n\x1b[31m", "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S10 braces", words: words("{a}b 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S10 star", words: words("user:* 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S10 format", words: words("%s%n 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S10 path", words: words("../../etc 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S10 lookup", words: words("${jndi:x} 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: []string{"", "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: []string{strings.Repeat("k", 1024), "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: []string{strings.Repeat("k", 512<<10), "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: []string{"\x00\xff\r\n\x1b[31m", "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: words("{a}b 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: words("user:* 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: words("%s%n 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: words("../../etc 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: words("${jndi:x} 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
 
 	// Bursts.
-	{id: "S11", words: words("k -1 1 1"), want: failure(badThrottle(2, "-1"))},
-	{id: "S12", words: words("k 0 1 1"), want: five(0, 1, 0, -1, 1), keys: 1},
-	{id: "S13 plus", words: words("k +1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S13 zeros", words: words("k 01 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S14", words: words("k " + most64 + " 1 1"), want: failure(errThrottleBound)},
-	{id: "S15 above", words: words("k 9223372036854775808 1 1"), want: failure(badThrottle(2, "9223372036854775808"))},
-	{id: "S15 below", words: words("k -9223372036854775808 1 1"), want: failure(badThrottle(2, "-9223372036854775808"))},
-	{id: "S15 far", words: words("k 99999999999999999999999 1 1"), want: failure(badThrottle(2, "99999999999999999999999"))},
+	{words: words("k -1 1 1"), want: failure(badThrottle(2, "-1"))},
+	{words: words("k 0 1 1"), want: five(0, 1, 0, -1, 1), keys: 1},
+	{words: words("k +1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: words("k 01 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: words("k " + most64 + " 1 1"), want: failure(errThrottleBound)},
+	{words: words("k 9223372036854775808 1 1"), want: failure(badThrottle(2, "9223372036854775808"))},
+	{words: words("k -9223372036854775808 1 1"), want: failure(badThrottle(2, "-9223372036854775808"))},
+	{words: words("k 99999999999999999999999 1 1"), want: failure(badThrottle(2, "99999999999999999999999"))},
 
 	// Counts.
-	{id: "S16", words: words("k 1 0 1"), want: failure(badThrottle(3, "0"))},
-	{id: "S17", words: words("k 1 -5 1"), want: failure(badThrottle(3, "-5"))},
-	{id: "S18", words: words("k 1 " + most64 + " 1"), want: five(0, 2, 1, -1, 1), keys: 1},
+	{words: words("k 1 0 1"), want: failure(badThrottle(3, "0"))},
+	{words: words("k 1 -5 1"), want: failure(badThrottle(3, "-5"))},
+	{words: words("k 1 " + most64 + " 1"), want: five(0, 2, 1, -1, 1), keys: 1},
 
 	// Periods.
-	{id: "S22", words: words("k 1 1 0"), want: failure(badThrottle(4, "0"))},
-	{id: "S23", words: words("k 1 1 -1"), want: failure(badThrottle(4, "-1"))},
-	{id: "S24", words: words("k 0 1 9223372036"), want: five(0, 1, 0, -1, 9223372036), keys: 1},
-	{id: "S24 twice", words: words("k 1 1 9223372036"), want: failure(errThrottleBound)},
-	{id: "S25", words: words("k 0 1 9223372037"), want: failure(errThrottleBound)},
-	{id: "S25 most", words: words("k 0 1 " + most64), want: failure(errThrottleBound)},
-	{id: "S26", words: words("k 9223372036854775806 1 86400"), want: failure(errThrottleBound)},
+	{words: words("k 1 1 0"), want: failure(badThrottle(4, "0"))},
+	{words: words("k 1 1 -1"), want: failure(badThrottle(4, "-1"))},
+	{words: words("k 0 1 9223372036"), want: five(0, 1, 0, -1, 9223372036), keys: 1},
+	{words: words("k 1 1 9223372036"), want: failure(errThrottleBound)},
+	{words: words("k 0 1 9223372037"), want: failure(errThrottleBound)},
+	{words: words("k 0 1 " + most64), want: failure(errThrottleBound)},
+	{words: words("k 9223372036854775806 1 86400"), want: failure(errThrottleBound)},
 
 	// Quantities.
-	{id: "S27", words: words("k 1 1 86400 200000000"), want: five(1, 2, 2, -1, 0)},
-	{id: "S28", words: words("k 1 1 1 0"), want: five(0, 2, 2, -1, 0)},
-	{id: "S29", words: words("k 1 1 1 -1"), want: five(0, 2, 2, -1, 0)},
-	{id: "S29 most", words: words("k 1 1 1 -9223372036854775808"), want: five(0, 2, 2, -1, 0)},
-	{id: "S30", words: words("k 1 1 1 3"), want: five(1, 2, 2, -1, 0)},
-	{id: "S31", words: words("k 1 1 1 " + most64), want: five(1, 2, 2, -1, 0)},
-	{id: "S32 empty", words: []string{"k", "1", "1", "1", ""}, want: failure(badThrottle(5, ""))},
+	{words: words("k 1 1 86400 200000000"), want: five(1, 2, 2, -1, 0)},
+	{words: words("k 1 1 1 0"), want: five(0, 2, 2, -1, 0)},
+	{words: words("k 1 1 1 -1"), want: five(0, 2, 2, -1, 0)},
+	{words: words("k 1 1 1 -9223372036854775808"), want: five(0, 2, 2, -1, 0)},
+	{words: words("k 1 1 1 3"), want: five(1, 2, 2, -1, 0)},
+	{words: words("k 1 1 1 " + most64), want: five(1, 2, 2, -1, 0)},
+	{words: []string{"k", "1", "1", "1", ""}, want: failure(badThrottle(5, ""))},
 }
 
 // notNumbers lists texts that are not accepted as numbers.
@@ -85,7 +83,7 @@ func TestThrottleForms(t *testing.T) {
 		p.do("+OK\r\n", "FLUSHALL")
 		p.do(f.want, append([]string{"CL.THROTTLE"}, f.words...)...)
 		if keys := p.ask("DBSIZE").int(); keys != f.keys {
-			t.Errorf("%s: %d keys, want %d", f.id, keys, f.keys)
+			t.Errorf("%.40q: %d keys, want %d", f.words, keys, f.keys)
 		}
 	}
 	for _, text := range notNumbers {

@@ -103,13 +103,13 @@ func testDeposedLeader(t *testing.T) {
 		s := <-streams
 		s.expect(t, throttle("x"))
 		start := time.Now()
-		l.show("b", next)
+		l.setViewLeader("b", next)
 		p.expect(failure(errUncertain))
 		if took := time.Since(start); took != forward.FormerLeaderTimeout {
 			t.Errorf("new leader %q: the reply took %v", next, took)
 		}
 		p.send(request("TTL", "x"))
-		l.show("b", "c")
+		l.setViewLeader("b", "c")
 		s = <-streams
 		s.expect(t, request("TTL", "x"))
 		s.send(t, ":9\r\n")
@@ -130,7 +130,7 @@ func testTransferFromAfar(t *testing.T) {
 	q.send(throttle("x"))
 	other := <-streams
 	other.expect(t, throttle("x"))
-	l.show("b", "c")
+	l.setViewLeader("b", "c")
 	q.expect(failure(errUncertain)) // this stream to the old leader was closed
 	s.send(t, "+OK\r\n")
 	p.expect("+OK\r\n")

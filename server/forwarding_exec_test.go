@@ -44,12 +44,18 @@ func TestForwardWatches(t *testing.T) {
 		p.do("+OK\r\n", "MULTI")
 		p.do("+OK\r\n", "DISCARD")
 	})
-	f("*-1\r\n", func() { l.decide("b"); l.show("b", "b"); l.show("a", "b") })
+	f("*-1\r\n", func() { l.decide("b"); l.setViewLeader("b", "b"); l.setViewLeader("a", "b") })
 	other = l.nodes["b"].dial()
 	f(done, func() {}) // node "b" watches the keys itself, because it is now the leader
 	f("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
-	f("*-1\r\n", func() { l.decide("a"); l.show("a", "a"); l.show("b", "a") })
-	f("*-1\r\n", func() { l.decide("b"); l.show("b", "b"); l.decide("a"); l.show("a", "a"); l.show("b", "a") })
+	f("*-1\r\n", func() { l.decide("a"); l.setViewLeader("a", "a"); l.setViewLeader("b", "a") })
+	f("*-1\r\n", func() {
+		l.decide("b")
+		l.setViewLeader("b", "b")
+		l.decide("a")
+		l.setViewLeader("a", "a")
+		l.setViewLeader("b", "a")
+	})
 
 	p.do("+OK\r\n", "MULTI")
 	p.do("+QUEUED\r\n", "PING")

@@ -21,7 +21,7 @@ func TestStreamsAreFew(t *testing.T) {
 	for i, leader := range []string{"a", "c", "a"} {
 		l.decide(leader)
 		for _, id := range l.ids {
-			l.show(id, leader)
+			l.setViewLeader(id, leader)
 		}
 		for k := range 60 {
 			p := l.nodes["b"].dial()

@@ -132,11 +132,11 @@ func (l *lab) changeHands(i int) {
 		l.decide("")
 	}
 	if i%2 == 0 {
-		l.show(next, next)
+		l.setViewLeader(next, next)
 	}
 	l.decide(next)
 	for _, id := range l.ids {
-		l.show(id, next)
+		l.setViewLeader(id, next)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestOneHop(t *testing.T) {
 	p.do("*0\r\n", "EXEC")
 	l.lead("b")
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
-	l.show("b", "b")
+	l.setViewLeader("b", "b")
 	l.decide("a") // node a is no longer the leader, but its view has not changed
 	p.send(throttle("k") + request("DEL", "k") + request("TTL", "k"))
 	p.expect(notLeadingLine + notLeadingLine + notLeadingLine)
@@ -246,15 +246,15 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 		t.Error("the command is not retried")
 	}
 	l.decide("b")
-	l.show("b", "b")
-	l.show("a", "b")
+	l.setViewLeader("b", "b")
+	l.setViewLeader("a", "b")
 	p.expect(five(0, 3, 1, -1, 120) + ":120\r\n" + five(0, 3, 0, -1, 180))
 
 	p.send(throttle("other"))
 	p.expect(five(0, 3, 2, -1, 60))
 	l.decide("")
 	p.send(throttle("other") + request("TTL", "other"))
-	l.show("a", "")
+	l.setViewLeader("a", "")
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 8 }) {
 		t.Error("the command is not retried")
 	}

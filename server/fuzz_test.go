@@ -26,8 +26,8 @@ func (c watched) Close() error {
 // the connection after the client has closed it, and must serve the next connection.
 func FuzzServer(f *testing.F) {
 	for _, row := range protocolRows {
-		f.Add([]byte(row.input), row.guest)
-		f.Add([]byte(ping+row.input+ping), row.guest)
+		f.Add([]byte(row.input), row.unauthenticated)
+		f.Add([]byte(ping+row.input+ping), row.unauthenticated)
 	}
 	for _, form := range commandForms {
 		f.Add([]byte(request(form.words...)), false)
@@ -54,9 +54,9 @@ func FuzzServer(f *testing.F) {
 		f.Add([]byte(line), false)
 		f.Add([]byte(line), true)
 	}
-	f.Fuzz(func(t *testing.T, input []byte, guest bool) {
+	f.Fuzz(func(t *testing.T, input []byte, unauthenticated bool) {
 		s := setup{engine: buckets.New(buckets.Config{Shards: 1}), options: func(o *options.Options) {
-			if guest {
+			if unauthenticated {
 				withPassword(o)
 			}
 			o.SlowlogLogSlowerThan, o.LatencyMonitorThreshold = 0, time.Millisecond

@@ -28,23 +28,23 @@ type lab struct {
 	ids   []string
 	piped bool // the listeners of the nodes are pipes
 
-	mu       sync.Mutex
-	deciding string        // the node whose engine decides; "" for none
-	term     uint64        // the current term; see decide
-	gen      uint64        // Generation of the newest commit token
-	held     chan struct{} // WaitCommitted blocks until this channel is closed; nil: WaitCommitted does not block
-	lost     error         // the error that WaitCommitted returns
-	loseAt   string        // leadership is lost before the deletion of this key; "*": before the deletion of all keys
-	awaited  int
-	dialled  int
-	dial     func(ctx context.Context, id string) (net.Conn, error) // nil: connect
-	admin    []string                                               // changes of the cluster, in order
-	adminErr error
-	status   topology.Status
-	far      map[string]topology.Follower // progress of nodes as reported by the leader; other nodes are up to date
-	flushing chan struct{}                // if not nil, Flush blocks until this channel is closed
-	flushes  int
-	decides  concurrency
+	mu        sync.Mutex
+	deciding  string        // the node whose engine decides; "" for none
+	term      uint64        // the current term; see decide
+	gen       uint64        // Generation of the newest commit token
+	held      chan struct{} // WaitCommitted blocks until this channel is closed; nil: WaitCommitted does not block
+	lost      error         // the error that WaitCommitted returns
+	loseAt    string        // leadership is lost before the deletion of this key; "*": before the deletion of all keys
+	awaited   int
+	dialled   int
+	dial      func(ctx context.Context, id string) (net.Conn, error) // nil: connect
+	admin     []string                                               // changes of the cluster, in order
+	adminErr  error
+	status    topology.Status
+	followers map[string]topology.Follower // progress of nodes as reported by the leader; other nodes are up to date
+	flushing  chan struct{}                // if not nil, Flush blocks until this channel is closed
+	flushes   int
+	decides   concurrency
 }
 
 // labNode is a server of a lab. It implements topology.Cluster.
@@ -55,7 +55,7 @@ type labNode struct {
 	clients, cluster, sentinel, peers net.Listener
 	leader                            net.Listener
 	view                              atomic.Pointer[topology.View]
-	known                             chan struct{} // closed when the view changes
+	viewChanged                       chan struct{} // closed when the view changes
 }
 
 // labEngine is the engine of one node. It uses the shared table, but decides only while the node is the deciding node.
@@ -125,8 +125,8 @@ func listen(t testing.TB) net.Listener {
 
 func (n *labNode) start(t testing.TB) {
 	t.Helper()
-	n.known = make(chan struct{})
-	n.view.Store(&topology.View{Cluster: labName, Self: n.id, Changed: n.known})
+	n.viewChanged = make(chan struct{})
+	n.view.Store(&topology.View{Cluster: labName, Self: n.id, Changed: n.viewChanged})
 	o := options.Default()
 	store, err := options.New(o)
 	if err != nil {
@@ -179,13 +179,13 @@ func (l *lab) decide(id string) {
 	l.deciding = id
 }
 
-// show sets the leader in the view of a node.
-func (l *lab) show(id, leader string) { l.showAs(id, leader, leader == id) }
+// setViewLeader sets the leader in the view of a node.
+func (l *lab) setViewLeader(id, leader string) { l.setView(id, leader, leader == id) }
 
-// leave sets the view of a node to the view of a leader that is transferring its leadership.
-func (l *lab) leave(id string) { l.showAs(id, id, false) }
+// showTransferring sets the view of a node to the view of a leader that is transferring its leadership.
+func (l *lab) showTransferring(id string) { l.setView(id, id, false) }
 
-func (l *lab) showAs(id, leader string, leading bool) {
+func (l *lab) setView(id, leader string, leading bool) {
 	n := l.nodes[id]
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,9 +193,9 @@ func (l *lab) showAs(id, leader string, leading bool) {
 	for _, member := range l.ids {
 		view.Members = append(view.Members, l.nodes[member].member())
 	}
-	old := n.known
-	n.known = make(chan struct{})
-	view.Changed = n.known
+	old := n.viewChanged
+	n.viewChanged = make(chan struct{})
+	view.Changed = n.viewChanged
 	n.view.Store(view)
 	close(old)
 }
@@ -204,7 +204,7 @@ func (l *lab) showAs(id, leader string, leading bool) {
 func (l *lab) lead(id string) {
 	l.decide(id)
 	for _, node := range l.ids {
-		l.show(node, id)
+		l.setViewLeader(node, id)
 	}
 	l.t.Helper()
 	if id == "" {
@@ -329,7 +329,7 @@ func (n *labNode) Status() topology.Status {
 		if id == n.id {
 			continue
 		}
-		f, known := n.lab.far[id]
+		f, known := n.lab.followers[id]
 		if !known {
 			f = topology.Follower{Answers: true, Last: s.Last}
 		}
@@ -339,18 +339,18 @@ func (n *labNode) Status() topology.Status {
 	return s
 }
 
-// know sets the progress of a node in the status of the leader.
-func (l *lab) know(id string, f topology.Follower) {
+// setFollower sets the progress of a node in the status of the leader.
+func (l *lab) setFollower(id string, f topology.Follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.far == nil {
-		l.far = map[string]topology.Follower{}
+	if l.followers == nil {
+		l.followers = map[string]topology.Follower{}
 	}
-	l.far[id] = f
+	l.followers[id] = f
 }
 
-// say sets the status of all nodes.
-func (l *lab) say(status topology.Status) {
+// setStatus sets the status of all nodes.
+func (l *lab) setStatus(status topology.Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.status = status
@@ -397,12 +397,12 @@ func (l *lab) flushed() int {
 	return l.flushes
 }
 
-// anew makes the node with the given id decide in a new term, and updates the views of the given nodes only.
-func (l *lab) anew(id string, known ...string) {
+// newTerm makes the node with the given id decide in a new term, and updates the views of the given nodes only.
+func (l *lab) newTerm(id string, known ...string) {
 	l.decide("")
 	l.decide(id)
 	for _, node := range known {
-		l.show(node, id)
+		l.setViewLeader(node, id)
 	}
 }
 

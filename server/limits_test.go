@@ -18,7 +18,7 @@ import (
 // TestSizeLimits checks that requests at each size limit are accepted, and that larger requests are refused.
 func TestSizeLimits(t *testing.T) {
 	t.Parallel()
-	known, guests := start(t, nil), start(t, withPassword)
+	known, unauthenticated := start(t, nil), start(t, withPassword)
 	accepts := func(s *testServer, input, want string) {
 		t.Helper()
 		p := s.dial()
@@ -41,27 +41,27 @@ func TestSizeLimits(t *testing.T) {
 	refuses(known, ofWords(1025), "invalid multibulk length")
 	accepts(known, ofWordsInline(1024), ":0\r\n")
 	refuses(known, ofWordsInline(1025), "too many arguments in inline request")
-	accepts(guests, ofWords(10), failure(errNoAuth))
-	refuses(guests, ofWords(11), "unauthenticated multibulk length")
-	accepts(guests, ofWordsInline(10), failure(errNoAuth))
-	refuses(guests, ofWordsInline(11), "too many arguments in inline request")
+	accepts(unauthenticated, ofWords(10), failure(errNoAuth))
+	refuses(unauthenticated, ofWords(11), "unauthenticated multibulk length")
+	accepts(unauthenticated, ofWordsInline(10), failure(errNoAuth))
+	refuses(unauthenticated, ofWordsInline(11), "too many arguments in inline request")
 
 	longest := strings.Repeat("x", perArgument)
 	accepts(known, request("ECHO", longest), bulk(longest))
 	refuses(known, request("ECHO", longest+"x"), "invalid bulk length")
-	accepts(guests, request("ECHO", longest[:16<<10]), failure(errNoAuth))
-	refuses(guests, request("ECHO", longest[:16<<10+1]), "unauthenticated bulk length")
+	accepts(unauthenticated, request("ECHO", longest[:16<<10]), failure(errNoAuth))
+	refuses(unauthenticated, request("ECHO", longest[:16<<10+1]), "unauthenticated bulk length")
 
 	// The length of a line includes its CR, so that a limit of n accepts n-1 bytes before CR LF.
 	line := longest[:64<<10-len("ECHO x")]
 	accepts(known, "ECHO "+line+"\r\n", bulk(line))
 	refuses(known, "ECHO "+line+"xx\r\n", "too big inline request")
-	refuses(guests, "ECHO "+line[:16<<10]+"\r\n", "too big inline request")
+	refuses(unauthenticated, "ECHO "+line[:16<<10]+"\r\n", "too big inline request")
 
 	refuses(known, request("EXISTS", longest, longest), "request exceeds the query buffer limit")
 	most := longest[:1<<20-perArgument-100]
 	accepts(known, request("EXISTS", longest, most), ":0\r\n")
-	refuses(guests, request("EXISTS", line[:16<<10], line[:16<<10], line[:16<<10], line[:16<<10]), "request exceeds the query buffer limit")
+	refuses(unauthenticated, request("EXISTS", line[:16<<10], line[:16<<10], line[:16<<10], line[:16<<10]), "request exceeds the query buffer limit")
 }
 
 // TestLimitsFollowOptions checks that changed limits apply to open connections.
@@ -96,22 +96,22 @@ func TestPasswordAtRuntime(t *testing.T) {
 	old := s.greet()
 	old.do("+OK\r\n", "CONFIG", "SET", "requirepass", "one")
 	old.do("+PONG\r\n", "PING")
-	guest := s.dial()
-	guest.do(failure(errNoAuth), "PING")
-	guest.send("*11\r\n")
-	guest.expect(refused("unauthenticated multibulk length"))
+	p := s.dial()
+	p.do(failure(errNoAuth), "PING")
+	p.send("*11\r\n")
+	p.expect(refused("unauthenticated multibulk length"))
 
 	old.do("+OK\r\n", "CONFIG", "SET", "requirepass", "two")
-	guest = s.dial()
-	guest.do(failure(errWrongPass), "AUTH", "one")
-	guest.do("+OK\r\n", "AUTH", "two")
-	guest.do("+PONG\r\n", "PING")
+	p = s.dial()
+	p.do(failure(errWrongPass), "AUTH", "one")
+	p.do("+OK\r\n", "AUTH", "two")
+	p.do("+PONG\r\n", "PING")
 
-	guest = s.dial()
-	guest.do(failure(errNoAuth), "PING")
+	p = s.dial()
+	p.do(failure(errNoAuth), "PING")
 	old.do("+OK\r\n", "CONFIG", "SET", "requirepass", "")
-	guest.do("+PONG\r\n", "PING")
-	guest.do(":0\r\n", "EXISTS", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11")
+	p.do("+PONG\r\n", "PING")
+	p.do(":0\r\n", "EXISTS", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11")
 	s.greet()
 }
 

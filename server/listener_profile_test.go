@@ -125,11 +125,11 @@ func TestPeersForwardOnly(t *testing.T) {
 	}
 }
 
-// alone is a cluster whose view and status are empty.
-type alone struct{ topology.Cluster }
+// emptyCluster is a cluster whose view and status are empty.
+type emptyCluster struct{ topology.Cluster }
 
-func (alone) View() *topology.View    { return &topology.View{Changed: make(chan struct{})} }
-func (alone) Status() topology.Status { return topology.Status{} }
+func (emptyCluster) View() *topology.View    { return &topology.View{Changed: make(chan struct{})} }
+func (emptyCluster) Status() topology.Status { return topology.Status{} }
 
 // TestReaper_Peers checks that idle clients are closed, but that streams from other nodes and clients that wait for the
 // cluster are not.
@@ -141,7 +141,7 @@ func TestReaper_Peers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := New(Config{Engine: labEngine{}, Cluster: alone{}, Options: store})
+		s := New(Config{Engine: labEngine{}, Cluster: emptyCluster{}, Options: store})
 		defer (&testServer{Server: s}).end()
 		clients, nodes := newPipes(), newPipes()
 		go func() { _ = s.Serve(clients) }()

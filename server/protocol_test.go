@@ -14,7 +14,7 @@ import (
 type manner struct {
 	name  string
 	fits  func(row *protocolRow) bool       // whether the row can be split this way; nil: every row can
-	spell func(row *protocolRow) [][]string // the chunks to write, for each connection
+	split func(row *protocolRow) [][]string // the chunks to write, for each connection
 	ahead bool                              // a PING precedes the row
 }
 
@@ -26,21 +26,21 @@ const shortRow = 120 // bytes; longer rows are not cut at every position
 var manners = []manner{
 	{
 		name:  "at once",
-		spell: func(row *protocolRow) [][]string { return [][]string{{row.input, behind}} },
+		split: func(row *protocolRow) [][]string { return [][]string{{row.input, behind}} },
 	},
 	{
 		name:  "byte by byte",
-		spell: func(row *protocolRow) [][]string { return [][]string{append(strings.Split(row.input, ""), behind)} },
+		split: func(row *protocolRow) [][]string { return [][]string{append(strings.Split(row.input, ""), behind)} },
 	},
 	{
 		name:  "between two PINGs",
-		spell: func(row *protocolRow) [][]string { return [][]string{{ping + row.input + behind}} },
+		split: func(row *protocolRow) [][]string { return [][]string{{ping + row.input + behind}} },
 		ahead: true,
 	},
 	{
 		name: "cut at every place",
 		fits: func(row *protocolRow) bool { return len(row.input) <= shortRow },
-		spell: func(row *protocolRow) (all [][]string) {
+		split: func(row *protocolRow) (all [][]string) {
 			for i := 1; i < len(row.input); i++ {
 				all = append(all, []string{row.input[:i], row.input[i:], behind})
 			}
@@ -55,23 +55,23 @@ func TestProtocolRows(t *testing.T) {
 	if len(protocolRows) != 89 {
 		t.Fatalf("%d rows, want 89", len(protocolRows))
 	}
-	known, guests := start(t, nil), start(t, withPassword)
+	known, unauthenticated := start(t, nil), start(t, withPassword)
 	pipedKnown, knownPipes := setup{}.startPiped(t)
-	pipedGuests, guestPipes := setup{options: withPassword}.startPiped(t)
+	pipedUnauthenticated, unauthenticatedPipes := setup{options: withPassword}.startPiped(t)
 	t.Run("rows", func(t *testing.T) {
 		for _, row := range protocolRows {
 			socket, pipe := known.connect, knownPipes.connect
-			if row.guest {
-				socket, pipe = guests.connect, guestPipes.connect
+			if row.unauthenticated {
+				socket, pipe = unauthenticated.connect, unauthenticatedPipes.connect
 			}
-			t.Run(row.id, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%.40q", row.input), func(t *testing.T) {
 				t.Parallel()
 				runRow(t, &row, "socket", socket)
 				runRow(t, &row, "pipe", pipe)
 			})
 		}
 	})
-	for _, s := range []*testServer{known, guests, pipedKnown, pipedGuests} {
+	for _, s := range []*testServer{known, unauthenticated, pipedKnown, pipedUnauthenticated} {
 		if keys := s.engine.Usage().Keys; keys != 0 {
 			t.Errorf("%d keys were created, want none", keys)
 		}
@@ -91,7 +91,7 @@ func runRow(t *testing.T, row *protocolRow, over string, connect func() net.Conn
 		if m.fits != nil && !m.fits(row) {
 			continue
 		}
-		for i, pieces := range m.spell(row) {
+		for i, pieces := range m.split(row) {
 			got, err := exchange(connect(), pieces)
 			if err != nil {
 				t.Fatalf("%s, %s, %d: %v", over, m.name, i, err)
@@ -126,7 +126,7 @@ func exchange(conn net.Conn, pieces []string) (string, error) {
 // replies returns the expected replies to a row and to the commands around it.
 func (row *protocolRow) replies(ahead bool) string {
 	pong := func(known bool) string {
-		if row.guest && !known {
+		if row.unauthenticated && !known {
 			return failure(errNoAuth)
 		}
 		return "+PONG\r\n"
@@ -174,16 +174,16 @@ func TestFailedHelloChangesNothing(t *testing.T) {
 		p.do("+OK\r\n", "AUTH", "secret")
 		p.do("$-1\r\n", "CLIENT", "GETNAME")
 	}
-	guest := func(s *testServer) *peer { return s.dial() }
+	unauthenticated := func(s *testServer) *peer { return s.dial() }
 	known := func(s *testServer) *peer {
 		p := s.dial()
 		p.do("+OK\r\n", "AUTH", "secret")
 		return p
 	}
-	f(guest, "HELLO", "3")
-	f(guest, "HELLO", "3", "SETNAME", "x")
-	f(guest, "HELLO", "3", "AUTH", "default", "bad")
-	f(guest, "HELLO", "3", "AUTH", "other", "secret")
+	f(unauthenticated, "HELLO", "3")
+	f(unauthenticated, "HELLO", "3", "SETNAME", "x")
+	f(unauthenticated, "HELLO", "3", "AUTH", "default", "bad")
+	f(unauthenticated, "HELLO", "3", "AUTH", "other", "secret")
 	f(known, "HELLO", "3", "AUTH", "default", "bad", "SETNAME", "x")
 	f(known, "HELLO", "3", "SETNAME", "a b")
 	f(known, "HELLO", "3", "AUTH", "default")

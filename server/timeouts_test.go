@@ -54,9 +54,9 @@ func pester(command string) func(p *peer) {
 }
 
 var timeLimits = []timeLimit{
-	{name: "silent guest", options: withPassword, socket: true},
-	{name: "busy guest", options: withPassword, then: pester(ping), socket: true},
-	{name: "guest that begins anew", options: withPassword, then: pester(request("RESET"))},
+	{name: "unauthenticated and silent", options: withPassword, socket: true},
+	{name: "unauthenticated and busy", options: withPassword, then: pester(ping), socket: true},
+	{name: "unauthenticated with RESET", options: withPassword, then: pester(request("RESET"))},
 	{name: "half a count", act: func(p *peer) { p.send("*") }},
 	{name: "half a command", act: func(p *peer) { p.send("*3\r\n$11\r\nCL.THR") }, socket: true},
 	{name: "half a line", act: func(p *peer) { p.send("PIN") }},
@@ -201,11 +201,11 @@ func TestNoLimits(t *testing.T) {
 			withPassword(o)
 			o.CommandTimeout, o.WriteTimeout, o.Timeout = 0, 0, 0
 		}}.startPiped(t)
-		guest, half, stalled := newPeer(t, ln.connect()), newPeer(t, ln.connect()), newPeer(t, ln.connect())
+		unauthenticated, half, stalled := newPeer(t, ln.connect()), newPeer(t, ln.connect()), newPeer(t, ln.connect())
 		half.send("*1\r\n$4\r\nPI")
 		stalled.send(ping) // its reply is not read
 		<-time.After(time.Hour)
-		guest.do("+OK\r\n", "AUTH", "secret")
+		unauthenticated.do("+OK\r\n", "AUTH", "secret")
 		half.send("NG\r\n")
 		half.expect(failure(errNoAuth))
 		stalled.expect(failure(errNoAuth))

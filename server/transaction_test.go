@@ -73,16 +73,16 @@ func TestExecIsAlone(t *testing.T) {
 	others.Wait()
 }
 
-// TestDeletingSeveralKeysIsAlone checks that no group of limits can be charged between the
+// TestDeletingSeveralKeysIsExclusive checks that no group of limits can be charged between the
 // deletions of two keys of one command.
-func TestDeletingSeveralKeysIsAlone(t *testing.T) {
+func TestDeletingSeveralKeysIsExclusive(t *testing.T) {
 	e := &guarded{Engine: buckets.New(buckets.Config{Shards: 8})}
 	s := setup{engine: e}.start(t)
 	e.srv.Store(s.Server)
 	p := s.dial()
 	for _, tt := range []struct {
-		command string
-		alone   []bool
+		command   string
+		exclusive []bool
 	}{
 		{"DEL a", []bool{false}},
 		{"DEL a b", []bool{true, true}},
@@ -91,14 +91,14 @@ func TestDeletingSeveralKeysIsAlone(t *testing.T) {
 		{"FLUSHDB ASYNC", []bool{true}},
 	} {
 		reply := p.ask(strings.Fields(tt.command)...)
-		if alone := e.noted(); reply.kind == '-' || !slices.Equal(alone, tt.alone) {
-			t.Errorf("%s: reply %s; the exec lock was held for writing: %v", tt.command, reply, alone)
+		if exclusive := e.noted(); reply.kind == '-' || !slices.Equal(exclusive, tt.exclusive) {
+			t.Errorf("%s: reply %s; the exec lock was held for writing: %v", tt.command, reply, exclusive)
 		}
 	}
 	p.send(request("MULTI") + request("DEL", "a") + request("EXEC"))
 	p.expect("+OK\r\n+QUEUED\r\n*1\r\n:0\r\n")
-	if alone := e.noted(); !slices.Equal(alone, []bool{true}) {
-		t.Errorf("in a transaction: the exec lock was held for writing: %v", alone)
+	if exclusive := e.noted(); !slices.Equal(exclusive, []bool{true}) {
+		t.Errorf("in a transaction: the exec lock was held for writing: %v", exclusive)
 	}
 }
 
