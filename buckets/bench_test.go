@@ -299,9 +299,9 @@ func BenchmarkKinds(b *testing.B) {
 		charge(limiter.Throttle, "b", ample[limiter.Throttle], 1), charge(limiter.Throttle, "c", ample[limiter.Throttle], 1)))
 }
 
-// BenchmarkDecideJournal is like BenchmarkDecide, but on a replicated table. Changes are collected
+// BenchmarkDecideUndoLog is like BenchmarkDecide, but on a replicated table. Changes are collected
 // every 1000 decisions and committed two generations later.
-func BenchmarkDecideJournal(b *testing.B) {
+func BenchmarkDecideUndoLog(b *testing.B) {
 	table := New(Config{Replicated: true})
 	table.Lead(1)
 	a := newAsker(table, limiter.Limit{Max: 1e6, Interval: time.Hour})

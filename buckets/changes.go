@@ -29,21 +29,22 @@ const (
 
 	changeClear  = 0
 	changeGauged = 0x20 // flag: the change contains the gauge
-	changeAbsent = 0x40 // delete of a key
+	changeDelete = 0x40 // delete of a key
 	changeTail   = 0x80 // flag: update of the tail of a state, the part after its unchanged prefix
 )
 
 // change is one decoded change.
 type change struct {
-	what byte // changeClear, changeAbsent, changeTail or changePut
+	op   byte // changeClear, changeDelete, changeTail or opPut
 	rec  limiter.Record
 	from int // for changeTail: size of the unchanged prefix of the state; rec.State holds the rest
 }
 
-const changePut = 1
+// opPut is the op of a put. The encoded type of a put is the kind of its record.
+const opPut = 1
 
-func appendAbsent(buf, key []byte) []byte {
-	buf = append(buf, changeAbsent)
+func appendDelete(buf, key []byte) []byte {
+	buf = append(buf, changeDelete)
 	buf = binary.AppendUvarint(buf, uint64(len(key)))
 	return append(buf, key...)
 }
@@ -65,12 +66,12 @@ func appendTail(buf []byte, rec record, from int) []byte {
 
 // appendKind appends the type of a change, and the gauge if it is known. Versions without support
 // for gauges cannot decode a change with a gauge (see SetGauges).
-func appendKind(buf []byte, what byte, rec record) []byte {
-	what |= byte(rec.kind())
+func appendKind(buf []byte, typ byte, rec record) []byte {
+	typ |= byte(rec.kind())
 	if g := rec.gauge(); g != 0 {
-		return append(buf, what|changeGauged, byte(g))
+		return append(buf, typ|changeGauged, byte(g))
 	}
-	return append(buf, what)
+	return append(buf, typ)
 }
 
 // reader decodes fields from a byte slice. If a field is incomplete or out of range, the reader sets
@@ -117,20 +118,20 @@ func (r *reader) size() uint64 {
 // change decodes the next change. The key and the state of the change are parts of the byte slice
 // of the reader.
 func (r *reader) change() (c change, err error) {
-	what := r.byte()
+	typ := r.byte()
 	switch {
-	case what == changeClear:
-		c.what = changeClear
-	case what == changeAbsent:
-		c.what = changeAbsent
+	case typ == changeClear:
+		c.op = changeClear
+	case typ == changeDelete:
+		c.op = changeDelete
 		c.rec.Key = r.bytes(r.size())
-	case what >= changeTail:
-		c.what = changeTail
-		r.head(&c.rec, what&^changeTail)
+	case typ >= changeTail:
+		c.op = changeTail
+		r.head(&c.rec, typ&^changeTail)
 		r.tail(&c)
 	default:
-		c.what = changePut
-		r.head(&c.rec, what)
+		c.op = opPut
+		r.head(&c.rec, typ)
 		r.state(&c.rec)
 	}
 	if r.failed {
@@ -140,9 +141,9 @@ func (r *reader) change() (c change, err error) {
 }
 
 // head decodes the fields of a record that precede its state.
-func (r *reader) head(rec *limiter.Record, what byte) {
-	rec.Kind = limiter.Kind(what &^ changeGauged)
-	if what&changeGauged != 0 {
+func (r *reader) head(rec *limiter.Record, typ byte) {
+	rec.Kind = limiter.Kind(typ &^ changeGauged)
+	if typ&changeGauged != 0 {
 		rec.Gauge = r.byte()
 	}
 	rec.Expires, rec.Key = r.number(), r.bytes(r.size())

@@ -26,7 +26,7 @@ func madeChanges() (changes []byte, begins []int) {
 	next(append(changes, changeClear))
 	next(appendPut(changes, put(limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64, Gauge: 255})))
 	next(appendPut(changes, put(limiter.Record{Kind: limiter.LeakyBucket, Key: nil, Expires: 1})))
-	next(appendAbsent(changes, []byte("gone")))
+	next(appendDelete(changes, []byte("gone")))
 	next(appendPut(changes, log))
 	next(appendTail(changes, log, 200))
 	next(appendTail(changes, log, 300))
@@ -37,13 +37,13 @@ func TestChanges(t *testing.T) {
 	changes, begins := madeChanges()
 	long := bytes.Repeat([]byte{9}, 300)
 	for i, want := range []change{
-		{what: changeClear},
-		{what: changePut, rec: limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64, Gauge: 255}},
-		{what: changePut, rec: limiter.Record{Kind: limiter.LeakyBucket, Key: []byte{}, Expires: 1, State: []byte{}}},
-		{what: changeAbsent, rec: limiter.Record{Key: []byte("gone")}},
-		{what: changePut, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: long}},
-		{what: changeTail, from: 200, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: long[:100]}},
-		{what: changeTail, from: 300, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: []byte{}}},
+		{op: changeClear},
+		{op: opPut, rec: limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64, Gauge: 255}},
+		{op: opPut, rec: limiter.Record{Kind: limiter.LeakyBucket, Key: []byte{}, Expires: 1, State: []byte{}}},
+		{op: changeDelete, rec: limiter.Record{Key: []byte("gone")}},
+		{op: opPut, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: long}},
+		{op: changeTail, from: 200, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: long[:100]}},
+		{op: changeTail, from: 300, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: []byte{}}},
 	} {
 		r := reader{rest: changes[begins[i]:]}
 		got, err := r.change()
@@ -109,8 +109,8 @@ func TestMalformedChanges(t *testing.T) {
 		"a tail of kind Throttle":   join(0x81, expires, 0, 0, 0),
 		"a flag of the arena":       join(0x41, 0),
 		"a prefix that is too long": join(0x85, expires, 0, 4, 5),
-		"a key that is too large":   join(changeAbsent, uint64(1<<62)),
-		"a size that overflows":     join(changeAbsent, bytes.Repeat([]byte{0xff}, 11)),
+		"a key that is too large":   join(changeDelete, uint64(1<<62)),
+		"a size that overflows":     join(changeDelete, bytes.Repeat([]byte{0xff}, 11)),
 		"a state that is too large": join(5, expires, 0, uint64(math.MaxUint64)),
 		"a tail that is too large":  join(0x85, expires, 0, uint64(1<<32), uint64(1<<32)),
 	} {

@@ -10,8 +10,8 @@ import "math/bits"
 // The caller must read the log time of the changes from the Clock after Collect has returned and
 // before it calls Collect again. The log time is then not before any decision in the changes.
 func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
-	t.turn.Lock()
-	defer t.turn.Unlock()
+	t.roleMu.Lock()
+	defer t.roleMu.Unlock()
 	if t.epoch.Load() == 0 {
 		return 0, buf
 	}
@@ -66,15 +66,15 @@ func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 		if newest := u.find(old.key(), e.tag, lookBack); newest > i {
 			return buf // the change is appended for the newest entry of the key
 		}
-		return appendAbsent(buf, old.key())
+		return appendDelete(buf, old.key())
 	}
 	rec := s.record(at)
-	how := rec[0] & flags
+	flagsBefore := rec[0] & flags
 	rec[0] &^= flags
 	switch {
-	case how == 0:
+	case flagsBefore == 0:
 		return buf // already appended for an earlier entry of the key
-	case how&tailFlag != 0 && old.expires() > now:
+	case flagsBefore&tailFlag != 0 && old.expires() > now:
 		return appendTail(buf, rec, int(e.from))
 	}
 	return appendPut(buf, rec)

@@ -30,7 +30,7 @@ func decoded(tb testing.TB, changes []byte) (list []change) {
 func names(list []change) string {
 	var b strings.Builder
 	for _, c := range list {
-		fmt.Fprintf(&b, "%s%s ", map[byte]string{changeClear: "clear", changeAbsent: "-", changePut: "", changeTail: "~"}[c.what], c.rec.Key)
+		fmt.Fprintf(&b, "%s%s ", map[byte]string{changeClear: "clear", changeDelete: "-", opPut: "", changeTail: "~"}[c.op], c.rec.Key)
 	}
 	return b.String()
 }
@@ -96,8 +96,8 @@ func TestCollectTail(t *testing.T) {
 		t.Helper()
 		changes := commitAll(t, table)
 		list := decoded(t, changes)
-		if len(list) != 1 || (list[0].what == changeTail) != tail || len(changes) > most {
-			t.Errorf("%s: got %d changes, the first of type %#x, in %d bytes; want at most %d bytes", what, len(list), list[0].what, len(changes), most)
+		if len(list) != 1 || (list[0].op == changeTail) != tail || len(changes) > most {
+			t.Errorf("%s: got %d changes, the first of type %#x, in %d bytes; want at most %d bytes", what, len(list), list[0].op, len(changes), most)
 		}
 		if err := follower.Replay(changes, clock.read()); err != nil {
 			t.Fatal(err)
@@ -170,8 +170,8 @@ func TestCollectTailOfExpired(t *testing.T) {
 	charge()
 	clock.advance(5 * time.Second)
 	list := decoded(t, commitAll(t, table))
-	if len(list) != 1 || list[0].what != changePut || len(list[0].rec.State) < 1000 {
-		t.Errorf("got %d changes, the first of type %#x", len(list), list[0].what)
+	if len(list) != 1 || list[0].op != opPut || len(list[0].rec.State) < 1000 {
+		t.Errorf("got %d changes, the first of type %#x", len(list), list[0].op)
 	}
 }
 

@@ -40,11 +40,11 @@ func (t *Table) Hash(now uint64) (sum uint64, keys int64) {
 }
 
 // committedView is a copy of a shard without the effects of uncommitted generations. For keys in
-// changed, it ignores the records in the arena.
+// overrides, it ignores the records in the arena.
 type committedView struct {
-	arena   []byte
-	changed map[string]record // by key: the committed record of a key with uncommitted changes, or nil if absent
-	now     uint64
+	arena     []byte
+	overrides map[string]record // by key: the committed record of a key with uncommitted changes, or nil if absent
+	now       uint64
 }
 
 // viewCommitted fills v from the shard. If the arena of the view has to grow, it is allocated
@@ -53,7 +53,7 @@ func (s *shard) viewCommitted(v *committedView, now uint64) {
 	for {
 		s.mu.Lock()
 		begin := time.Now()
-		base := s.undone(v)
+		base := s.fillOverrides(v)
 		if n := len(base.arena); n > cap(v.arena) {
 			s.mu.Unlock()
 			v.arena = make([]byte, 0, n+n/4)
@@ -70,11 +70,11 @@ func (s *shard) viewCommitted(v *committedView, now uint64) {
 	}
 }
 
-// undone stores the committed records of all keys with uncommitted changes in v.changed. It returns
-// the shard whose arena v.changed overrides: s or, if s was cleared in an uncommitted generation, a
-// shard with the content before the first such clear.
-func (s *shard) undone(v *committedView) (base *shard) {
-	clear(v.changed)
+// fillOverrides stores the committed records of all keys with uncommitted changes in v.overrides. It
+// returns the shard to whose arena v.overrides applies: s or, if s was cleared in an uncommitted
+// generation, a shard with the content before the first such clear.
+func (s *shard) fillOverrides(v *committedView) (base *shard) {
+	clear(v.overrides)
 	if !s.replicated {
 		return s
 	}
@@ -85,7 +85,7 @@ func (s *shard) undone(v *committedView) (base *shard) {
 		e := &u.entries[i]
 		if e.at == cleared {
 			images--
-			clear(v.changed)
+			clear(v.overrides)
 			base = &shard{index: u.images[images].index, arena: u.images[images].arena}
 			continue
 		}
@@ -95,21 +95,21 @@ func (s *shard) undone(v *committedView) (base *shard) {
 }
 
 func (v *committedView) undo(base *shard, e *entry, old record) {
-	if v.changed == nil {
-		v.changed = map[string]record{}
+	if v.overrides == nil {
+		v.overrides = map[string]record{}
 	}
 	key := string(old.key())
 	switch {
 	case old.kind() == 0:
-		v.changed[key] = nil
+		v.overrides[key] = nil
 	case e.from == 0:
-		v.changed[key] = bytes.Clone(old)
+		v.overrides[key] = bytes.Clone(old)
 	default:
-		rec, seen := v.changed[key]
+		rec, seen := v.overrides[key]
 		if !seen {
 			rec = base.mustFind(old.key(), e.tag)
 			rec = bytes.Clone(rec[:rec.size()])
-			v.changed[key] = rec
+			v.overrides[key] = rec
 		}
 		rec.undoTail(old, int(e.from))
 	}
@@ -122,8 +122,8 @@ func (v *committedView) yield(yield func(limiter.Record) bool) bool {
 		if rec.dead() || rec.expires() <= v.now {
 			continue
 		}
-		if len(v.changed) > 0 {
-			if _, changed := v.changed[string(rec.key())]; changed {
+		if len(v.overrides) > 0 {
+			if _, overridden := v.overrides[string(rec.key())]; overridden {
 				continue
 			}
 		}
@@ -131,7 +131,7 @@ func (v *committedView) yield(yield func(limiter.Record) bool) bool {
 			return false
 		}
 	}
-	for _, rec := range v.changed {
+	for _, rec := range v.overrides {
 		if rec != nil && rec.expires() > v.now && !yield(rec.whole()) {
 			return false
 		}

@@ -70,7 +70,7 @@ func TestCommittedRecordsBreak(t *testing.T) {
 }
 
 // All records of a table that is not replicated are committed.
-func TestCommittedRecordsWithoutJournal(t *testing.T) {
+func TestCommittedRecordsWithoutUndoLog(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 2})
 	ask(table, "a", slow, 1)
 	ask(table, "b", slow, 1)

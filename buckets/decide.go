@@ -99,7 +99,7 @@ func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, sc *
 // decideReplicated calls decide unless the epoch in which the batch started has ended. After the
 // decision, it raises sc.generation to the generation whose commit also commits the decision.
 func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
-	if !s.enter(sc.epoch, now) {
+	if !s.advance(sc.epoch, now) {
 		*out = limiter.Decision{Err: limiter.ErrNotLeading}
 		return
 	}
@@ -122,8 +122,8 @@ func (t *Table) fetchSlot(hash uint64) {
 	prefetch(t.hints[number].slot(tagOf(hash)))
 }
 
-// usual is the approximate size of a record in bytes.
-const usual = 48
+// usualRecordSize is the approximate size of a record in bytes.
+const usualRecordSize = 48
 
 // fetchRecords prefetches, for each hash, the record that most likely belongs to it.
 func (t *Table) fetchRecords(hashes []uint64) {
@@ -133,7 +133,7 @@ func (t *Table) fetchRecords(hashes []uint64) {
 		rec := s.likely(tag)
 		s.mu.Unlock()
 		prefetch(rec)
-		prefetch(rec + usual - 1) // a record of this size often spans two cache lines
+		prefetch(rec + usualRecordSize - 1) // a record of this size often spans two cache lines
 	}
 }
 

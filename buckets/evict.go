@@ -20,7 +20,7 @@ func (s *shard) evict(d demand, now uint64) bool {
 	defer since(&s.shared.pauses.eviction, time.Now())
 	d.rank = s.discount(d)
 	var c histogram
-	c.take(s, now)
+	c.countShares(s, now)
 	enough := c.upTo(d.rank)
 	need := max(1, d.size-(cap(s.arena)-s.liveBytes()))
 	if enough < need {

@@ -166,7 +166,7 @@ func (t *Table) lockShards(hashes []uint64, now uint64, sc *scratch) uint64 {
 // enterShards advances all shards of the group to time now. It returns false if a shard does not decide in sc.epoch.
 func (t *Table) enterShards(sc *scratch, now uint64) bool {
 	for _, number := range sc.shards[:sc.locked] {
-		if !t.shards[number].enter(sc.epoch, now) {
+		if !t.shards[number].advance(sc.epoch, now) {
 			return false
 		}
 	}

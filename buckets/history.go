@@ -10,19 +10,19 @@ import (
 // history is the state shared by the undo logs of all shards. It is unused if the table is not replicated.
 //
 // Each change belongs to a generation. One generation is open: new changes belong to it. Locks are
-// acquired in the order turn, groups, flip, lock of a shard.
+// acquired in the order roleMu, groups, epochMu, lock of a shard.
 type history struct {
-	turn    sync.Mutex // serializes role changes, Collect, Clear, Reset and Replay
-	leader  uint64     // the epoch in which the shards decide, 0 on a follower; guarded by turn
-	cleared bool       // the table was cleared in the open generation; guarded by turn
+	roleMu  sync.Mutex // serializes role changes, Collect, Clear, Reset and Replay
+	leader  uint64     // the epoch in which the shards decide, 0 on a follower; guarded by roleMu
+	cleared bool       // the table was cleared in the open generation; guarded by roleMu
 
 	// groups is read-locked while a group is decided, and write-locked while shards are collected
 	// or cleared, so that no group is split between generations.
 	groups sync.RWMutex
 
-	flip  sync.Mutex // serializes Commit with the start and the end of an epoch
-	first uint64     // first generation of the epoch; guarded by flip
-	image uint64     // latest generation with images saved by Clear, or 0; guarded by flip
+	epochMu         sync.Mutex // serializes Commit with the start and the end of an epoch
+	first           uint64     // first generation of the epoch; guarded by epochMu
+	imageGeneration uint64     // latest generation with images saved by Clear, or 0; guarded by epochMu
 
 	epoch     atomic.Uint64 // 0 on a follower
 	open      atomic.Uint64 // the open generation; starts at 1 and increases over all epochs
@@ -64,8 +64,8 @@ func (h *history) generationOf(number uint32) uint64 {
 // Clock must not return a time before the log times passed to Replay and Commit. Lead panics if the table already
 // leads, if it is not replicated, or if the epoch is 0.
 func (t *Table) Lead(epoch uint64) {
-	t.turn.Lock()
-	defer t.turn.Unlock()
+	t.roleMu.Lock()
+	defer t.roleMu.Unlock()
 	if t.undoLogs == nil || t.leader != 0 || epoch == 0 {
 		panic("buckets: Lead on a table that is not a follower, or in epoch 0")
 	}
@@ -77,23 +77,23 @@ func (t *Table) Lead(epoch uint64) {
 		s.mu.Unlock()
 	}
 	t.leader = epoch
-	t.flip.Lock()
+	t.epochMu.Lock()
 	t.first = t.open.Load()
 	t.epoch.Store(epoch)
-	t.flip.Unlock()
+	t.epochMu.Unlock()
 }
 
 // Follow makes the table a follower and rolls back all uncommitted generations. The rollback is
 // complete when Follow returns. If the table is a follower, Follow has no effect.
 func (t *Table) Follow() {
-	t.flip.Lock()
+	t.epochMu.Lock()
 	t.epoch.Store(0) // no new batch starts after this
 	committed := t.committed.Load()
-	t.image = 0
-	t.flip.Unlock()
+	t.imageGeneration = 0
+	t.epochMu.Unlock()
 
-	t.turn.Lock()
-	defer t.turn.Unlock()
+	t.roleMu.Lock()
+	defer t.roleMu.Unlock()
 	if t.leader == 0 {
 		return
 	}
@@ -107,8 +107,8 @@ func (t *Table) Follow() {
 	t.leader, t.cleared = 0, false
 }
 
-// follow rolls back the uncommitted changes of the shard and ends its epoch. The enter method returns
-// false for later decisions of that epoch.
+// follow rolls back the uncommitted changes of the shard and ends its epoch. The advance method
+// returns false for later decisions of that epoch.
 func (s *shard) follow(committed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,15 +157,15 @@ func (t *Table) WaitCommitted(limiter.CommitToken) error { return nil }
 // after a concurrent Follow, which has rolled back the changes of the generation. The caller must then apply these
 // changes with Replay.
 func (t *Table) Commit(generation, now uint64) bool {
-	t.flip.Lock()
-	defer t.flip.Unlock()
+	t.epochMu.Lock()
+	defer t.epochMu.Unlock()
 	if t.epoch.Load() == 0 || generation < t.first || generation >= t.open.Load() {
 		return false
 	}
 	raise(&t.committed, generation)
 	raise(&t.settled, now)
-	if t.image > 0 && t.image <= generation {
-		t.image = 0
+	if t.imageGeneration > 0 && t.imageGeneration <= generation {
+		t.imageGeneration = 0
 		for i := range t.shards { // images are too large to keep until the next change of the shard
 			s := &t.shards[i]
 			s.mu.Lock()
@@ -183,8 +183,8 @@ func (t *Table) Clear() error {
 		t.clear()
 		return nil
 	}
-	t.turn.Lock()
-	defer t.turn.Unlock()
+	t.roleMu.Lock()
+	defer t.roleMu.Unlock()
 	if t.leader == 0 {
 		return limiter.ErrNotLeading
 	}
@@ -199,8 +199,8 @@ func (t *Table) Reset() {
 		t.clear()
 		return
 	}
-	t.turn.Lock()
-	defer t.turn.Unlock()
+	t.roleMu.Lock()
+	defer t.roleMu.Unlock()
 	if t.leader != 0 {
 		panic("buckets: Reset on a leader")
 	}
@@ -215,9 +215,9 @@ func (t *Table) clearReplicated() {
 	defer t.groups.Unlock()
 	t.clear()
 	t.cleared = true
-	t.flip.Lock()
-	t.image = t.open.Load()
-	t.flip.Unlock()
+	t.epochMu.Lock()
+	t.imageGeneration = t.open.Load()
+	t.epochMu.Unlock()
 }
 
 func (t *Table) clear() {

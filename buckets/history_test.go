@@ -97,7 +97,7 @@ func TestFollowing(t *testing.T) {
 }
 
 // A table that is not replicated returns zero CommitTokens.
-func TestNoJournal(t *testing.T) {
+func TestNoUndoLog(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read})
 	if got := token(table, 1, "key"); got != (limiter.CommitToken{}) || table.OpenGeneration() != got || table.WaitCommitted(got) != nil {
 		t.Errorf("the token is %+v, the open generation %+v", got, table.OpenGeneration())
@@ -135,7 +135,7 @@ func TestLeadPanics(t *testing.T) {
 
 // A CommitToken names the latest generation in which the shards of a batch have changed. If that
 // generation is committed, the CommitToken has generation 0.
-func TestTicket(t *testing.T) {
+func TestCommitToken(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a, b, c := inShard(table, 0), inShard(table, 1), inShard(table, 2)
 	want := func(what string, got limiter.CommitToken, generation uint64) {
@@ -187,7 +187,7 @@ func TestTicket(t *testing.T) {
 }
 
 // The CommitToken of a group is determined by the same rule as the CommitToken of a batch.
-func TestTicketOfGroup(t *testing.T) {
+func TestCommitTokenOfGroup(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	group := func(quantity int64, first, second string) limiter.CommitToken {
 		reqs := linked(charge(limiter.Throttle, first, slow, 1), charge(limiter.Throttle, second, slow, quantity))
@@ -209,7 +209,7 @@ func TestTicketOfGroup(t *testing.T) {
 
 // While a generation is being closed, a CommitToken names that generation or the next one. It names the next one until
 // the dirty bit of the shard is cleared.
-func TestTicketWhileCollecting(t *testing.T) {
+func TestCommitTokenWhileCollecting(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a := inShard(table, 0)
 	token(table, 1, a)
@@ -234,7 +234,7 @@ func TestTicketWhileCollecting(t *testing.T) {
 }
 
 // Generations of different epochs have different numbers, and a generation of an earlier epoch cannot be committed.
-func TestCommitOfAnotherTerm(t *testing.T) {
+func TestCommitOfAnotherEpoch(t *testing.T) {
 	table, _ := leading(Config{Shards: 2})
 	var closed []uint64
 	for epoch := uint64(2); epoch < 5; epoch++ {
@@ -266,7 +266,7 @@ func TestCommitOfAnotherTerm(t *testing.T) {
 }
 
 // A batch that started in one epoch does not continue in the next.
-func TestBatchOfAnotherTerm(t *testing.T) {
+func TestBatchOfAnotherEpoch(t *testing.T) {
 	clock := newFakeClock()
 	var table *Table
 	turns, epoch := 0, uint64(0)
@@ -311,7 +311,7 @@ func TestBatchOfAnotherTerm(t *testing.T) {
 }
 
 // A new epoch may start at an earlier time than the latest time of the previous epoch.
-func TestTimeOfNextTerm(t *testing.T) {
+func TestTimeOfNextEpoch(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := limiter.Limit{Max: 10, Interval: time.Second}
 	ask(table, "a", l, 10)
@@ -435,7 +435,7 @@ func TestClearTakenBack(t *testing.T) {
 }
 
 // Once the buffers of the undo logs have grown, decisions on a replicated table, Collect and Commit do not allocate.
-func TestJournalAllocatesNothing(t *testing.T) {
+func TestUndoLogAllocatesNothing(t *testing.T) {
 	table, clock := leading(Config{Shards: 4})
 	var reqs []limiter.Request
 	for kind, of := range limits {

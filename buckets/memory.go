@@ -72,7 +72,7 @@ const (
 
 	// Minimum interval between two searches of a full shard for expired records, so that a flood of
 	// new keys does not cause a search for each key. reclaimBusy applies if the last search has
-	// dropped more than 1/worthIt of the slots, reclaimQuiet otherwise.
+	// dropped more than 1/busyShare of the slots, reclaimQuiet otherwise.
 	reclaimBusy  = uint64(100 * time.Millisecond)
 	reclaimQuiet = uint64(time.Second)
 )
@@ -141,7 +141,7 @@ func (s *shard) makeRoom(d demand, now uint64) error {
 // reclaim drops expired records and sets the earliest time of the next call.
 func (s *shard) reclaim(now uint64) {
 	s.reclaimAt = now + reclaimQuiet
-	if s.dropExpired(0, len(s.index), now)*worthIt > len(s.index) {
+	if s.dropExpired(0, len(s.index), now)*busyShare > len(s.index) {
 		s.reclaimAt = now + reclaimBusy
 	}
 }
@@ -187,7 +187,7 @@ func (s *shard) compact() {
 	for at, sl := range s.index {
 		if sl != 0 {
 			rec := s.record(at)
-			s.index[at] = slot(sl.tag())<<32 | slot(rec.swap(uint32(at)))
+			s.index[at] = slot(sl.tag())<<32 | slot(rec.swapExpiresLow(uint32(at)))
 		}
 	}
 	to := 0
@@ -195,8 +195,8 @@ func (s *shard) compact() {
 		rec := record(s.arena[from:])
 		size := rec.size()
 		if !rec.dead() {
-			at := rec.swap(0)
-			rec.swap(uint32(s.index[at]))
+			at := rec.swapExpiresLow(0)
+			rec.swapExpiresLow(uint32(s.index[at]))
 			s.index[at] = newSlot(s.index[at].tag(), uint32(to))
 			to += copy(s.arena[to:], rec[:size])
 		}

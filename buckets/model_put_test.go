@@ -34,14 +34,14 @@ func (r *tableRun) put() {
 func (r *tableRun) forgetEvicted(except []byte) {
 	now := r.clock.read()
 	evicted := r.table.Usage().Evicted - r.model.want.Evicted
-	gone, least := map[*shard]rank{}, map[*shard]rank{} // by shard: the greatest rank of an evicted key, and the lowest rank of a remaining key
+	maxEvicted, minKept := map[*shard]rank{}, map[*shard]rank{} // by shard: the greatest rank of an evicted key, and the lowest rank of a remaining key
 	for key, rec := range r.model.records {
 		s, tag := r.table.locate([]byte(key))
 		size := recordSize(&limiter.Record{Kind: rec.kind, Key: []byte(key), State: []byte(rec.state)})
-		its := rankOf(rec.kind, gauge(rec.gauge), rec.tat, now, size)
+		rank := rankOf(rec.kind, gauge(rec.gauge), rec.tat, now, size)
 		if _, found := s.find([]byte(key), tag); found {
 			if key != string(except) {
-				least[s] = min(its, cmp.Or(least[s], its))
+				minKept[s] = min(rank, cmp.Or(minKept[s], rank))
 			}
 			continue
 		}
@@ -49,7 +49,7 @@ func (r *tableRun) forgetEvicted(except []byte) {
 			r.model.want.Keys--
 			r.model.want.Evicted++
 			evicted--
-			gone[s] = max(gone[s], its)
+			maxEvicted[s] = max(maxEvicted[s], rank)
 		}
 	}
 	if evicted != 0 {
@@ -59,9 +59,9 @@ func (r *tableRun) forgetEvicted(except []byte) {
 	if evicted < 0 || evicted > 1 {
 		r.Fatalf("the count of evicted keys is off by %d", evicted)
 	}
-	for s, its := range gone {
-		if least[s] > 0 && its > least[s] {
-			r.Fatalf("a key of rank %d was evicted, but a key of rank %d was not", its, least[s])
+	for s, rank := range maxEvicted {
+		if minKept[s] > 0 && rank > minKept[s] {
+			r.Fatalf("a key of rank %d was evicted, but a key of rank %d was not", rank, minKept[s])
 		}
 	}
 }

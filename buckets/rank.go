@@ -41,16 +41,16 @@ func (r record) share(now uint64) int {
 // histogram counts the bytes of the records of a shard at one time, by share class and, within one
 // share class, by debt class.
 type histogram struct {
-	shard  *shard
-	now    uint64
-	shares [shareClasses]int
-	debts  [debtClasses]int // bytes by debt class of the records in one share class
-	of     int              // the share class that debts describes; -1 if none yet
+	shard      *shard
+	now        uint64
+	shares     [shareClasses]int
+	debts      [debtClasses]int // bytes by debt class of the records in one share class
+	debtsShare int              // the share class that debts describes; -1 if none yet
 }
 
-// take counts the bytes of the records by share class.
-func (h *histogram) take(s *shard, now uint64) {
-	h.shard, h.now, h.of = s, now, -1
+// countShares counts the bytes of the records by share class.
+func (h *histogram) countShares(s *shard, now uint64) {
+	h.shard, h.now, h.debtsShare = s, now, -1
 	for _, sl := range s.index {
 		if sl != 0 {
 			rec := record(s.arena[sl.offset():])
@@ -61,10 +61,10 @@ func (h *histogram) take(s *shard, now uint64) {
 
 // debtsOf returns the bytes of the records in one share class, by debt class.
 func (h *histogram) debtsOf(share int) []int {
-	if h.of == share {
+	if h.debtsShare == share {
 		return h.debts[:]
 	}
-	h.of = share
+	h.debtsShare = share
 	clear(h.debts[:])
 	for _, sl := range h.shard.index {
 		if sl == 0 {

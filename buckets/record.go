@@ -58,8 +58,8 @@ func (r record) expires() uint64 { return binary.LittleEndian.Uint64(r[expiresAt
 
 func (r record) setExpires(t uint64) { binary.LittleEndian.PutUint64(r[expiresAt:], t) }
 
-// swap overwrites the first four bytes of expires with n, and returns the previous value.
-func (r record) swap(n uint32) (old uint32) {
+// swapExpiresLow overwrites the first four bytes of expires with n, and returns the previous value.
+func (r record) swapExpiresLow(n uint32) (old uint32) {
 	old = binary.LittleEndian.Uint32(r[expiresAt:])
 	binary.LittleEndian.PutUint32(r[expiresAt:], n)
 	return old

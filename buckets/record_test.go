@@ -42,8 +42,8 @@ func testRecord(t *testing.T, want *limiter.Record) {
 	same("read back", rec.whole(), want.Expires)
 	rec.setExpires(42)
 	same("at another time", rec.whole(), 42)
-	if old := rec.swap(7); old != 42 || rec.expires() != 7 {
-		t.Errorf("swap returned %d, and the value is now %d", old, rec.expires())
+	if old := rec.swapExpiresLow(7); old != 42 || rec.expires() != 7 {
+		t.Errorf("swapExpiresLow returned %d, and the value is now %d", old, rec.expires())
 	}
 	if rec.dead() {
 		t.Error("the record is dead before kill")

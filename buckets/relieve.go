@@ -135,7 +135,7 @@ func (s *shard) relieve(target int64, spare int, now uint64) (done bool) {
 	if excess := s.minBytes() - target; excess > 0 && s.live > 0 {
 		part := float64(excess) / float64(s.minBytes())
 		var c histogram
-		c.take(s, now)
+		c.countShares(s, now)
 		if most := sum(c.shares[:spare]); most > 0 {
 			s.evictBytes(&c, min(most, reliefBytes, 1+int(part*float64(s.liveBytes()))), now)
 			if s.minBytes() > target {

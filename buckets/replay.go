@@ -7,9 +7,9 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// ErrLeading is returned by operations that require a follower, if the table is the leader. Replay
-// also returns it if the table is not replicated.
-var ErrLeading = errors.New("the table is the leader")
+// ErrLeading is returned by operations that require a follower, if the table is the leader. Replay also
+// returns it if the table is not replicated.
+var ErrLeading = errors.New("the table is not a follower")
 
 // Replay applies changes that Collect returned on another node, at log time now in nanoseconds.
 // Records that expire at or before now may be dropped permanently afterwards. The memory limit does
@@ -26,8 +26,8 @@ func (t *Table) Replay(changes []byte, now uint64) error {
 	if err := checkChanges(changes); err != nil {
 		return fmt.Errorf("replay changes: %w", err)
 	}
-	t.turn.Lock()
-	defer t.turn.Unlock()
+	t.roleMu.Lock()
+	defer t.roleMu.Unlock()
 	if t.undoLogs == nil || t.leader != 0 {
 		return fmt.Errorf("replay changes: %w", ErrLeading)
 	}
@@ -81,16 +81,16 @@ func checkChanges(changes []byte) error {
 }
 
 func (t *Table) replay(c *change, hash uint64) error {
-	if c.what == changeClear {
+	if c.op == changeClear {
 		t.clear()
 		return nil
 	}
 	s, tag := t.shardAndTag(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch c.what {
-	case changeAbsent:
-		s.putAbsent(c.rec.Key, tag)
+	switch c.op {
+	case changeDelete:
+		s.applyDelete(c.rec.Key, tag)
 	case changeTail:
 		s.putTail(c, tag)
 	default:
@@ -99,7 +99,8 @@ func (t *Table) replay(c *change, hash uint64) error {
 	return nil
 }
 
-func (s *shard) putAbsent(key []byte, tag uint32) {
+// applyDelete removes a key if it has a record.
+func (s *shard) applyDelete(key []byte, tag uint32) {
 	if at, found := s.find(key, tag); found {
 		s.remove(at)
 		s.changes++
@@ -145,7 +146,7 @@ func (t *Table) Restore(rec limiter.Record, now uint64) error {
 		return fmt.Errorf("restore a record: %w", ErrLeading)
 	}
 	if rec.Expires <= now {
-		s.putAbsent(rec.Key, tag)
+		s.applyDelete(rec.Key, tag)
 		return nil
 	}
 	return s.putUnlimited(&rec, tag)

@@ -14,33 +14,34 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// paper is a closed generation in the log of a rig.
-type paper struct {
+// logEntry is a closed generation in the log of a replicaPair.
+type logEntry struct {
 	epoch   uint64
 	number  uint64
 	changes []byte
 }
 
-// rig consists of two tables and a log between them. One table is the follower. The other is the leader. At the end of
-// each epoch the leader becomes a follower, which rolls back its uncommitted generations, and then the leader again.
-type rig struct {
+// replicaPair consists of two tables and a log between them. One table is the follower. The other is the leader. At the
+// end of each epoch the leader becomes a follower, which rolls back its uncommitted generations, and then the leader
+// again.
+type replicaPair struct {
 	testing.TB
 	leader, follower *Table
 	check            func()        // called after each entry of the log
 	kick, view       chan struct{} // kick: collect a generation; view: read the committed records
 
-	turn      sync.Mutex // held while a generation is closed or an epoch starts
+	epochMu   sync.Mutex // held while a generation is closed or an epoch starts
 	mu        sync.Mutex
 	moved     sync.Cond // signals changes of the following fields
 	epoch     uint64
 	committed map[uint64]uint64 // by epoch
 	over      uint64            // the latest epoch that has ended
-	lost      []paper           // closed generations that could not be committed in their epoch
+	lost      []logEntry        // closed generations that could not be committed in their epoch
 	entries   int
 }
 
-func newRig(tb testing.TB, clock Clock) *rig {
-	r := &rig{
+func newReplicaPair(tb testing.TB, clock Clock) *replicaPair {
+	r := &replicaPair{
 		TB:        tb,
 		leader:    New(Config{Clock: clock, Replicated: true, Shards: 16}),
 		follower:  New(Config{Clock: clock, Replicated: true, Shards: 4}),
@@ -65,7 +66,7 @@ func poke(c chan<- struct{}) {
 
 // await waits until the generation of a CommitToken is committed or its epoch has ended, and reports whether the
 // generation is committed.
-func (r *rig) await(t limiter.CommitToken) bool {
+func (r *replicaPair) await(t limiter.CommitToken) bool {
 	if t.Generation == 0 {
 		return t.Epoch > 0
 	}
@@ -79,7 +80,7 @@ func (r *rig) await(t limiter.CommitToken) bool {
 }
 
 // flush collects generations until ctx is done.
-func (r *rig) flush(ctx context.Context, log chan<- paper) {
+func (r *replicaPair) flush(ctx context.Context, log chan<- logEntry) {
 	defer close(log)
 	for {
 		select {
@@ -87,48 +88,48 @@ func (r *rig) flush(ctx context.Context, log chan<- paper) {
 			return
 		case <-r.kick:
 		}
-		r.turn.Lock()
-		p := paper{epoch: r.epoch}
-		p.number, p.changes = r.leader.Collect(nil)
-		r.turn.Unlock()
-		if p.number > 0 {
-			log <- p
+		r.epochMu.Lock()
+		e := logEntry{epoch: r.epoch}
+		e.number, e.changes = r.leader.Collect(nil)
+		r.epochMu.Unlock()
+		if e.number > 0 {
+			log <- e
 		}
 	}
 }
 
 // apply commits the generations of the log.
-func (r *rig) apply(log <-chan paper, flip chan<- struct{}) {
-	defer close(flip)
-	for p := range log {
+func (r *replicaPair) apply(log <-chan logEntry, changeEpoch chan<- struct{}) {
+	defer close(changeEpoch)
+	for e := range log {
 		r.mu.Lock()
-		r.land(p)
+		r.commitEntry(e)
 		poke(r.view)
-		if len(p.changes) > 0 {
+		if len(e.changes) > 0 {
 			if r.entries++; r.entries%40 == 0 {
-				flip <- struct{}{}
+				changeEpoch <- struct{}{}
 			}
 		}
 		r.mu.Unlock()
 	}
 }
 
-// land commits a generation and replays it on the follower. If the generation cannot be committed, land adds it to
-// r.lost.
-func (r *rig) land(p paper) {
+// commitEntry commits a generation and replays it on the follower. If the generation cannot be committed, commitEntry
+// adds it to r.lost.
+func (r *replicaPair) commitEntry(e logEntry) {
 	switch {
-	case p.epoch != r.epoch:
-	case len(r.lost) > 0 || !r.leader.Commit(p.number, start):
-		r.lost = append(r.lost, p)
+	case e.epoch != r.epoch:
+	case len(r.lost) > 0 || !r.leader.Commit(e.number, start):
+		r.lost = append(r.lost, e)
 	default:
-		r.replay(r.follower, p)
-		r.committed[p.epoch] = p.number
+		r.replay(r.follower, e)
+		r.committed[e.epoch] = e.number
 		r.moved.Broadcast()
 	}
 }
 
-func (r *rig) replay(t *Table, p paper) {
-	if err := t.Replay(p.changes, start); err != nil {
+func (r *replicaPair) replay(t *Table, e logEntry) {
+	if err := t.Replay(e.changes, start); err != nil {
 		r.Error(err)
 	}
 	if t == r.follower {
@@ -136,16 +137,16 @@ func (r *rig) replay(t *Table, p paper) {
 	}
 }
 
-// flip ends the current epoch and starts the next one.
-func (r *rig) flip(flips <-chan struct{}) {
+// changeEpochs ends the current epoch and starts the next one, once per value received.
+func (r *replicaPair) changeEpochs(changeEpoch <-chan struct{}) {
 	rnd := rand.New(rand.NewPCG(1, 3))
-	for range flips {
+	for range changeEpoch {
 		r.leader.Follow()
-		r.turn.Lock()
+		r.epochMu.Lock()
 		r.mu.Lock()
-		for _, p := range r.lost[:rnd.IntN(len(r.lost)+1)] { // these are committed although the leader rolled them back
-			r.replay(r.leader, p)
-			r.replay(r.follower, p)
+		for _, e := range r.lost[:rnd.IntN(len(r.lost)+1)] { // these are committed although the leader rolled them back
+			r.replay(r.leader, e)
+			r.replay(r.follower, e)
 		}
 		r.lost = nil
 		r.over = r.epoch
@@ -156,12 +157,12 @@ func (r *rig) flip(flips <-chan struct{}) {
 		r.leader.Lead(r.epoch)
 		r.moved.Broadcast()
 		r.mu.Unlock()
-		r.turn.Unlock()
+		r.epochMu.Unlock()
 	}
 }
 
 // decide retries a batch until the table is the leader.
-func (r *rig) decide(out []limiter.Decision, reqs ...limiter.Request) limiter.CommitToken {
+func (r *replicaPair) decide(out []limiter.Decision, reqs ...limiter.Request) limiter.CommitToken {
 	for {
 		token := r.leader.Decide(reqs, out)
 		if !errors.Is(out[0].Err, limiter.ErrNotLeading) {
@@ -178,13 +179,13 @@ func sumOf(t *Table) string {
 
 // run runs workers while generations are flushed and epochs end, until all generations are committed
 // or rolled back.
-func (r *rig) run(workers int, work func(worker int)) {
+func (r *replicaPair) run(workers int, work func(worker int)) {
 	ctx, stop := context.WithCancel(context.Background())
-	log, flips := make(chan paper, 2), make(chan struct{}, 1000)
+	log, changeEpoch := make(chan logEntry, 2), make(chan struct{}, 1000)
 	var around sync.WaitGroup
 	around.Go(func() { r.flush(ctx, log) })
-	around.Go(func() { r.apply(log, flips) })
-	around.Go(func() { r.flip(flips) })
+	around.Go(func() { r.apply(log, changeEpoch) })
+	around.Go(func() { r.changeEpochs(changeEpoch) })
 	around.Go(func() { r.leader.RunSweeper(ctx) })
 	around.Go(func() {
 		for ctx.Err() == nil {
@@ -237,7 +238,7 @@ func charges(t *Table, key []byte, l limiter.Limit) int64 {
 }
 
 // checkPairs checks that the follower has applied each group either completely or not at all.
-func (r *rig) checkPairs() {
+func (r *replicaPair) checkPairs() {
 	for i := range pairs {
 		left, right := charges(r.follower, pairKey(i, "left"), pairLimit), charges(r.follower, pairKey(i, "right"), pairLimit)
 		if left != right {
@@ -250,7 +251,7 @@ func (r *rig) checkPairs() {
 // twice, and no group is split. Time is fixed, so the TTL of a key is proportional to its number of charges.
 func TestAwaitedIsCommitted(t *testing.T) {
 	const keys, calls = 20, 3000
-	r := newRig(t, newFakeClock().read)
+	r := newReplicaPair(t, newFakeClock().read)
 	r.check = r.checkPairs
 	var sure, unsure [keys + pairs]atomic.Int64
 	count := func(key int, token limiter.CommitToken) {
@@ -294,7 +295,7 @@ func TestAwaitedIsCommitted(t *testing.T) {
 
 // Clear takes effect in a single generation and does not split groups.
 func TestConcurrentClear(t *testing.T) {
-	r := newRig(t, newFakeClock().read)
+	r := newReplicaPair(t, newFakeClock().read)
 	r.check = r.checkPairs
 	var clears atomic.Int64
 	r.run(6, func(worker int) {
@@ -317,7 +318,7 @@ func TestConcurrentClear(t *testing.T) {
 // key admits one request, so after any awaited decision, the follower must hold the key.
 func TestRefusalsAreFounded(t *testing.T) {
 	const keys = 40
-	r := newRig(t, newFakeClock().read)
+	r := newReplicaPair(t, newFakeClock().read)
 	l := limiter.Limit{Max: 1, Interval: time.Hour}
 	r.run(8, func(worker int) {
 		rnd := rand.New(rand.NewPCG(uint64(worker), 7))

@@ -211,9 +211,9 @@ func (r *replicaRun) collect() {
 	r.flying = append(r.flying, g)
 }
 
-// land appends the oldest generation in flight to the log, replays it on the follower and returns
+// replayOldest appends the oldest generation in flight to the log, replays it on the follower and returns
 // it.
-func (r *replicaRun) land() generation {
+func (r *replicaRun) replayOldest() generation {
 	g := r.flying[0]
 	r.flying = r.flying[1:]
 	r.log = append(r.log, g)
@@ -223,7 +223,7 @@ func (r *replicaRun) land() generation {
 			b.byte()
 		}
 		c, _ := b.change()
-		r.kinds[c.what]++
+		r.kinds[c.op]++
 	}
 	if err := r.follows.Replay(g.changes, g.time); err != nil {
 		r.Fatal(err)
@@ -235,7 +235,7 @@ func (r *replicaRun) commit() {
 	if len(r.flying) == 0 {
 		return
 	}
-	g := r.land()
+	g := r.replayOldest()
 	if !r.leads.Commit(g.number, g.time) {
 		r.Fatalf("generation %d cannot be committed", g.number)
 	}
@@ -265,7 +265,7 @@ func (r *replicaRun) resign() {
 	got := contentOf(r.leads)
 	sameContent(r, "after a rollback", got.after(r.settled), r.committed.after(r.settled))
 	for range r.IntN(len(r.flying) + 1) {
-		g := r.land()
+		g := r.replayOldest()
 		if r.leads.Commit(g.number, g.time) {
 			r.Fatal("a rolled-back generation was committed")
 		}
@@ -299,7 +299,7 @@ func (r *replicaRun) restart() {
 		case 1:
 			if len(r.flying) > 0 {
 				r.leads.Commit(r.flying[0].number, r.flying[0].time)
-				r.land()
+				r.replayOldest()
 			}
 		case 2:
 			r.decide()
@@ -389,7 +389,7 @@ func TestReplicas(t *testing.T) {
 			evicted += r.leads.Usage().Evicted
 		})
 	}
-	for _, kind := range []byte{changeClear, changeAbsent, changePut, changeTail} {
+	for _, kind := range []byte{changeClear, changeDelete, opPut, changeTail} {
 		if kinds[kind] < 20/race.Factor {
 			t.Errorf("change %#x was replayed %d times: %v", kind, kinds[kind], slices.Sorted(maps.Keys(kinds)))
 		}

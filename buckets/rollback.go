@@ -47,7 +47,7 @@ func (s *shard) undo(u *undoLog, e *entry) {
 func (s *shard) mustFind(key []byte, tag uint32) record {
 	at, found := s.find(key, tag)
 	if !found {
-		panic("buckets: a record whose tail is saved is missing")
+		panic("buckets: the record of a tail entry in the undo log is missing")
 	}
 	return s.record(at)
 }

@@ -87,7 +87,7 @@ func TestRollbackToAnotherKind(t *testing.T) {
 }
 
 // Once the entries of a large undo log are committed, its buffers shrink.
-func TestTidyJournal(t *testing.T) {
+func TestTidyUndoLog(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i := range 5000 {
 		ask(table, fmt.Sprint(i), slow, 1)

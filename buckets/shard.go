@@ -52,7 +52,7 @@ type shard struct {
 func (s *shard) lock(now uint64) uint64 {
 	s.mu.Lock()
 	if s.replicated {
-		return max(s.now, now) // does not advance s.now: on a leader, enter does
+		return max(s.now, now) // does not advance s.now: on a leader, advance does
 	}
 	s.now = max(s.now, now)
 	return s.now
@@ -152,7 +152,7 @@ func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Chang
 		s.overwrite(at, c, g, now)
 		return nil
 	case c.Keep > 0:
-		panic("buckets: the new state of a change with Keep has another length")
+		panic("buckets: a change with Keep must not change the kind or the length of the state")
 	}
 	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(g)}
 	return s.replace(&rec, tag, now)

@@ -10,7 +10,7 @@ const (
 	sweepSlice = time.Millisecond       // maximum time of one slice
 	sweepBusy  = 10 * time.Millisecond  // pause while many records expire
 	sweepQuiet = 100 * time.Millisecond // pause otherwise
-	worthIt    = 16                     // sweepBusy applies if more than 1/worthIt of the slots are dropped
+	busyShare  = 16                     // sweepBusy applies if more than 1/busyShare of the slots are dropped
 )
 
 // RunSweeper drops expired records, in slices of limited time, until ctx is done. Without RunSweeper,
@@ -26,7 +26,7 @@ func (t *Table) RunSweeper(ctx context.Context) {
 		case <-timer.C:
 		}
 		pause := sweepQuiet
-		if seen, dropped := w.sweep(sweepSlice); dropped*worthIt > seen {
+		if seen, dropped := w.sweep(sweepSlice); dropped*busyShare > seen {
 			pause = sweepBusy
 		}
 		timer.Reset(pause)
@@ -78,7 +78,7 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 
 // dropExpired drops the expired records at index positions from..to-1.
 func (s *shard) dropExpired(from, to int, now uint64) (dropped int) {
-	until := s.settled(now)
+	until := s.droppableUntil(now)
 	for at := from; at < to; {
 		if s.index[at] == 0 || s.record(at).expires() > until || !s.droppable(at, now) {
 			at++

@@ -121,7 +121,7 @@ func (t *Table) Delete(key []byte) (found bool, err error) {
 	epoch := t.epoch.Load()
 	now := s.lock(t.clock())
 	defer s.mu.Unlock()
-	if s.replicated && !s.enter(epoch, now) {
+	if s.replicated && !s.advance(epoch, now) {
 		return false, limiter.ErrNotLeading
 	}
 	at, found := s.find(key, tag)

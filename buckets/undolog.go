@@ -67,9 +67,9 @@ func (s *shard) undoLog() *undoLog { return &s.shared.undoLogs[s.number] }
 // recording reports whether changes are recorded in the undo log, as on the leader.
 func (s *shard) recording() bool { return s.replicated && s.undoLog().epoch != 0 }
 
-// enter reports whether the shard decides in the given epoch. If so, enter advances the time of the
+// advance reports whether the shard decides in the given epoch. If so, it advances the time of the
 // shard to now.
-func (s *shard) enter(epoch, now uint64) bool {
+func (s *shard) advance(epoch, now uint64) bool {
 	if epoch == 0 || s.undoLog().epoch != epoch {
 		return false
 	}
@@ -90,8 +90,8 @@ func (s *shard) generation() uint64 {
 	return 0
 }
 
-// settled returns the time until which expired records may be dropped permanently.
-func (s *shard) settled(now uint64) uint64 {
+// droppableUntil returns the time until which expired records may be dropped permanently.
+func (s *shard) droppableUntil(now uint64) uint64 {
 	if !s.replicated {
 		return now
 	}
@@ -102,7 +102,7 @@ func (s *shard) settled(now uint64) uint64 {
 // at a time before its expiry, and no entry of the undo log depends on its state.
 func (s *shard) droppable(at int, now uint64) bool {
 	rec := s.record(at)
-	if rec.expires() > s.settled(now) {
+	if rec.expires() > s.droppableUntil(now) {
 		return false
 	}
 	return !s.replicated || len(rec.state()) < minTailed || !s.undoLog().hasTail(s.index[at].tag())
@@ -128,10 +128,10 @@ func (s *shard) saveOld(at, keep int) {
 func (s *shard) saveRecord(rec record, tag uint32, keep int) {
 	u := s.undoLog()
 	s.touch()
-	again := rec[0]&tailFlag != 0
+	hasTailEntry := rec[0]&tailFlag != 0
 	switch {
-	case again && keep >= u.tailFrom(rec.key(), tag):
-	case !again && worthTail(keep, len(rec.state())):
+	case hasTailEntry && keep >= u.tailFrom(rec.key(), tag):
+	case !hasTailEntry && worthTail(keep, len(rec.state())):
 		tail := rec.whole()
 		tail.State = tail.State[keep:]
 		u.add(&tail, entry{tag: tag, from: uint32(keep)})

@@ -9,7 +9,7 @@ import (
 )
 
 // The undo log has at most two entries for a key that changes any number of times in a generation.
-func TestJournalNotesOnce(t *testing.T) {
+func TestUndoLogEntriesPerKey(t *testing.T) {
 	one := func(kind limiter.Kind, l limiter.Limit, quantities ...int64) func(t *Table) {
 		return func(t *Table) {
 			for _, q := range quantities {
