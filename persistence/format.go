@@ -115,7 +115,7 @@ func parseHeader(b []byte, i *Info) bool {
 	}
 	i.Created = time.Unix(0, int64(binary.LittleEndian.Uint64(b[2:])))
 	i.Begun = binary.LittleEndian.Uint64(b[10:])
-	program, rest, ok := cut(b[18:])
+	program, rest, ok := cutField(b[18:])
 	i.Program = string(program)
 	return ok && len(rest) == 0
 }
@@ -175,16 +175,16 @@ func parseRecord(b []byte) (r limiter.Record, rest []byte, ok bool) {
 		return r, b, false
 	}
 	r.Expires = binary.LittleEndian.Uint64(b)
-	r.Key, rest, ok = cut(b[8:])
+	r.Key, rest, ok = cutField(b[8:])
 	if ok && hasState(r.Kind) {
-		r.State, rest, ok = cut(rest)
+		r.State, rest, ok = cutField(rest)
 	}
 	return r, rest, ok
 }
 
-// cut splits a field off b: a uvarint length and that many bytes. It reports whether the
+// cutField splits a field off b: a uvarint length and that many bytes. It reports whether the
 // field is complete.
-func cut(b []byte) (field, rest []byte, ok bool) {
+func cutField(b []byte) (field, rest []byte, ok bool) {
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > math.MaxInt32 || int(size) > len(b)-n {
 		return nil, b, false

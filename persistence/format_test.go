@@ -203,8 +203,8 @@ func TestRefusals(t *testing.T) {
 	f("only the magic", []byte(magic), ErrDamaged, 8, "the file is truncated")
 	f("no trailer", *newForge().records(a), ErrDamaged, first+20, "the file is truncated")
 	f("more behind it", append(newForge().trailer(0, 0), 0), ErrDamaged, first+trailerSize, "more bytes follow")
-	f("fewer keys", newForge().records(a).trailer(2, 1), ErrDamaged, first+20, "1 keys in 1 blocks, but 2 in 1 according to its trailer")
-	f("fewer blocks", newForge().records(a).trailer(1, 2), ErrDamaged, first+20, "but 1 in 2 according to its trailer")
+	f("fewer keys", newForge().records(a).trailer(2, 1), ErrDamaged, first+20, "1 keys in 1 blocks, but its trailer states 2 keys in 1 blocks")
+	f("fewer blocks", newForge().records(a).trailer(1, 2), ErrDamaged, first+20, "but its trailer states 1 keys in 2 blocks")
 	f("short trailer", *newForge().block(trailerBlock, make([]byte, 23)), ErrDamaged, first, "23 bytes instead of 24")
 	f("a record cut", *newForge().block(recordsBlock, payload(a, b)[:21]), ErrDamaged, first+5+11, "overruns its block")
 	f("a huge key length", *newForge().block(recordsBlock, append(payload(a)[:9], "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"...)),

@@ -14,7 +14,7 @@ import (
 // is missing, or if its first or last block is damaged or unreadable.
 func (s *Store) Info() (Info, bool, error) {
 	var found Info
-	err := s.choose(func(path string) error {
+	err := s.withSnapshot(func(path string) error {
 		snap, err := openSnapshot(s.fs, path)
 		if err != nil {
 			return err
@@ -31,11 +31,11 @@ func (s *Store) Info() (Info, bool, error) {
 // errNone indicates that there is neither a current nor a previous snapshot, valid or invalid.
 var errNone = errors.New("no snapshot")
 
-// choose calls the function use with the path of the current snapshot. If that snapshot is
-// damaged, unreadable or missing, and Config.Fallback is set, it calls the function again with
-// the path of the previous snapshot.
-func (s *Store) choose(use func(path string) error) error {
-	err := use(s.path)
+// withSnapshot calls fn with the path of the current snapshot. If that snapshot is
+// damaged, unreadable or missing, and Config.Fallback is set, it calls fn again with the path of
+// the previous snapshot.
+func (s *Store) withSnapshot(fn func(path string) error) error {
+	err := fn(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !s.hasPrevious() {
 			return errNone
@@ -46,12 +46,12 @@ func (s *Store) choose(use func(path string) error) error {
 	if !refused || !s.fallback {
 		return err
 	}
-	if again := use(s.previous()); again != nil {
+	if again := fn(s.previous()); again != nil {
 		return fmt.Errorf("%w; the previous snapshot cannot be loaded either: %w", err, again)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.distrusted = true
+	s.currentRejected = true
 	return nil
 }
 
@@ -70,7 +70,7 @@ func (s *Store) Load(ctx context.Context, into State) error {
 	s.status.LoadStarted = time.Now()
 	s.mu.Unlock()
 	var refused error
-	err := s.choose(func(path string) error {
+	err := s.withSnapshot(func(path string) error {
 		if refused != nil {
 			s.log.Warn("loading the previous snapshot: the current one cannot be loaded", "error", refused)
 		}

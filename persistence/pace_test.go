@@ -23,7 +23,7 @@ func TestPacer(t *testing.T) {
 			{1, 2 * workTime}, // 200 µs in total
 			{1, 0},
 			{3 * time.Millisecond, 2 * (3*time.Millisecond + 1)},
-			{time.Hour, longest},
+			{time.Hour, maxPause},
 		} {
 			if got := work(step.work); got != step.rest {
 				t.Errorf("step %d: after %v of work, a pause of %v, want %v", i, step.work, got, step.rest)

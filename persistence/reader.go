@@ -106,7 +106,7 @@ func (r *reader) trailer(at int64, payload []byte) {
 		return
 	}
 	if r.info.Keys != want.Keys || r.info.Blocks != want.Blocks {
-		r.damaged(at, "the file has %d keys in %d blocks, but %d in %d according to its trailer",
+		r.damaged(at, "the file has %d keys in %d blocks, but its trailer states %d keys in %d blocks",
 			r.info.Keys, r.info.Blocks, want.Keys, want.Blocks)
 		return
 	}

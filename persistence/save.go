@@ -39,12 +39,12 @@ func (s *Store) SaveInBackground() error {
 
 // job is one save.
 type job struct {
-	state   State
-	changes int64 // Changes of the state when the save began
-	keep    bool  // keep the current snapshot as the previous one
-	started time.Time
-	done    chan struct{}
-	pace    *pacer // nil if the caller waits for the save
+	state        State
+	changes      int64 // Changes of the state when the save began
+	keepPrevious bool  // keep the current snapshot as the previous one
+	started      time.Time
+	done         chan struct{}
+	pace         *pacer // nil if the caller waits for the save
 }
 
 // begin registers a new save. It fails if the store is closed or loading, or if a save is
@@ -61,7 +61,7 @@ func (s *Store) begin() (*job, error) {
 		return nil, ErrSaving
 	}
 	j := &job{
-		state: s.state, changes: s.state.Usage().Changes, keep: !s.distrusted,
+		state: s.state, changes: s.state.Usage().Changes, keepPrevious: !s.currentRejected,
 		started: time.Now(), done: make(chan struct{}),
 	}
 	s.saving = j.done
@@ -91,7 +91,7 @@ func (s *Store) run(j *job) error {
 func (s *Store) save(j *job) error {
 	p := s.newProgress("saving a snapshot", j.state.Usage().Keys)
 	info, err := s.writeVerified(j, p)
-	if err == nil && j.keep {
+	if err == nil && j.keepPrevious {
 		err = s.keepPrevious()
 	}
 	if err == nil {
@@ -102,7 +102,7 @@ func (s *Store) save(j *job) error {
 		return fmt.Errorf("save snapshot %s: %w", s.path, err)
 	}
 	s.mu.Lock()
-	s.distrusted = false
+	s.currentRejected = false
 	s.mu.Unlock()
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return fmt.Errorf("save snapshot %s: sync the directory: %w", s.path, err)
@@ -136,7 +136,7 @@ func (s *Store) writeVerified(j *job, p *progress) (Info, error) {
 func (s *Store) verify(wrote Info, pace *pacer) error {
 	snap, err := openSnapshot(s.fs, s.temporary())
 	if err != nil {
-		return fmt.Errorf("read back: %w", err)
+		return fmt.Errorf("verify the new snapshot: %w", err)
 	}
 	snap.tick = func(int64, int64) error {
 		pace.step()
@@ -147,7 +147,7 @@ func (s *Store) verify(wrote Info, pace *pacer) error {
 	}
 	_ = snap.Close() // the file was only read, so an error has no effect
 	if err != nil {
-		return fmt.Errorf("read back: %w", err)
+		return fmt.Errorf("verify the new snapshot: %w", err)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (s *Store) keepPrevious() error {
 	}
 	if err != nil {
 		_ = s.fs.Remove(s.temporaryPrevious()) // only the first error is returned
-		return fmt.Errorf("keep the previous snapshot: %w", err)
+		return fmt.Errorf("keep the current snapshot as the previous one: %w", err)
 	}
 	// If both names are links to the same file, rename does nothing and leaves both.
 	_ = s.fs.Remove(s.temporaryPrevious())

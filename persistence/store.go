@@ -76,16 +76,16 @@ type Store struct {
 	saving       chan struct{} // closed when the running save has finished; nil if none is running
 	closed       bool
 	points       []SavePoint
-	// distrusted is set when the current snapshot was rejected. The rejected snapshot
+	// currentRejected is set when the current snapshot was rejected. The rejected snapshot
 	// must not replace the previous snapshot, which is valid.
-	distrusted bool
+	currentRejected bool
 }
 
 // Open locks the directory and removes partially written files of a killed process. The
 // error wraps [ErrLocked] if another Store has the lock.
 func Open(c Config) (*Store, error) {
 	if c.Name == "" || c.Name == "." || c.Name == ".." || strings.ContainsRune(c.Name, filepath.Separator) {
-		return nil, fmt.Errorf("open snapshots: %q is not a file name", c.Name)
+		return nil, fmt.Errorf("open snapshots: %q must be a file name without a directory", c.Name)
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {

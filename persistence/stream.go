@@ -53,7 +53,7 @@ func Read(src io.Reader, visit func(limiter.Record) error) (Info, error) {
 		}
 	}
 	if r.err == nil && !r.info.possible() {
-		r.damaged(r.offset-trailerSize, "its trailer tells what cannot be")
+		r.damaged(r.offset-trailerSize, "the trailer has impossible values")
 	}
 	return r.info, r.err
 }

@@ -31,7 +31,7 @@ func (w *writer) write(info Info, src Source) (Info, error) {
 	n, err := io.WriteString(w.dst, magic)
 	w.info.Size = int64(n)
 	if err != nil {
-		return w.info, fmt.Errorf("write the signature: %w", err)
+		return w.info, fmt.Errorf("write the magic: %w", err)
 	}
 	w.open()
 	w.buf = appendHeader(w.buf, &w.info)

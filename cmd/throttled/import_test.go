@@ -122,7 +122,7 @@ func TestImportFailures(t *testing.T) {
 	imports(t, exitError, "", "WRONGPASS", "--from", strings.Replace(url, "secret", "wrong", 1), "--dir", dir, "--replace")
 	imports(t, exitError, "", "not a URL", "--from", "http://:secret@host", "--dir", dir, "--replace")
 	imports(t, exitError, "", "no such file or directory", "--from", url, "--dir", filepath.Join(dir, "nowhere"))
-	imports(t, exitError, "", "is not a file name", "--from", url, "--dir", dir, "--dbfilename", "../x")
+	imports(t, exitError, "", "must be a file name without a directory", "--from", url, "--dir", dir, "--dbfilename", "../x")
 	if after, err := os.ReadFile(filepath.Join(dir, "dump.thr")); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the snapshot was changed by an import that failed (%v)", err)
 	}
