@@ -25,13 +25,13 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// A turn is the time from the departure of a request to the departure of the next request.
-type turn struct{ from, to *big.Int }
+// A slot is the time from the departure of a request to the departure of the next request.
+type slot struct{ from, to *big.Int }
 
 // bigQueue is an oracle for Decide: the queue of admitted requests, with big integers.
-type bigQueue []turn
+type bigQueue []slot
 
-// at returns the queue at time t, without expired turns, and the end of that queue.
+// at returns the queue at time t, without expired slots, and the end of that queue.
 func (q bigQueue) at(t uint64) (bigQueue, *big.Int) {
 	now := new(big.Int).SetUint64(t)
 	for len(q) > 0 && q[0].to.Cmp(now) <= 0 {
@@ -43,19 +43,19 @@ func (q bigQueue) at(t uint64) (bigQueue, *big.Int) {
 	return q, q[len(q)-1].to
 }
 
-// join returns the turn of a request made at time t, and reports whether the request
+// join returns the slot of a request made at time t, and reports whether the request
 // fits in the queue.
-func (q bigQueue) join(l limiter.Limit, t uint64, quantity int64) (turn, bool) {
+func (q bigQueue) join(l limiter.Limit, t uint64, quantity int64) (slot, bool) {
 	_, end := q.at(t)
 	length := big.NewInt(int64(l.Interval))
 	most := new(big.Int).Mul(length, big.NewInt(l.Max))
 	most.Add(most, new(big.Int).SetUint64(t))
 	to := length.Mul(length, big.NewInt(quantity))
 	to.Add(to, end)
-	return turn{end, to}, to.Cmp(most) <= 0
+	return slot{end, to}, to.Cmp(most) <= 0
 }
 
-// leave removes turns from the end of the queue. Their total length is the time of
+// leave removes slots from the end of the queue. Their total length is the time of
 // -quantity units.
 func (q bigQueue) leave(l limiter.Limit, t uint64, quantity int64) bigQueue {
 	q, _ = q.at(t)
@@ -64,7 +64,7 @@ func (q bigQueue) leave(l limiter.Limit, t uint64, quantity int64) bigQueue {
 		last := q[len(q)-1]
 		length := new(big.Int).Sub(last.to, last.from)
 		if length.Cmp(credit) > 0 {
-			rest := turn{last.from, new(big.Int).Sub(last.to, credit)}
+			rest := slot{last.from, new(big.Int).Sub(last.to, credit)}
 			return append(q[:len(q)-1:len(q)-1], rest)
 		}
 		credit.Sub(credit, length)
@@ -94,7 +94,7 @@ type walk struct {
 	now   uint64
 }
 
-// put sets the state directly, as an import does. The queue then consists of one turn
+// put sets the state directly, as an import does. The queue then consists of one slot
 // that has already begun.
 func (w *walk) put(tat uint64) {
 	w.state, w.queue = limiter.State{Expires: tat}, nil

@@ -15,7 +15,7 @@ import "github.com/throttledhq/throttled/limiter"
 func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
 	// Slide has the same body. A decision takes about 20 ns. A function shared with Slide would add
 	// 12 ns, because the results would be copied once more.
-	c := counters{parts: int(l.Amount), every: uint64(l.Interval)}
+	c := counters{parts: int(l.Amount), partWidth: uint64(l.Interval)}
 	c.read(&old, now, room)
 	used := c.sum(c.age)
 	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
@@ -40,17 +40,17 @@ func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 	return ch, d
 }
 
-// sumFallsTo returns the time at which the sum of the counts falls to room units, if nothing is
-// charged. The current sum is above room.
-func (c *counters) sumFallsTo(room uint64) uint64 {
-	if c.held > room {
+// sumFallsTo returns the time at which the sum of the counts falls to that many units, if nothing is
+// charged. The current sum is greater.
+func (c *counters) sumFallsTo(units uint64) uint64 {
+	if c.moving > units {
 		return c.empty
 	}
-	// Add up the counts, newest first. The sub-window at which the sum exceeds room, and all older
+	// Add up the counts, newest first. The sub-window at which the sum exceeds units, and all older
 	// ones, have to expire.
 	i := c.parts - 1
-	for sum := c.count(i); sum <= room; sum = add(sum, c.count(i)) {
+	for sum := c.count(i); sum <= units; sum = add(sum, c.count(i)) {
 		i--
 	}
-	return c.start + uint64(i+1-c.age)*c.every
+	return c.start + uint64(i+1-c.age)*c.partWidth
 }

@@ -11,8 +11,8 @@ import (
 
 // counters holds the counts of a key, decoded for a limit and a time.
 type counters struct {
-	parts int    // number of sub-windows in the window; 2 for Slide
-	every uint64 // length of a sub-window
+	parts     int    // number of sub-windows in the window; 2 for Slide
+	partWidth uint64 // length of a sub-window
 
 	now   uint64 // the time of the decision
 	start uint64 // start of the current sub-window
@@ -30,24 +30,25 @@ type counters struct {
 	converted bool
 	// The newest sub-window under the old parameters may end after the current sub-window. Its units
 	// are then in the current count, but as long as nothing is charged, they move forward with time,
-	// up to the sub-window that begins at rest. In this case, held is the number of these units, and
-	// others is the number of other units in the current count. Otherwise the three fields are 0.
-	held, rest, others uint64
+	// up to the sub-window that begins at movingStart. In this case, moving is the number of these
+	// units, and fixed is the number of other units in the current count. Otherwise the three fields
+	// are 0.
+	moving, movingStart, fixed uint64
 }
 
 // read decodes the counters from the state of a key. A malformed state has no counts.
 func (c *counters) read(old *limiter.State, now uint64, room []byte) {
-	c.at(now)
+	c.setTime(now)
 	ok := c.parse(old, now)
 	if ok && c.begin > now {
 		// The clock is behind the clock that made the state. Until the clock reaches the start of the
 		// newest sub-window, use that start as the current time.
-		c.at(c.begin)
+		c.setTime(c.begin)
 		c.now = max(now, c.start)
 	}
 	switch {
 	case !ok:
-	case c.width == c.every && c.n == c.parts:
+	case c.width == c.partWidth && c.n == c.parts:
 		ok = c.take()
 	default:
 		ok = c.convert(room)
@@ -57,8 +58,8 @@ func (c *counters) read(old *limiter.State, now uint64, room []byte) {
 	}
 }
 
-// at sets the time of the decision.
-func (c *counters) at(now uint64) { c.now, c.start = now, now-now%c.every }
+// setTime sets the time of the decision.
+func (c *counters) setTime(now uint64) { c.now, c.start = now, now-now%c.partWidth }
 
 // take uses the counters as stored. It returns false if the state is malformed.
 func (c *counters) take() bool {
@@ -82,17 +83,17 @@ func (c *counters) take() bool {
 func (c *counters) convert(room []byte) bool {
 	old := c.stored
 	last := min(old.begin+old.width-1, endOfTime)
-	rest := last - last%c.every
-	empty := rest + uint64(c.parts)*c.every
+	rest := last - last%c.partWidth
+	empty := rest + uint64(c.parts)*c.partWidth
 	if old.begin%old.width != 0 || empty <= c.now {
 		return false
 	}
 	// Without a new charge, the state expires as it would have without the change of parameters.
 	c.empty = min(empty, old.begin+uint64(old.n)*old.width)
 	c.stored, c.converted, c.age = blank(c.parts, room), true, 0
-	current := c.now / c.every
+	current := c.now / c.partWidth
 	move := func(units, at uint64) bool {
-		to := c.parts - 1 - int(current-at/c.every)
+		to := c.parts - 1 - int(current-at/c.partWidth)
 		if to >= 0 {
 			c.set(to, add(c.count(to), units))
 		}
@@ -106,7 +107,7 @@ func (c *counters) convert(room []byte) bool {
 	}
 	newest := old.count(old.n - 1)
 	if rest > c.start {
-		c.held, c.rest, c.others = newest, rest, c.count(c.parts-1)
+		c.moving, c.movingStart, c.fixed = newest, rest, c.count(c.parts-1)
 	}
 	move(newest, min(last, c.now))
 	return true
@@ -165,7 +166,7 @@ func (c *counters) advance(count uint64, room []byte) []byte {
 	// As in stored.count, the counter is the upper part of the last 8 bytes. It is still 0.
 	last := data[len(data)-8:]
 	binary.LittleEndian.PutUint64(last, binary.LittleEndian.Uint64(last)|count<<unused(c.code))
-	c.empty = c.start + uint64(c.parts)*c.every
+	c.empty = c.start + uint64(c.parts)*c.partWidth
 	return data
 }
 
@@ -197,11 +198,11 @@ func (c *counters) replace(l *limiter.Limit) []byte {
 		copy(counts[idle<<3:], counts)
 		clear(counts[:idle<<3])
 	}
-	c.empty = c.start + uint64(c.parts-idle)*c.every
+	c.empty = c.start + uint64(c.parts-idle)*c.partWidth
 	for uint64(l.Max) > most(c.least) {
 		c.least++
 	}
-	return c.pack(c.every, c.least)
+	return c.pack(c.partWidth, c.least)
 }
 
 // wait returns the duration from the time now to the time then, or 0 if then has passed. The result is

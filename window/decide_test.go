@@ -162,7 +162,7 @@ func TestParametersChange(t *testing.T) {
 		// 40 units are in the sub-window that ends at 80 m, and 30 in the one that ends at 100 m.
 		// At 85 m, both counts are in the window that ends at 90 m, but the 30 units may move to
 		// the next window.
-		{"sliding, held", Slide, 100, 90 * m, 1, state(20*m, t0+uint64(80*m), 1, 40, 30), []limitertest.Row{
+		{"sliding, moving", Slide, 100, 90 * m, 1, state(20*m, t0+uint64(80*m), 1, 40, 30), []limitertest.Row{
 			{85 * m, 40, true, 30, 27*m + 30*time.Second, 35 * m}, // when 30 of the 40 are covered
 			{85 * m, 71, true, 30, 35 * m, 35 * m},                // the state has expired by then
 			{85 * m, -1, false, 31, no, 95 * m},

@@ -227,10 +227,10 @@ func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decisio
 
 // search returns the first time from w.now on at which the condition holds, or the end of the clock.
 // Without charges, the used units never increase, so the condition does not become false again.
-func (w *walk) search(is func(t uint64) bool) uint64 {
+func (w *walk) search(condition func(t uint64) bool) uint64 {
 	low, high := w.now, min(max(w.now, w.oracle.expiry()), endOfTime)
 	for low < high {
-		if middle := low + (high-low)/2; is(middle) {
+		if middle := low + (high-low)/2; condition(middle) {
 			high = middle
 		} else {
 			low = middle + 1

@@ -9,7 +9,7 @@ import (
 // window that is estimated from the counts of two windows (SLIDING). Everything else is as in
 // Count. The limit l must have 1 part. Slide does not allocate if room has a capacity of 24 bytes.
 func Slide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
-	c := counters{parts: 2, every: uint64(l.Interval)}
+	c := counters{parts: 2, partWidth: uint64(l.Interval)}
 	c.read(&old, now, room)
 	used := c.estimate(0)
 	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
@@ -55,31 +55,31 @@ func (c *counters) estimate(credit uint64) uint64 {
 		return curr
 	}
 	// The covered time is at most the length of a window, so covered is at most prev.
-	covered, _ := muldiv.Ceil(prev, c.start+c.every-c.now, c.every)
+	covered, _ := muldiv.Ceil(prev, c.start+c.partWidth-c.now, c.partWidth)
 	return add(curr, covered)
 }
 
-// estimateFallsTo returns the time at which the estimate falls to room units, if nothing is charged.
-// The current estimate is above room. The function first determines the window in which this happens.
+// estimateFallsTo returns the time at which the estimate falls to that many units, if nothing is
+// charged. The current estimate is greater. The function first determines the window in which this happens.
 // Within a window, only the covered share of the previous count decreases.
-func (c *counters) estimateFallsTo(room uint64) uint64 {
+func (c *counters) estimateFallsTo(units uint64) uint64 {
 	prev, curr := c.pair()
 	switch {
-	case curr <= room:
-		return c.fades(c.start, prev, room-curr)
-	case c.held == 0:
-		return c.fades(c.start+c.every, curr, room)
-	case c.held <= room:
-		return c.fades(c.start+c.every, c.others, room-c.held)
+	case curr <= units:
+		return c.fades(c.start, prev, units-curr)
+	case c.moving == 0:
+		return c.fades(c.start+c.partWidth, curr, units)
+	case c.moving <= units:
+		return c.fades(c.start+c.partWidth, c.fixed, units-c.moving)
 	}
-	return c.fades(c.rest+c.every, c.held, room)
+	return c.fades(c.movingStart+c.partWidth, c.moving, units)
 }
 
-// fades returns the time at which the covered share of the previous window's count falls to room.
-// This time is in the window that begins at start. The count is above room.
-func (c *counters) fades(start, count, room uint64) uint64 {
-	// With rest nanoseconds left in the window, ceil(count*rest / every) units are covered. This
-	// number is at most room if count*rest <= room*every. The largest such rest is below every.
-	rest, _ := muldiv.Floor(room, c.every, count)
-	return start + c.every - rest
+// fades returns the time at which the covered share of the previous window's count falls to the
+// given number of units. This time is in the window that begins at start. The count is greater.
+func (c *counters) fades(start, count, units uint64) uint64 {
+	// With rest nanoseconds left in the window, ceil(count*rest / partWidth) units are covered. This
+	// number is at most units if count*rest <= units*partWidth. The largest such rest is below partWidth.
+	rest, _ := muldiv.Floor(units, c.partWidth, count)
+	return start + c.partWidth - rest
 }

@@ -100,11 +100,11 @@ func (s *stored) set(i int, v uint64) {
 // holds all counters and is at least the size given by code.
 func (s *stored) pack(width uint64, code uint8) []byte {
 	data, n := s.data, s.n
-	every := uint64(0) // union of the bits of all counters
+	union := uint64(0) // of the bits of all counters
 	for i := range n {
-		every |= binary.LittleEndian.Uint64(data[headerSize+i<<3:])
+		union |= binary.LittleEndian.Uint64(data[headerSize+i<<3:])
 	}
-	for every > most(code) {
+	for union > most(code) {
 		code++
 	}
 	for i := range n {

@@ -60,7 +60,7 @@ func (g *log) refuses(l *limiter.Limit, now uint64, quantity int64) (bool, time.
 	if g.sum <= units && g.count <= entries {
 		return false, limiter.NoRetry
 	}
-	last, ok := g.lastToLeave(units, entries)
+	last, ok := g.lastToExpire(units, entries)
 	if !ok {
 		g.clear()
 		return false, limiter.NoRetry
@@ -68,16 +68,16 @@ func (g *log) refuses(l *limiter.Limit, now uint64, quantity int64) (bool, time.
 	return true, g.until(last, now)
 }
 
-// lastToLeave returns the time of the newest entry that has to expire until at most the given numbers
+// lastToExpire returns the time of the newest entry that has to expire until at most the given numbers
 // of units and entries remain. It returns false if the log is malformed.
-func (g *log) lastToLeave(units uint64, entries int) (uint64, bool) {
+func (g *log) lastToExpire(units uint64, entries int) (uint64, bool) {
 	rest := *g
 	// Each entry has at least one unit. The first number is therefore an upper bound of the entries
 	// that have to expire, and the second an upper bound of the entries that can remain. If the first
 	// is smaller, the search starts at the oldest entry, and otherwise at the newest.
-	leave := max(g.sum-min(g.sum, units), uint64(g.count-min(g.count, entries)))
-	if stay := min(units, uint64(entries)); leave <= stay {
-		return rest.leave(0, units, entries)
+	expire := max(g.sum-min(g.sum, units), uint64(g.count-min(g.count, entries)))
+	if remain := min(units, uint64(entries)); expire <= remain {
+		return rest.dropOldest(0, units, entries)
 	}
 	for ; ; entries-- {
 		start, e, ok := rest.newest()
@@ -116,7 +116,7 @@ func (g *log) refund(buf []byte, credit uint64) (added []byte, ok bool) {
 		var start int
 		var e entry
 		if start, e, ok = g.newest(); ok && e.quantity > credit {
-			g.used, g.sum = start, g.sum-credit
+			g.end, g.sum = start, g.sum-credit
 			buf = appendEntry(buf, e.delta, e.quantity-credit)
 			break
 		}

@@ -193,7 +193,7 @@ func TestRefund(t *testing.T) {
 	} {
 		for _, junk := range []int{0, 3, 30} {
 			l := newLimit(t, 10, s, 4)
-			// Bytes before the head are ignored.
+			// Bytes before the oldest entry are ignored.
 			old := limiter.State{Expires: t0 + uint64(s), Data: encode(requests, bytes.Repeat([]byte{0x81}, junk), 0)}
 			c, d := Decide(&l, old, t0, tt.quantity, nil)
 			if d.Limited || !c.Set || c.Expires != t0+uint64(d.ResetAfter) {

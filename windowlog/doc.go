@@ -100,9 +100,9 @@
 //
 //	base, last, sum    uint64 each: times of the oldest and the newest entry, and the sum of
 //	                   the quantities
-//	head, used, count  uint32 each: start and end of the entries, and their number
+//	start, end, count  uint32 each: start and end of the entries, and their number
 //
-// All fields are little endian. Bytes before the head belong to expired entries. An entry consists
+// All fields are little endian. Bytes before the start belong to expired entries. An entry consists
 // of one or two uvarints:
 //
 //	delta * 2                       if its quantity is 1

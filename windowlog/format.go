@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// footerSize is the size of the footer: base, last and sum of 8 bytes each, head, used and
+	// footerSize is the size of the footer: base, last and sum of 8 bytes each, start, end and
 	// count of 4 bytes each.
 	footerSize = 3*8 + 3*4
 	// maxEntrySize is the maximum size of an entry in bytes: two uvarints.
@@ -33,7 +33,7 @@ type entry struct {
 
 // entry decodes the entry at an offset, and reports whether it is well formed.
 func (g *log) entry(at int) (e entry, ok bool) {
-	first, n := binary.Uvarint(g.data[at:g.used])
+	first, n := binary.Uvarint(g.data[at:g.end])
 	if n <= 0 {
 		return e, false
 	}
@@ -41,7 +41,7 @@ func (g *log) entry(at int) (e entry, ok bool) {
 	if first&flagQuantity == 0 {
 		return e, true
 	}
-	second, n := binary.Uvarint(g.data[e.end:g.used])
+	second, n := binary.Uvarint(g.data[e.end:g.end])
 	e.quantity, e.end = second>>1, e.end+n
 	return e, n > 0 && second&1 == 0 && e.quantity > 0
 }
@@ -65,10 +65,10 @@ func (g *log) readFooter(data []byte) bool {
 	g.base = binary.LittleEndian.Uint64(footer)
 	g.last = binary.LittleEndian.Uint64(footer[8:])
 	g.sum = binary.LittleEndian.Uint64(footer[16:])
-	g.head = int(binary.LittleEndian.Uint32(footer[24:]))
-	g.used = int(binary.LittleEndian.Uint32(footer[28:]))
+	g.start = int(binary.LittleEndian.Uint32(footer[24:]))
+	g.end = int(binary.LittleEndian.Uint32(footer[28:]))
 	g.count = int(binary.LittleEndian.Uint32(footer[32:]))
-	return 0 <= g.head && g.head <= g.used && g.used <= size
+	return 0 <= g.start && g.start <= g.end && g.end <= size
 }
 
 // write encodes the entries of g, followed by the bytes of added, which contains an encoded entry or
@@ -76,16 +76,16 @@ func (g *log) readFooter(data []byte) bool {
 // uses the memory of room. Unless the log is rebuilt, the length of the Data does not change.
 func (g *log) write(room, added []byte) (keep int, tail []byte) {
 	size := len(g.data) - footerSize
-	live := g.used + len(added) - g.head
-	spare := size - g.used - len(added)
+	live := g.end + len(added) - g.start
+	spare := size - g.end - len(added)
 	tail = room[:0]
-	keep = g.used
+	keep = g.end
 	if spare < 0 || spare > 2*spareFor(live) || live < size/4 {
-		tail = append(tail, g.data[g.head:g.used]...)
+		tail = append(tail, g.data[g.start:g.end]...)
 		keep, spare = 0, spareFor(live)
-		g.head, g.used = 0, len(tail)
+		g.start, g.end = 0, len(tail)
 	}
-	g.used += len(added)
+	g.end += len(added)
 	tail = append(tail, added...)
 	end := len(tail)
 	tail = slices.Grow(tail, spare+footerSize)[:end+spare]
@@ -97,7 +97,7 @@ func (g *log) appendFooter(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, g.base)
 	b = binary.LittleEndian.AppendUint64(b, g.last)
 	b = binary.LittleEndian.AppendUint64(b, g.sum)
-	b = binary.LittleEndian.AppendUint32(b, uint32(g.head))
-	b = binary.LittleEndian.AppendUint32(b, uint32(g.used))
+	b = binary.LittleEndian.AppendUint32(b, uint32(g.start))
+	b = binary.LittleEndian.AppendUint32(b, uint32(g.end))
 	return binary.LittleEndian.AppendUint32(b, uint32(g.count))
 }

@@ -21,7 +21,7 @@ func encode(requests []request, junk []byte, spare int) []byte {
 	for i, q := range requests {
 		delta := q.at - last
 		if i == 0 {
-			delta, base = uint64(len(junk)), q.at // ignored in the head entry
+			delta, base = uint64(len(junk)), q.at // ignored in the oldest entry
 		}
 		if q.quantity == 1 {
 			b = binary.AppendUvarint(b, 2*delta)
@@ -31,12 +31,12 @@ func encode(requests []request, junk []byte, spare int) []byte {
 		}
 		sum, last = sum+q.quantity, q.at
 	}
-	used := len(b)
+	end := len(b)
 	b = append(b, make([]byte, spare)...)
 	for _, v := range []uint64{base, last, sum} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	for _, v := range []int{len(junk), used, len(requests)} {
+	for _, v := range []int{len(junk), end, len(requests)} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
 	return b
@@ -91,12 +91,12 @@ func decode(data []byte) (requests []request, ok bool) {
 // TestFormat checks the exact encoding of a log.
 func TestFormat(t *testing.T) {
 	l := limiter.Limit{Max: 1000, Interval: 1000, Amount: 10}
-	footer := func(base, last, sum uint64, head, used, count uint32) []byte {
+	footer := func(base, last, sum uint64, start, end, count uint32) []byte {
 		var b []byte
 		for _, v := range []uint64{base, last, sum} {
 			b = binary.LittleEndian.AppendUint64(b, v)
 		}
-		for _, v := range []uint32{head, used, count} {
+		for _, v := range []uint32{start, end, count} {
 			b = binary.LittleEndian.AppendUint32(b, v)
 		}
 		return b
@@ -141,7 +141,7 @@ func TestEntryRoundTrip(t *testing.T) {
 			if len(b)-len(first) > maxEntrySize {
 				t.Fatalf("the entry has %d bytes", len(b)-len(first))
 			}
-			g := log{data: b, used: len(b), count: 2}
+			g := log{data: b, end: len(b), count: 2}
 			forward, ok := g.entry(len(first))
 			start, backward, okBackward := g.newest()
 			if want := (entry{delta, quantity, len(b)}); !ok || forward != want {
@@ -185,10 +185,10 @@ func TestMalformed(t *testing.T) {
 		{"base after last", set(data(), 0, t0)},
 		{"last before base", set(data(), 8, t0-10)},
 		{"a sum below the count", set(data(), 16, 3)},
-		{"head after used", set(data(), 24, 40)},
-		{"head at used", set(data(), 24, 11)},
-		{"used after the spare bytes", set(data(), 28, uint64(len(data())-footerSize)+1)},
-		{"used at head", set(data(), 28, 4)},
+		{"start after end", set(data(), 24, 40)},
+		{"start at end", set(data(), 24, 11)},
+		{"end after the spare bytes", set(data(), 28, uint64(len(data())-footerSize)+1)},
+		{"end at start", set(data(), 28, 4)},
 		{"no entries", set(data(), 32, 0)},
 		{"more entries than bytes", set(data(), 32, 9)},
 		{"fewer entries than the bytes require", set(encode(slices.Repeat(good[:1], 21), nil, 0), 32, 1)},

@@ -11,7 +11,7 @@ type log struct {
 	data       []byte // encoded form
 	base, last uint64 // times of the oldest and the newest entry
 	sum        uint64 // of the quantities
-	head, used int    // start and end of the entries in data
+	start, end int    // of the entries in data
 	count      int    // of entries
 	period     uint64
 	expires    uint64 // expiry time of the state, regardless of the entries
@@ -36,7 +36,7 @@ func (g *log) open(old limiter.State, period, now uint64) {
 		g.clear()
 		return
 	}
-	if _, ok := g.leave(from, math.MaxUint64, math.MaxInt); !ok || !g.sane(0) {
+	if _, ok := g.dropOldest(from, math.MaxUint64, math.MaxInt); !ok || !g.sane(0) {
 		g.clear()
 	}
 }
@@ -45,30 +45,30 @@ func (g *log) open(old limiter.State, period, now uint64) {
 // and with the size of the entries, including another entry of added bytes. It detects damage before
 // the state is written again.
 func (g *log) sane(added int) bool {
-	size := g.used + added - g.head
+	size := g.end + added - g.start
 	return 0 < g.count && g.count <= MaxEntries && g.count <= size && size <= g.count*maxEntrySize &&
 		g.sum >= uint64(g.count) && (g.base == g.last || g.base < g.last && g.count > 1)
 }
 
-// leave drops the oldest entries until no entry has a time before from, and at most the given numbers
+// dropOldest drops the oldest entries until no entry has a time before from, and at most the given numbers
 // of units and entries remain. It returns the time of the last dropped entry, or 0 if no entry was
 // dropped. It returns false if the log is malformed.
-func (g *log) leave(from, units uint64, entries int) (last uint64, ok bool) {
+func (g *log) dropOldest(from, units uint64, entries int) (last uint64, ok bool) {
 	if g.base >= from && g.sum <= units && g.count <= entries {
 		return 0, true
 	}
-	e, ok := g.entry(g.head)
+	e, ok := g.entry(g.start)
 	for ok && (g.base < from || g.sum > units || g.count > entries) {
 		last = g.base
 		if e.quantity > g.sum {
 			return 0, false
 		}
-		g.head = e.end
+		g.start = e.end
 		g.sum -= e.quantity
 		if g.count--; g.count == 0 {
 			return last, true
 		}
-		e, ok = g.entry(g.head)
+		e, ok = g.entry(g.start)
 		if g.base += e.delta; g.base < last || g.base > g.last {
 			return 0, false
 		}
@@ -78,21 +78,21 @@ func (g *log) leave(from, units uint64, entries int) (last uint64, ok bool) {
 
 // newest returns the newest entry and its offset. It returns false if that entry is malformed.
 func (g *log) newest() (start int, e entry, ok bool) {
-	start = g.startOfNumber(g.used)
+	start = g.startOfNumber(g.end)
 	// An odd number is a delta that a quantity follows. The entry then starts at that delta.
-	if start > g.head {
+	if start > g.start {
 		if before := g.startOfNumber(start); g.data[before]&flagQuantity != 0 {
 			start = before
 		}
 	}
 	e, ok = g.entry(start)
-	// The newest entry is at the head if and only if it is the only entry.
-	return start, e, ok && (start == g.head) == (g.count == 1)
+	// The newest entry is at the start if and only if it is the only entry.
+	return start, e, ok && (start == g.start) == (g.count == 1)
 }
 
 // startOfNumber returns the start of the uvarint that ends before the offset end.
 func (g *log) startOfNumber(end int) int {
-	for end--; end > g.head && g.data[end-1] >= 0x80; end-- {
+	for end--; end > g.start && g.data[end-1] >= 0x80; end-- {
 	}
 	return end
 }
@@ -103,7 +103,7 @@ func (g *log) pop(start int, e entry) bool {
 	if g.count <= 1 || e.delta > g.last-g.base {
 		return false
 	}
-	g.used = start
+	g.end = start
 	g.sum -= e.quantity
 	g.last -= e.delta
 	g.count--
