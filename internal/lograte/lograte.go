@@ -28,11 +28,11 @@ type Limiter struct {
 	lines  int
 	period time.Duration
 
-	mu      sync.Mutex
-	texts   map[string]*text
-	other   *text         // state that the texts beyond maxTexts share
-	late    []*text       // texts with dropped lines, in the order of their first dropped line
-	forgets *rate.Limiter // allows one search for idle texts in each period
+	mu         sync.Mutex
+	texts      map[string]*text
+	other      *text         // state that the texts beyond maxTexts share
+	unreported []*text       // texts with dropped lines, in the order of their first dropped line
+	forgets    *rate.Limiter // allows one search for idle texts in each period
 }
 
 // Missed is the number of dropped lines with one text.
@@ -71,7 +71,7 @@ func (l *Limiter) Allow(name string, now time.Time) (missed int, ok bool) {
 	t.free--
 	if missed = t.missed; missed > 0 {
 		t.missed = 0
-		l.late = slices.DeleteFunc(l.late, func(other *text) bool { return other == t })
+		l.unreported = slices.DeleteFunc(l.unreported, func(other *text) bool { return other == t })
 	}
 	return missed, true
 }
@@ -81,7 +81,7 @@ func (l *Limiter) Allow(name string, now time.Time) (missed int, ok bool) {
 func (l *Limiter) TakeMissed(now time.Time) (missed []Missed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late = slices.DeleteFunc(l.late, func(t *text) bool {
+	l.unreported = slices.DeleteFunc(l.unreported, func(t *text) bool {
 		if !l.openWindow(t, now) {
 			return false
 		}
@@ -121,7 +121,7 @@ func (l *Limiter) openWindow(t *text, now time.Time) bool {
 
 func (l *Limiter) leaveOut(t *text) {
 	if t.missed == 0 {
-		l.late = append(l.late, t)
+		l.unreported = append(l.unreported, t)
 	}
 	t.missed++
 }

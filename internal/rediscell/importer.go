@@ -83,13 +83,13 @@ func Run(ctx context.Context, c Config, put func(limiter.Record) error) (Report,
 		return Report{}, err
 	}
 	r := &run{Config: c, put: put}
-	err = r.all(ctx)
+	err = r.importAll(ctx)
 	return r.tally.report(time.Since(started)), err
 }
 
-// all checks every source before it reads the first one, so that configuration errors are
+// importAll checks every source before it reads the first one, so that configuration errors are
 // reported before the import starts.
-func (r *run) all(ctx context.Context) error {
+func (r *run) importAll(ctx context.Context) error {
 	sources := make([]*source, 0, len(r.From))
 	for _, url := range r.From {
 		s, err := dial(url, r.Now)
@@ -108,15 +108,15 @@ func (r *run) all(ctx context.Context) error {
 		r.total = 0 // the number of matching keys is unknown
 	}
 	for _, s := range sources {
-		if err := r.one(ctx, s); err != nil {
+		if err := r.importSource(ctx, s); err != nil {
 			return fmt.Errorf("import from %s: %w", s.name, err)
 		}
 	}
 	return nil
 }
 
-// one reads all keys of a source.
-func (r *run) one(ctx context.Context, s *source) error {
+// importSource reads all keys of a source.
+func (r *run) importSource(ctx context.Context, s *source) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := s.client.Scan(ctx, cursor, r.Match, r.Count).Result()
 		if err != nil {

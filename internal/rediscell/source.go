@@ -61,7 +61,7 @@ func (s *source) begin(ctx context.Context, sources int) (keys int64, err error)
 		if err != nil {
 			return 0, err
 		}
-		s.at(uint64(t.UnixNano()))
+		s.recordTime(uint64(t.UnixNano()))
 	}
 	if err := s.checkCluster(ctx, sources); err != nil {
 		return 0, err
@@ -69,11 +69,11 @@ func (s *source) begin(ctx context.Context, sources int) (keys int64, err error)
 	return s.client.DBSize(ctx).Result()
 }
 
-// at records a TIME reply that was just received, and returns its time on both clocks. The source
+// recordTime records a TIME reply that was just received, and returns its time on both clocks. The source
 // read its clock before the reply arrived, so the local clock is ahead of the source's clock by at
 // most the difference between the current local time and the time in the reply. The smallest
 // difference of all replies is the best bound.
-func (s *source) at(serverTime uint64) instant {
+func (s *source) recordTime(serverTime uint64) instant {
 	s.ahead = min(s.ahead, int64(s.now()-serverTime))
 	return instant{source: serverTime, ours: serverTime + uint64(s.ahead)}
 }
@@ -122,7 +122,7 @@ func (s *source) read(ctx context.Context, keys []string) ([]entry, instant, err
 	if err := serverTime.Err(); err != nil {
 		return nil, instant{}, err
 	}
-	at := s.at(uint64(serverTime.Val().UnixNano()))
+	at := s.recordTime(uint64(serverTime.Val().UnixNano()))
 	entries := make([]entry, len(keys))
 	for i, key := range keys {
 		e := entry{key: key, value: values[i].Val(), pttl: ttls[i].Val(), wrongType: isWrongType(values[i].Err())}

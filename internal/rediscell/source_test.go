@@ -147,7 +147,7 @@ func TestAt(t *testing.T) {
 	f := func(serverTime, received, want uint64) {
 		t.Helper()
 		now = received
-		if got := s.at(serverTime); got.source != serverTime || got.ours != want {
+		if got := s.recordTime(serverTime); got.source != serverTime || got.ours != want {
 			t.Errorf("reply %d received at %d: %+v; want the limiter time %d", serverTime, received, got, want)
 		}
 	}
