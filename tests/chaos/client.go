@@ -15,13 +15,13 @@ import (
 // moves to the next node, unless it is loyal. A loyal client retries the same node, and
 // therefore receives the replies of a deposed leader.
 type client struct {
-	id     int
-	addrs  []string
-	at     int // index of the current or next node
-	loyal  bool
-	clock  clock
-	random *rand.Rand
-	conn   *conn
+	id      int
+	addrs   []string
+	current int // index of the current or next node
+	loyal   bool
+	clock   clock
+	random  *rand.Rand
+	conn    *conn
 
 	ops     []history.Op
 	keys    *keyring
@@ -64,7 +64,7 @@ func (w *windowKey) request(quantity int64) request {
 func (c *client) connected() bool {
 	if c.conn == nil {
 		var err error
-		if c.conn, err = dial(c.addrs[c.at]); err != nil {
+		if c.conn, err = dial(c.addrs[c.current]); err != nil {
 			c.downs++
 			c.noteFailed()
 			c.leave()
@@ -100,7 +100,7 @@ func (c *client) account(words []string, r *reply, err error) fate {
 		c.noteFailed()
 		c.lost[word]++
 	case wrong:
-		c.complain("%s on %s: unexpected error %q", words, c.addrs[c.at], r.text)
+		c.complain("%s on %s: unexpected error %q", words, c.addrs[c.current], r.text)
 	}
 	return f
 }
@@ -129,7 +129,7 @@ func (c *client) leave() {
 		c.addrs = c.load.places()
 	}
 	if !c.loyal {
-		c.at = (c.at + 1) % len(c.addrs)
+		c.current = (c.current + 1) % len(c.addrs)
 	}
 }
 
@@ -142,7 +142,7 @@ func (c *client) decide(reqs ...request) {
 	if !c.connected() {
 		return
 	}
-	node, call, good := c.at, c.clock.now(), true
+	node, call, good := c.current, c.clock.now(), true
 	var commands [][]string
 	for i := range reqs {
 		commands = append(commands, reqs[i].words)
@@ -157,7 +157,7 @@ func (c *client) decide(reqs ...request) {
 		good = good && f == decided
 		o := reqs[i].op
 		o.Client, o.Node, o.Call, o.Return = c.id, node, call, c.clock.now()
-		c.take(o, reqs[i].limit, &r, f)
+		c.record(o, reqs[i].limit, &r, f)
 	}
 	if len(reqs) > 1 {
 		c.piped++
@@ -170,8 +170,8 @@ func (c *client) decide(reqs ...request) {
 	}
 }
 
-// take records a request with its reply.
-func (c *client) take(o history.Op, limit int64, r *reply, f fate) {
+// record records a request with its reply.
+func (c *client) record(o history.Op, limit int64, r *reply, f fate) {
 	switch n := r.integers(); {
 	case f == unknown:
 		o.Outcome, o.Return = history.Unknown, history.Never
@@ -216,7 +216,7 @@ func (c *client) pipeline() {
 
 // forget deletes a key.
 func (c *client) forget(k *history.Key) {
-	o := history.Op{Key: k, Client: c.id, Node: c.at, Kind: history.Delete}
+	o := history.Op{Key: k, Client: c.id, Node: c.current, Kind: history.Delete}
 	r, f, call := c.ask("DEL", k.Name)
 	o.Call, o.Return = call, c.clock.now()
 	switch f {

@@ -13,8 +13,8 @@ func newClock() clock { return clock{time.Now()} }
 
 func (c clock) now() int64 { return int64(time.Since(c.start)) }
 
-// rest sleeps for d. It returns false if ctx is done earlier.
-func rest(ctx context.Context, d time.Duration) bool {
+// sleep pauses for d. It returns false if ctx is done earlier.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -66,7 +66,7 @@ func (n *node) injectInto(calls, how string, files ...string) (heal func() error
 	for _, f := range files {
 		cmd.Args = append(cmd.Args, "-P", f)
 	}
-	said, err := cmd.StderrPipe()
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (n *node) injectInto(calls, how string, files ...string) (heal func() error
 	}
 	attached, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		lines := bufio.NewScanner(said)
+		lines := bufio.NewScanner(stderr)
 		heard := ""
 		for lines.Scan() {
 			if heard = lines.Text(); strings.Contains(heard, "attached") {

@@ -86,7 +86,7 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 func killed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	t.note("kill -9 %s", n.id)
 	err := n.kill()
-	rest(ctx, between(r, 100*time.Millisecond, 2*time.Second))
+	sleep(ctx, between(r, 100*time.Millisecond, 2*time.Second))
 	t.note("start %s", n.id)
 	return errors.Join(err, n.start())
 }
@@ -101,7 +101,7 @@ func killAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	for _, n := range t.nodes {
 		errs = append(errs, n.kill()) // waits for the exit
 	}
-	rest(ctx, between(r, 0, 300*time.Millisecond))
+	sleep(ctx, between(r, 0, 300*time.Millisecond))
 	t.note("start all nodes")
 	for _, n := range t.nodes {
 		errs = append(errs, n.start())
@@ -123,7 +123,7 @@ func leaderPaused(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 func (t *trial) pause(ctx context.Context, n *node, d time.Duration) error {
 	t.note("pause %s for %s", n.id, d)
 	err := n.signal(syscall.SIGSTOP)
-	rest(ctx, d)
+	sleep(ctx, d)
 	t.note("resume %s", n.id)
 	return errors.Join(err, n.signal(syscall.SIGCONT))
 }
@@ -138,7 +138,7 @@ func (t *trial) whileCut(ctx context.Context, n *node, what string, rule rule, d
 	if err != nil {
 		return err
 	}
-	rest(ctx, d)
+	sleep(ctx, d)
 	t.note("%s: end of %s", n.id, what)
 	return heal()
 }
@@ -163,16 +163,16 @@ func leaderCutOff(in, out bool) func(context.Context, *trial, *node, *rand.Rand)
 func (t *trial) cutOffFor(ctx context.Context, n *node, in, out bool, d time.Duration) error {
 	cut := rule{percent: 100}
 	if in {
-		cut.in = t.others(n)
+		cut.in = t.otherAddrs(n)
 	}
 	if out {
-		cut.out = t.others(n)
+		cut.out = t.otherAddrs(n)
 	}
 	return t.whileCut(ctx, n, fmt.Sprintf("cut off (receiving %t, sending %t)", in, out), cut, d)
 }
 
 func linkCut(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
-	others := t.others(n)
+	others := t.otherAddrs(n)
 	one := others[r.IntN(len(others)):][:1]
 	return t.whileCut(ctx, n, "one link cut", rule{in: one, out: one, percent: 100}, hold(r))
 }
@@ -184,12 +184,12 @@ func clientsCut(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 
 func lossy(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	percent := []int{1, 5, 20}[r.IntN(3)]
-	others := t.others(n)
+	others := t.otherAddrs(n)
 	return t.whileCut(ctx, n, fmt.Sprintf("%d %% of packets lost", percent), rule{in: others, out: others, percent: percent}, hold(r))
 }
 
 func reset(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
-	others := t.others(n)
+	others := t.otherAddrs(n)
 	return t.whileCut(ctx, n, "connections reset", rule{in: others, percent: 100, reset: true}, between(r, 50*time.Millisecond, time.Second))
 }
 
@@ -200,17 +200,17 @@ func slowed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	rest(ctx, d)
+	sleep(ctx, d)
 	return heal()
 }
 
 // saved starts a snapshot on a node. The node loads it at its next start.
 func saved(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
-	said, err := askOnce(n.addr(), patience, "BGSAVE")
+	r, err := askOnce(n.addr(), patience, "BGSAVE")
 	if err != nil {
-		said.text = err.Error() // the node is down, or a snapshot is in progress
+		r.text = err.Error() // the node is down, or a snapshot is in progress
 	}
-	t.note("BGSAVE of %s: %s", n.id, said.text)
+	t.note("BGSAVE of %s: %s", n.id, r.text)
 	return nil
 }
 
@@ -222,7 +222,7 @@ func savedAndKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 			return err
 		}
 	}
-	rest(ctx, between(r, 0, 50*time.Millisecond))
+	sleep(ctx, between(r, 0, 50*time.Millisecond))
 	return onAny(killed)(ctx, t, r)
 }
 
@@ -235,7 +235,7 @@ func restarted(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	if err == nil && code != 0 && code != 128+int(syscall.SIGKILL) { // another fault may have killed it
 		err = fmt.Errorf("%s exits with code %d after SIGTERM:\n%s", n.id, code, n.tail(3))
 	}
-	rest(ctx, between(r, 0, time.Second))
+	sleep(ctx, between(r, 0, time.Second))
 	t.note("start %s", n.id)
 	return errors.Join(err, n.start())
 }
@@ -273,8 +273,8 @@ func handOverCut(ctx context.Context, t *trial, r *rand.Rand) error {
 	}
 	var asking sync.WaitGroup
 	asking.Go(func() { _ = transferred(ctx, t, r) })
-	rest(ctx, between(r, 0, 50*time.Millisecond))
-	others := t.others(leader)
+	sleep(ctx, between(r, 0, 50*time.Millisecond))
+	others := t.otherAddrs(leader)
 	err = t.whileCut(ctx, leader, "cut off during a hand-over", rule{in: others, out: others, percent: 100}, between(r, 50*time.Millisecond, 600*time.Millisecond))
 	asking.Wait()
 	return err
@@ -292,18 +292,18 @@ func wrongClock(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 		if err := n.setWall(jumps[how]); err != nil {
 			return err
 		}
-		rest(ctx, d)
+		sleep(ctx, d)
 	case len(jumps):
 		t.note("the wall clock of %s is stopped for %s", n.id, d)
 		begin := time.Now()
-		for time.Now().Before(end) && rest(ctx, 10*time.Millisecond) {
+		for time.Now().Before(end) && sleep(ctx, 10*time.Millisecond) {
 			if err := n.setWall(-time.Since(begin)); err != nil {
 				return err
 			}
 		}
 	case len(jumps) + 1:
 		t.note("the wall clock of %s jitters for %s", n.id, d)
-		for i := time.Duration(0); time.Now().Before(end) && rest(ctx, 50*time.Millisecond); i++ {
+		for i := time.Duration(0); time.Now().Before(end) && sleep(ctx, 50*time.Millisecond); i++ {
 			if err := n.setWall(100 * time.Millisecond * (1 - 2*(i%2))); err != nil {
 				return err
 			}

@@ -104,15 +104,15 @@ type plan struct {
 
 // cluster is a cluster of real processes.
 type cluster struct {
-	lab   *lab
-	plan  plan
-	net   *network
-	dir   string
-	clock clock
-	nodes []*node
-	gone  []*node  // former members
-	disks []string // mounted file systems
-	log   *os.File // list of the inflicted faults
+	lab           *lab
+	plan          plan
+	net           *network
+	dir           string
+	clock         clock
+	nodes         []*node
+	formerMembers []*node
+	disks         []string // mounted file systems
+	log           *os.File // list of the inflicted faults
 }
 
 // start creates a cluster and waits until it returns decisions. The caller must close the
@@ -194,7 +194,7 @@ func (c *cluster) members() string {
 // close kills all processes and removes the file systems and networks of the cluster.
 func (c *cluster) close() error {
 	var errs []error
-	for _, n := range slices.Concat(c.nodes, c.gone) {
+	for _, n := range slices.Concat(c.nodes, c.formerMembers) {
 		errs = append(errs, n.kill())
 	}
 	for _, d := range c.disks {
@@ -291,10 +291,10 @@ func (c *cluster) healthy(ctx context.Context, within time.Duration) error {
 	return nil
 }
 
-// others returns the addresses of all hosts except the host of the given node.
-func (c *cluster) others(not *node) (addrs []string) {
+// otherAddrs returns the addresses of all hosts except the host of the given node.
+func (c *cluster) otherAddrs(except *node) (addrs []string) {
 	for _, n := range c.nodes {
-		if n != not {
+		if n != except {
 			addrs = append(addrs, n.host.addr)
 		}
 	}

@@ -24,7 +24,7 @@ func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	t.kill()
+	t.countKill()
 	t.note("pause %s for %s, with requests waiting", leader.id, latePause)
 	var links []*conn
 	for range lateAskers {
@@ -37,7 +37,7 @@ func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 	if err := leader.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	rest(ctx, lateAfter)
+	sleep(ctx, lateAfter)
 	var asking sync.WaitGroup
 	for i, c := range links {
 		k := t.load.keys.ledger[i%ledgerKeys]
@@ -46,7 +46,7 @@ func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 		}
 		asking.Go(func() { t.load.add(t.askLate(c, k, leader)) })
 	}
-	rest(ctx, latePause-lateAfter)
+	sleep(ctx, latePause-lateAfter)
 	t.note("resume %s", leader.id)
 	err = leader.signal(syscall.SIGCONT)
 	asking.Wait()

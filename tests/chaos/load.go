@@ -44,7 +44,7 @@ func (c *cluster) drive(ctx context.Context, rate int) *load {
 	ctx, l.stop = context.WithCancel(ctx)
 	for i := range count {
 		w := &client{
-			id: i, addrs: addrs, at: i % len(addrs), loyal: i < len(addrs), clock: c.clock, keys: l.keys,
+			id: i, addrs: addrs, current: i % len(addrs), loyal: i < len(addrs), clock: c.clock, keys: l.keys,
 			random: rand.New(rand.NewPCG(c.lab.seed, uint64(i))), load: l,
 			pairs: make([]pairCount, pairKeys), refused: map[string]int{}, lost: map[string]int{},
 		}

@@ -87,7 +87,7 @@ func TestClientAccounts(t *testing.T) {
 		}
 	}
 	c := &client{addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, clock: newClock()}
-	if c.throttle(k, 1); c.downs != 1 || c.at != 1 || len(c.ops) != 0 {
+	if c.throttle(k, 1); c.downs != 1 || c.current != 1 || len(c.ops) != 0 {
 		t.Errorf("no listener: %+v", c)
 	}
 }

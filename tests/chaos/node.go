@@ -173,9 +173,9 @@ func (n *node) crashes() (codes []int) {
 	return codes
 }
 
-// awaited returns the newest process and marks its exit as expected. It returns nil if there is
-// none.
-func (n *node) awaited() *boot {
+// expectExit marks the exit of the newest process as expected, and returns that process. It returns nil
+// if there is none.
+func (n *node) expectExit() *boot {
 	n.forgive()
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -104,7 +104,7 @@ func TestPlaces(t *testing.T) {
 	if got := c.members(); got != "n1=1.1.1.1:6382 n2=1.1.1.2:6382" {
 		t.Errorf("%q", got)
 	}
-	if got := c.others(list[0]); !slices.Equal(got, []string{"1.1.1.2"}) {
+	if got := c.otherAddrs(list[0]); !slices.Equal(got, []string{"1.1.1.2"}) {
 		t.Errorf("%v", got)
 	}
 	if c.place(list[1]) != 1 || c.place(&node{}) != -1 {

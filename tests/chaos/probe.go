@@ -63,7 +63,7 @@ func (p *probes) end() {
 
 func (p *probe) run(ctx context.Context) {
 	var link *conn
-	for rest(ctx, probeEvery) {
+	for sleep(ctx, probeEvery) {
 		call := p.clock.now()
 		if link == nil {
 			var err error
@@ -129,8 +129,8 @@ func (p *probes) decisions(except *node) (ops []history.Op) {
 	return ops
 }
 
-// alone starts a separate probe of one node. The returned function, end, stops the probe.
-func (c *cluster) alone(ctx context.Context, n *node) (p *probe, end func()) {
+// probeOne starts a separate probe of one node. The returned function, end, stops the probe.
+func (c *cluster) probeOne(ctx context.Context, n *node) (p *probe, end func()) {
 	all := &probes{all: []*probe{{node: n, clock: c.clock}}}
 	ctx, all.stop = context.WithCancel(ctx)
 	all.running.Go(func() { all.all[0].run(ctx) })

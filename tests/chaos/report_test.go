@@ -64,7 +64,7 @@ func TestDivide(t *testing.T) {
 	if checkersOf(unsafe) != "agreement interval" || checkersOf(others) != "healing pressure process" {
 		t.Errorf("%v, %v", unsafe, others)
 	}
-	for c, want := range map[caught]string{{}: "-", {"a", ""}: "a", {"a", "b"}: "a (and b)", {"", "b"}: "- (and b)"} {
+	for c, want := range map[foundBy]string{{}: "-", {"a", ""}: "a", {"a", "b"}: "a (and b)", {"", "b"}: "- (and b)"} {
 		if c.String() != want {
 			t.Errorf("%q", c)
 		}

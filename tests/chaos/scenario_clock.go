@@ -17,12 +17,12 @@ func clockScenario(ctx context.Context, l *lab) error {
 			if err := t.skew(rounds); err != nil {
 				return err
 			}
-			rest(ctx, between(l.random, 200*time.Millisecond, time.Second))
+			sleep(ctx, between(l.random, 200*time.Millisecond, time.Second))
 			leader, err := t.awaitLeader(ctx)
 			if err != nil {
 				return err
 			}
-			t.kill()
+			t.countKill()
 			if rounds%2 == 0 {
 				err = killed(ctx, t, leader, l.random)
 			} else {

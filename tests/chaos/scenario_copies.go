@@ -15,8 +15,8 @@ const (
 	copiedSays = "is an old copy"
 	// copyCharges is the number of charges that a copy lacks.
 	copyCharges = 920
-	// undecided is the time for which a cluster without a majority is watched.
-	undecided = 2 * time.Second
+	// watchWithoutMajority is the time for which a cluster without a majority is watched.
+	watchWithoutMajority = 2 * time.Second
 )
 
 // oldCopy replaces the data directory of a node with an old copy. The copy lacks charges
@@ -24,7 +24,7 @@ const (
 // node with the newer entries is running, and no unit may be granted twice.
 func oldCopy(ctx context.Context, l *lab) error {
 	for range l.repeated(2, 10) {
-		if err := l.copies(ctx, (*trial).putsOldCopyBack); err != nil {
+		if err := l.copies(ctx, (*trial).runOldCopy); err != nil {
 			return err
 		}
 	}
@@ -41,12 +41,12 @@ func (l *lab) copies(ctx context.Context, happen func(*trial, context.Context) e
 	return errors.Join(err, c.close())
 }
 
-func (t *trial) putsOldCopyBack(ctx context.Context) error {
+func (t *trial) runOldCopy(ctx context.Context) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
 		return err
 	}
-	others := t.but(leader)
+	others := t.nodesExcept(leader)
 	stale, lags := others[0], others[1]
 	if err := stale.copyData(); err != nil {
 		return err
@@ -69,10 +69,10 @@ func (t *trial) putsOldCopyBack(ctx context.Context) error {
 		return err
 	}
 	t.note("stop %s, which knows the newer state", leader.id)
-	if err := t.endsAs(stale, "  also without the leader", copiedSays); err != nil {
+	if err := t.endsAs(stale, "  it also exits while the leader is down", copiedSays); err != nil {
 		return err
 	}
-	rest(ctx, undecided)
+	sleep(ctx, watchWithoutMajority)
 	if r, err := askOnce(lags.addr(), patience, append([]string{"CL.THROTTLE", "copied"}, slow()...)...); err == nil && len(r.integers()) == 5 {
 		t.lab.out.found([]finding{{"old-copy", fmt.Sprintf("%s decides without a majority: %v", lags.id, r.integers())}})
 	}
@@ -82,10 +82,10 @@ func (t *trial) putsOldCopyBack(ctx context.Context) error {
 	return t.expectUsed(ctx, lags, "copied", copyCharges)
 }
 
-// but returns all nodes except one.
-func (c *cluster) but(not *node) (others []*node) {
+// nodesExcept returns all nodes except one.
+func (c *cluster) nodesExcept(except *node) (others []*node) {
 	for _, n := range c.nodes {
-		if n != not {
+		if n != except {
 			others = append(others, n)
 		}
 	}
@@ -159,7 +159,7 @@ func (n *node) putBack() error {
 // second cluster. No node of one cluster may follow a node of the other.
 func fence(ctx context.Context, l *lab) error {
 	for range l.repeated(1, 5) {
-		if err := l.copies(ctx, (*trial).losesMajority); err != nil {
+		if err := l.copies(ctx, (*trial).runFence); err != nil {
 			return err
 		}
 	}
@@ -175,12 +175,12 @@ func (n *node) recoverWith(nodes ...*node) error {
 	return run(n.host.command(words...))
 }
 
-func (t *trial) losesMajority(ctx context.Context) error {
+func (t *trial) runFence(ctx context.Context) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
 		return err
 	}
-	lost := t.but(leader)
+	lost := t.nodesExcept(leader)
 	if err := errors.Join(t.charge(ctx, leader, "before", 100), leader.kill()); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (t *trial) losesMajority(ctx context.Context) error {
 func (t *trial) staysFenced(ctx context.Context, leader *node, lost []*node) error {
 	mixed := 0
 	for range 25 {
-		rest(ctx, 200*time.Millisecond)
+		sleep(ctx, 200*time.Millisecond)
 		for _, n := range t.nodes {
 			info, err := n.info(patience)
 			if err == nil && info["leader"] != "" && (info["leader"] == leader.id) != (n == leader) {
@@ -227,7 +227,7 @@ func (t *trial) staysFenced(ctx context.Context, leader *node, lost []*node) err
 		return err
 	}
 	t.nodes = []*node{leader}
-	t.gone = append(t.gone, lost...)
+	t.formerMembers = append(t.formerMembers, lost...)
 	added, err := t.prepare(leader.raftAddr())
 	if err != nil {
 		return err

@@ -53,7 +53,7 @@ func (t *trial) fullLeader(ctx context.Context, p *probes) error {
 	if err != nil {
 		return err
 	}
-	t.kill()
+	t.countKill()
 	t.note("the disk of %s, the leader, is full", leader.id)
 	from := t.clock.now()
 	heal, err := leader.fill()
@@ -79,7 +79,7 @@ func (t *trial) fullFollower(ctx context.Context, p *probes) error {
 	if err != nil {
 		return err
 	}
-	rest(ctx, 2*time.Second)
+	sleep(ctx, 2*time.Second)
 	t.unnoticed(p, "disk full on a follower", from, before, n)
 	return t.replaced(ctx, n, heal)
 }
@@ -119,7 +119,7 @@ func (t *trial) failedLeader(ctx context.Context, p *probes) error {
 	if err != nil {
 		return err
 	}
-	t.kill()
+	t.countKill()
 	return t.failedSync(ctx, p, leader, "the leader", failoverMost+dieWithin)
 }
 
@@ -150,7 +150,7 @@ func (t *trial) failedSync(ctx context.Context, p *probes, n *node, what string,
 	t.lab.out.atMost("sync fails on "+what+": until it exits", ms(time.Since(begin)), ms(dieWithin), "ms")
 	t.lab.out.atMost("  exit code", float64(boot.code), exitFailed, "")
 	t.lab.out.atLeast("  exit code", float64(boot.code), exitFailed, "")
-	rest(ctx, 2*time.Second)
+	sleep(ctx, 2*time.Second)
 	gap := longestGap(p, from, t.clock.now(), n)
 	t.lab.out.atMost("  gap at the other nodes", ms(gap), ms(most), "ms")
 	return t.replaced(ctx, n, heal)
@@ -161,7 +161,7 @@ func (t *trial) hungLeader(ctx context.Context, p *probes) error {
 	if err != nil {
 		return err
 	}
-	t.kill()
+	t.countKill()
 	t.note("the disk of %s, the leader, hangs", leader.id)
 	from := t.clock.now()
 	heal, err := leader.inject("delay_enter=60000000")
@@ -187,7 +187,7 @@ func (t *trial) hungFollower(ctx context.Context, p *probes) error {
 	if err != nil {
 		return err
 	}
-	rest(ctx, 2*time.Second)
+	sleep(ctx, 2*time.Second)
 	t.unnoticed(p, "disk hangs on a follower", from, before, n)
 	return t.replaced(ctx, n, t.andEnds(n, heal))
 }
@@ -223,7 +223,7 @@ func (t *trial) slowLeader(ctx context.Context, p *probes) error {
 		if err != nil {
 			return err
 		}
-		rest(ctx, 3*time.Second)
+		sleep(ctx, 3*time.Second)
 		what := fmt.Sprintf("syncs of the leader take %s: ", delay)
 		gap := longestGap(p, from, t.clock.now(), nil)
 		t.lab.out.note(what+"longest gap", "%.0f ms", ms(gap))

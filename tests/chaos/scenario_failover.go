@@ -56,7 +56,7 @@ func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, 
 		return 0, nil, err
 	}
 	defer flags.close()
-	t.kill()
+	t.countKill()
 	t.note("kill -9 %s, the leader", leader.id)
 	at := t.clock.now()
 	waited := flags.await(t.clock, at)
@@ -75,7 +75,7 @@ func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, 
 	}
 	took = time.Duration(first - at)
 	t.note("first decision %.0f ms later", ms(took))
-	rest(ctx, 2*time.Second)
+	sleep(ctx, 2*time.Second)
 	if err := leader.start(); err != nil {
 		return 0, nil, err
 	}
@@ -97,7 +97,7 @@ func (t *trial) settled(ctx context.Context, n *node) error {
 		return err
 	}
 	t.note("%s is ready after %.0f ms, and has caught up after %.0f ms", n.id, ms(ready), ms(time.Since(begin)))
-	rest(ctx, 300*time.Millisecond)
+	sleep(ctx, 300*time.Millisecond)
 	return nil
 }
 
@@ -148,7 +148,7 @@ func handover(ctx context.Context, l *lab) error {
 			if err != nil {
 				return err
 			}
-			rest(ctx, 500*time.Millisecond)
+			sleep(ctx, 500*time.Millisecond)
 			gap := longestGap(p, from, t.clock.now(), leader)
 			except := leader // it is stopped
 			if i%2 == 0 {
@@ -184,7 +184,7 @@ func handover(ctx context.Context, l *lab) error {
 }
 
 func (t *trial) transfer(ctx context.Context, leader *node) error {
-	t.kill()
+	t.countKill()
 	t.note("hand over from %s", leader.id)
 	if _, err := askOnce(leader.addr(), 5*time.Second, "CL.CLUSTER", "TRANSFER"); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (t *trial) transfer(ctx context.Context, leader *node) error {
 }
 
 func (t *trial) stopLeader(ctx context.Context, leader *node) error {
-	t.kill()
+	t.countKill()
 	t.note("SIGTERM to %s, the leader", leader.id)
 	code, err := leader.stop(stopWithin)
 	if err != nil {
@@ -227,7 +227,7 @@ func follower(ctx context.Context, l *lab) error {
 			if err := n.signal(syscall.SIGKILL); err != nil {
 				return err
 			}
-			rest(ctx, time.Second)
+			sleep(ctx, time.Second)
 			if err := n.kill(); err != nil { // waits for its exit
 				return err
 			}

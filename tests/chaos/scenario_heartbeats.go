@@ -33,7 +33,7 @@ func heartbeats(ctx context.Context, l *lab) error {
 			if err != nil {
 				return err
 			}
-			t.kill()
+			t.countKill()
 			if err := killed(ctx, t, leader, l.random); err != nil {
 				return err
 			}
@@ -57,8 +57,8 @@ func longLeaderCut(ctx context.Context, t *trial, _ *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	t.kill()
-	others := t.others(n)
+	t.countKill()
+	others := t.otherAddrs(n)
 	return t.whileCut(ctx, n, "cut off", rule{in: others, out: others, percent: 100}, 6*time.Second)
 }
 
@@ -73,7 +73,7 @@ func (t *trial) leadBy(ctx context.Context, id string) (n *node, err error) {
 			return true, nil
 		}
 		if _, err = askOnce(leader.addr(), patience, "CL.CLUSTER", "TRANSFER", id); err == nil {
-			t.kill()
+			t.countKill()
 		}
 		return false, errors.Join(err, errors.New(leader.id+" leads"))
 	})
@@ -124,25 +124,25 @@ func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	}
 	all := c.probe(ctx)
 	defer all.end()
-	rest(ctx, time.Second)
-	others := c.others(n)
+	sleep(ctx, time.Second)
+	others := c.otherAddrs(n)
 	heal, err := n.host.cut(rule{in: others, out: others, percent: 100})
 	if err != nil {
 		return err
 	}
 	cut := c.clock.now() // requests sent to the disconnected node after this are decided by it alone
-	rest(ctx, 6*time.Second)
+	sleep(ctx, 6*time.Second)
 	healed := c.clock.now()
 	if err := heal(); err != nil {
 		return err
 	}
 	first := all.firstAfter(cut, n)
 	last := all.lastBefore(n, healed)
-	l.out.note("async: the isolated node admits requests", "for %.0f ms; another node after %.0f ms", float64(last-cut)/1e6, float64(first-cut)/1e6)
+	l.out.note("async: after the cut", "the isolated node admits requests for %.0f ms, another node from %.0f ms on", float64(last-cut)/1e6, float64(first-cut)/1e6)
 	if first == 0 {
 		return errors.New("no other node decides")
 	}
-	l.out.atMost("  both concurrently", max(0, float64(last-first)/1e6), 0, "ms")
+	l.out.atMost("  time in which both nodes admit requests", max(0, float64(last-first)/1e6), 0, "ms")
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (t *trial) chargeUntilKilled(ctx context.Context, cycle int, before int64) 
 	acknowledged = before
 	killed := make(chan error, 1)
 	go func() {
-		rest(ctx, between(t.lab.random, 0, 1e9))
+		sleep(ctx, between(t.lab.random, 0, 1e9))
 		killed <- killAll(ctx, t, t.lab.random)
 	}()
 	for {

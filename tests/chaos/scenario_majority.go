@@ -67,7 +67,7 @@ func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (l
 			errs = append(errs, n.kill())
 		}
 	}
-	rest(ctx, d)
+	sleep(ctx, d)
 	t.note("start the killed nodes")
 	for _, n := range t.nodes {
 		errs = append(errs, n.start())

@@ -16,7 +16,7 @@ const (
 	// removedWithin is the timeout for a removed node to exit.
 	removedWithin = 10 * time.Second
 	// wipedSays is the error of a member that starts without its data.
-	wipedSays = "has known a node of that id with other data"
+	wipedSays = "this id was used with a different data directory"
 )
 
 // membership adds nodes, removes followers and the leader, and starts nodes that must not
@@ -30,14 +30,14 @@ func membership(ctx context.Context, l *lab) error {
 				return err
 			}
 		}
-		return t.comesBackEmpty(ctx, p)
+		return t.startWiped(ctx, p)
 	})
 }
 
-// comesBackEmpty kills a member, removes its data and starts it under its old id. Any
+// startWiped kills a member, removes its data and starts it under its old id. Any
 // votes and committed entries that the node had stored are lost. The node must exit, and the
 // others must continue.
-func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
+func (t *trial) startWiped(ctx context.Context, p *probes) error {
 	n, err := t.follower(ctx, t.lab.random)
 	if err != nil {
 		return err
@@ -46,11 +46,11 @@ func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 		return err
 	}
 	t.note("wipe the data of %s", n.id)
-	if err := n.wipe(t.others(n)[0]); err != nil {
+	if err := n.wipe(t.otherAddrs(n)[0]); err != nil {
 		return err
 	}
 	before := t.watch.changes()
-	asking, end := t.alone(ctx, n)
+	asking, end := t.probeOne(ctx, n)
 	defer end()
 	if err := t.withoutGap(ctx, p, "a member without its data starts", n, func() error {
 		if err := n.start(); err != nil {
@@ -64,7 +64,7 @@ func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 		t.lab.out.found([]finding{{"membership", fmt.Sprintf("the log of %s lacks %q:\n%s", n.id, wipedSays, n.tail(5))}})
 	}
 	end()
-	t.lab.out.atMost("  its decisions", float64(len(asking.oks)), 0, "")
+	t.lab.out.atMost("  decisions of the wiped node", float64(len(asking.oks)), 0, "")
 	t.lab.out.atMost("  leader changes", float64(t.watch.changes()-before), 0, "")
 	if err := t.remove(ctx, n); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 // endsByItself waits until a node exits without being sent a signal. The node must exit with an error
 // within removedWithin.
 func (t *trial) endsByItself(n *node, what string) error {
-	boot, begin := n.awaited(), time.Now()
+	boot, begin := n.expectExit(), time.Now()
 	if boot == nil {
 		return fmt.Errorf("%s was never started", n.id)
 	}
@@ -103,16 +103,16 @@ func (t *trial) growAndShrink(ctx context.Context, p *probes) error {
 	if err != nil {
 		return err
 	}
-	t.kill()
+	t.countKill()
 	if err := t.withoutGap(ctx, p, "the leader is removed", leader, func() error { return t.remove(ctx, leader) }); err != nil {
 		return err
 	}
-	return t.comesBack(ctx, p, leader, added)
+	return t.startRemoved(ctx, p, leader, added)
 }
 
-// comesBack starts a removed node, which must not affect the others. Then it removes a follower and
+// startRemoved starts a removed node, which must not affect the others. Then it removes a follower and
 // adds a node, so that the number of nodes is the same as before.
-func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) error {
+func (t *trial) startRemoved(ctx context.Context, p *probes, removed, added *node) error {
 	before := t.watch.changes()
 	if err := t.withoutGap(ctx, p, "a removed node starts", removed, func() error {
 		if err := removed.start(); err != nil {
@@ -144,7 +144,7 @@ func (t *trial) withoutGap(ctx context.Context, p *probes, what string, except *
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	rest(ctx, 500*time.Millisecond)
+	sleep(ctx, 500*time.Millisecond)
 	gap := longestGap(p, from, t.clock.now(), except)
 	t.lab.out.atMost(what+": gap", ms(gap), ms(followerGap), "ms")
 	return nil
@@ -203,7 +203,7 @@ func (t *trial) remove(ctx context.Context, n *node) error {
 		return err
 	}
 	t.nodes = slices.DeleteFunc(t.nodes, func(m *node) bool { return m == n })
-	t.gone = append(t.gone, n)
+	t.formerMembers = append(t.formerMembers, n)
 	if _, err := t.awaitLeader(ctx); err != nil {
 		return err
 	}

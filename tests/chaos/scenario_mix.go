@@ -27,7 +27,7 @@ func mix(ctx context.Context, l *lab) error {
 			if err := t.inflict(ctx, f, done); err != nil {
 				return err
 			}
-			rest(ctx, between(l.random, 0, 1500*time.Millisecond))
+			sleep(ctx, between(l.random, 0, 1500*time.Millisecond))
 			f = faults[l.random.IntN(len(faults))]
 		}
 		return nil
@@ -101,7 +101,7 @@ func (l *lab) variant() []string {
 // suffer inflicts one fault.
 func (t *trial) suffer(ctx context.Context, f fault, r *rand.Rand) error {
 	if f.kills {
-		t.kill()
+		t.countKill()
 	}
 	return f.inflict(ctx, t, r)
 }
@@ -113,12 +113,12 @@ const awayAfter = time.Second
 // awayFor counts a kill if the leader is unreachable for at least awayAfter.
 func (t *trial) awayFor(d time.Duration) {
 	if d >= awayAfter {
-		t.kill()
+		t.countKill()
 	}
 }
 
-// kill counts a leader that becomes unavailable. Concurrent faults of the same leader count once.
-func (t *trial) kill() {
+// countKill counts a leader that becomes unavailable. Concurrent faults of the same leader count once.
+func (t *trial) countKill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := time.Now(); now.Sub(t.killed) >= awayAfter {

@@ -110,13 +110,13 @@ func TestAway(t *testing.T) {
 		}
 	}
 	var tr trial
-	tr.kill()
-	tr.kill() // another fault of the same leader at the same time
+	tr.countKill()
+	tr.countKill() // another fault of the same leader at the same time
 	if tr.kills != 1 {
 		t.Errorf("one leader: %d kills", tr.kills)
 	}
 	tr.killed = time.Now().Add(-awayAfter)
-	if tr.kill(); tr.kills != 2 {
+	if tr.countKill(); tr.kills != 2 {
 		t.Errorf("two leaders: %d kills", tr.kills)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// turn is an action that is repeated on a cluster to expose a bug.
-type turn func(ctx context.Context, t *trial, r *rand.Rand) error
+// step is an action that is repeated on a cluster to expose a bug.
+type step func(ctx context.Context, t *trial, r *rand.Rand) error
 
 // hunt describes the search for a deliberate bug in real nodes.
 type hunt struct {
 	bug  failpoint.Bug
-	turn turn // nil: real nodes never or too rarely reach the required state
+	step step // nil: real nodes never or too rarely reach the required state
 }
 
 // hunts returns a hunt for every bug.
@@ -51,18 +51,18 @@ func hunts() []hunt {
 // The bounds of a hunt.
 const (
 	huntFor   = 60 * time.Second
-	huntTurns = 6 // turns before the history is checked
+	huntSteps = 6 // steps before the history is checked
 	huntShown = 6 // maximum findings per hunt in the verbose output
 )
 
-// caught lists the checkers that found a bug: the safety checkers, and the others.
-type caught struct{ unsafe, others string }
+// foundBy lists the checkers that found a bug: the safety checkers, and the others.
+type foundBy struct{ safety, others string }
 
-func (c caught) String() string {
+func (c foundBy) String() string {
 	if c.others == "" {
-		return orNobody(c.unsafe)
+		return orDash(c.safety)
 	}
-	return orNobody(c.unsafe) + " (and " + c.others + ")"
+	return orDash(c.safety) + " (and " + c.others + ")"
 }
 
 // mutants enables each deliberate bug, in real nodes and in the simulation of package
@@ -78,7 +78,7 @@ func mutants(ctx context.Context, l *lab) error {
 		return err
 	}
 	var lines []string
-	survived := 0
+	missed := 0
 	for _, h := range hunts() {
 		if l.only != "" && l.only != string(h.bug) {
 			continue
@@ -92,8 +92,8 @@ func mutants(ctx context.Context, l *lab) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.bug, err)
 		}
-		if real.unsafe == "" && tests.unsafe == "" {
-			survived++
+		if real.safety == "" && tests.safety == "" {
+			missed++
 		}
 		lines = append(lines, fmt.Sprintf("%-22s %-52s %-72s %5.1f s", h.bug, real, tests, time.Since(begin).Seconds()))
 	}
@@ -101,23 +101,23 @@ func mutants(ctx context.Context, l *lab) error {
 	for _, line := range lines {
 		l.out.print("  %s", line)
 	}
-	l.out.atMost("mutants that survived", float64(survived), 0, "")
+	l.out.atMost("mutants that no safety check found", float64(missed), 0, "")
 	return ctx.Err()
 }
 
-func orNobody(by string) string {
-	if by == "" {
+func orDash(names string) string {
+	if names == "" {
 		return "-"
 	}
-	return by
+	return names
 }
 
-// control runs all turns and the simulation without a bug.
+// control runs all steps and the simulation without a bug.
 func (l *lab) control(ctx context.Context, s *simulation) error {
-	var all []turn
+	var all []step
 	for _, h := range hunts() {
-		if h.turn != nil {
-			all = append(all, h.turn)
+		if h.step != nil {
+			all = append(all, h.step)
 		}
 	}
 	findings, err := l.huntOnce(ctx, "", all, time.Now().Add(2*huntFor))
@@ -128,7 +128,7 @@ func (l *lab) control(ctx context.Context, s *simulation) error {
 	if err != nil {
 		return fmt.Errorf("without a bug: %w", err)
 	}
-	if tests != (caught{}) {
+	if tests != (foundBy{}) {
 		findings = append(findings, finding{"simulation", tests.String()})
 	}
 	l.out.found(findings)
@@ -136,25 +136,25 @@ func (l *lab) control(ctx context.Context, s *simulation) error {
 	return nil
 }
 
-// hunt enables a bug and repeats a turn until a safety checker has a finding, for at most
+// hunt enables a bug and repeats a step until a safety checker has a finding, for at most
 // huntFor. The findings do not count as findings of the run.
-func (l *lab) hunt(ctx context.Context, h hunt) (by caught, err error) {
-	if h.turn == nil {
+func (l *lab) hunt(ctx context.Context, h hunt) (by foundBy, err error) {
+	if h.step == nil {
 		return by, nil
 	}
 	var all []finding
-	for end := time.Now().Add(huntFor); time.Now().Before(end) && by.unsafe == "" && err == nil && ctx.Err() == nil; {
+	for end := time.Now().Add(huntFor); time.Now().Before(end) && by.safety == "" && err == nil && ctx.Err() == nil; {
 		var findings []finding
-		findings, err = l.huntOnce(ctx, h.bug, slices.Repeat([]turn{h.turn}, huntTurns), end)
+		findings, err = l.huntOnce(ctx, h.bug, slices.Repeat([]step{h.step}, huntSteps), end)
 		all = append(all, findings...)
 		unsafe, others := divide(all)
-		by = caught{checkersOf(unsafe), checkersOf(others)}
+		by = foundBy{checkersOf(unsafe), checkersOf(others)}
 	}
 	return by, err
 }
 
-// huntOnce applies turns to a new cluster, at most until end, and checks the history.
-func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, turns []turn, end time.Time) (findings []finding, err error) {
+// huntOnce applies steps to a new cluster, at most until end, and checks the history.
+func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, steps []step, end time.Time) (findings []finding, err error) {
 	quiet := *l
 	quiet.out = &report{w: io.Discard}
 	p := plan{}
@@ -173,7 +173,7 @@ func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, turns []turn, end
 		return nil, err
 	}
 	t := c.try(ctx)
-	for _, do := range turns {
+	for _, do := range steps {
 		if time.Now().After(end) {
 			break
 		}
@@ -181,7 +181,7 @@ func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, turns []turn, end
 			findings = append(findings, finding{"progress", err.Error()})
 			break
 		}
-		rest(ctx, 300*time.Millisecond)
+		sleep(ctx, 300*time.Millisecond)
 	}
 	findings = append(findings, t.judge(ctx)...)
 	for _, f := range findings[:min(len(findings), huntShown)] {
@@ -197,8 +197,8 @@ func cutAndHeal(ctx context.Context, t *trial, r *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	t.kill()
-	others := t.others(leader)
+	t.countKill()
+	others := t.otherAddrs(leader)
 	return t.whileCut(ctx, leader, "cut off", rule{in: others, out: others, percent: 100}, 1500*time.Millisecond)
 }
 
@@ -207,8 +207,8 @@ func (t *trial) cutLeader(ctx context.Context) (leader *node, heal func() error,
 	if leader, err = t.awaitLeader(ctx); err != nil {
 		return nil, nil, err
 	}
-	t.kill()
-	others := t.others(leader)
+	t.countKill()
+	others := t.otherAddrs(leader)
 	heal, err = leader.host.cut(rule{in: others, out: others, percent: 100})
 	return leader, heal, err
 }
@@ -219,9 +219,9 @@ func cutAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	rest(ctx, 100*time.Millisecond)
+	sleep(ctx, 100*time.Millisecond)
 	err = leader.kill()
-	rest(ctx, time.Second)
+	sleep(ctx, time.Second)
 	return firstOf(err, heal(), leader.start(), leader.ready(ctx))
 }
 
@@ -230,7 +230,7 @@ func clocksAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
 	if err := t.skew(r.IntN(6)); err != nil {
 		return err
 	}
-	rest(ctx, 500*time.Millisecond)
+	sleep(ctx, 500*time.Millisecond)
 	return onLeader(killed)(ctx, t, r)
 }
 
@@ -241,10 +241,10 @@ func saveWhileCut(ctx context.Context, t *trial, r *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	rest(ctx, 50*time.Millisecond)
+	sleep(ctx, 50*time.Millisecond)
 	_, saved := askOnce(leader.addr(), patience, "BGSAVE")
 	t.note("BGSAVE at %s: %v", leader.id, saved)
-	rest(ctx, 600*time.Millisecond)
+	sleep(ctx, 600*time.Millisecond)
 	err = leader.kill()
 	return firstOf(err, heal(), leader.start(), leader.ready(ctx))
 }
@@ -263,7 +263,7 @@ func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 
 // saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the
 // nodes before the idle leader appends the time again. The log then has no entries after
-// the snapshots. Before the snapshots, all wall clocks jump ahead, further in each turn. A
+// the snapshots. Before the snapshots, all wall clocks jump ahead, further in each step. A
 // node without a better source of time derives the elapsed time from its wall clock.
 func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	const leap = 1000 // speed relative to the clients' clock
@@ -273,15 +273,15 @@ func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 			return err
 		}
 	}
-	rest(ctx, time.Second)
+	sleep(ctx, time.Second)
 	t.load.hold(true)
 	defer t.load.hold(false)
-	rest(ctx, 300*time.Millisecond)
+	sleep(ctx, 300*time.Millisecond)
 	for _, n := range t.nodes {
 		_, err := askOnce(n.addr(), patience, "BGSAVE")
 		t.note("BGSAVE at %s: %v", n.id, err)
 	}
-	rest(ctx, 50*time.Millisecond)
+	sleep(ctx, 50*time.Millisecond)
 	if err := killAll(ctx, t, r); err != nil {
 		return err
 	}
@@ -311,8 +311,8 @@ func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error 
 		}
 		heals = append(heals, heal)
 	}
-	rest(ctx, 300*time.Millisecond)
-	t.kill()
+	sleep(ctx, 300*time.Millisecond)
+	t.countKill()
 	for _, n := range t.nodes {
 		n.forgive()
 		errs = append(errs, n.kill())
@@ -326,7 +326,7 @@ func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error 
 			errs = append(errs, n.start())
 		}
 	}
-	rest(ctx, 1500*time.Millisecond)
+	sleep(ctx, 1500*time.Millisecond)
 	t.note("start %s, the former leader", leader.id)
 	return errors.Join(append(errs, leader.start(), t.healthy(ctx, startWithin))...)
 }

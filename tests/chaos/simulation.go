@@ -28,7 +28,7 @@ func (l *lab) buildSimulation() (*simulation, error) {
 
 // run runs the tests with a bug enabled, or with no bug if bug is empty, and returns the
 // failed tests.
-func (s *simulation) run(ctx context.Context, bug failpoint.Bug) (failed caught, err error) {
+func (s *simulation) run(ctx context.Context, bug failpoint.Bug) (failed foundBy, err error) {
 	cmd := exec.CommandContext(ctx, s.bin, "-test.timeout", "2m")
 	cmd.Env = append(os.Environ(), "THROTTLED_MUTANT="+string(bug))
 	cmd.Dir = filepath.Dir(s.bin)
@@ -61,28 +61,28 @@ var (
 // failures returns the failed tests that the output of a run names: tests that failed a safety
 // check, and the others. A panic stops all tests and counts as one of the others. The bad argument
 // is true if the run failed; then at least one test must be named.
-func failures(said string, bad bool) (failed caught, err error) {
+func failures(output string, bad bool) (failed foundBy, err error) {
 	var unsafe, others []string
-	places := failedTest.FindAllStringSubmatchIndex(said, -1)
+	places := failedTest.FindAllStringSubmatchIndex(output, -1)
 	for i, at := range places {
-		end := len(said)
+		end := len(output)
 		if i+1 < len(places) {
 			end = places[i+1][0]
 		}
-		name := said[at[2]:at[3]]
-		if judging[name] || strings.Contains(said[at[0]:end], judges) {
+		name := output[at[2]:at[3]]
+		if judging[name] || strings.Contains(output[at[0]:end], judges) {
 			unsafe = append(unsafe, name)
 		} else {
 			others = append(others, name)
 		}
 	}
-	if panicked.MatchString(said) {
+	if panicked.MatchString(output) {
 		others = append(others, "panic")
 	}
 	slices.Sort(unsafe)
 	slices.Sort(others)
 	if bad && len(unsafe)+len(others) == 0 {
-		err = fmt.Errorf("%w: %s", errNoReason, said)
+		err = fmt.Errorf("%w: %s", errNoReason, output)
 	}
-	return caught{strings.Join(unsafe, " "), strings.Join(others, " ")}, err
+	return foundBy{strings.Join(unsafe, " "), strings.Join(others, " ")}, err
 }

@@ -23,7 +23,7 @@ func watchStalls(ctx context.Context) *stalls {
 	go func() {
 		defer close(s.done)
 		last := time.Now()
-		for rest(ctx, stallEvery) {
+		for sleep(ctx, stallEvery) {
 			now := time.Now()
 			s.note(now.Sub(last) - stallEvery)
 			last = now

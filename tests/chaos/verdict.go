@@ -49,7 +49,7 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 		add("clock", p.Check())
 	}
 	groups := history.ByKey(ops)
-	ofKeys, judged := judgeKeys(groups, straying(p, known), silence)
+	ofKeys, judged := judgeKeys(groups, clockBound(p, known), silence)
 	t.judged = judged
 	findings = append(findings, ofKeys...)
 	findings = append(findings, t.judgeState(ctx, groups, tally)...)
@@ -64,10 +64,10 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// straying returns the bound on the error of the cluster's clock. Lost time is never
+// clockBound returns the bound on the error of the cluster's clock. Lost time is never
 // recovered, so the total loss at the end is a bound for any earlier time. If the loss is not
 // known, any delay is permitted.
-func straying(p check.Passage, known bool) check.Clock {
+func clockBound(p check.Passage, known bool) check.Clock {
 	if !known {
 		return check.Clock{Behind: history.Never}
 	}
@@ -194,10 +194,10 @@ func (t *trial) summary(tally tally, ops []history.Op, p check.Passage) {
 	lasted := float64(t.load.ended-t.load.begun) / 1e9
 	gap, at := check.LongestGap(ops, t.load.begun, t.load.ended)
 	out.note("requests", "%d decided (%.0f/s), %d of them refused by a limit, %d unknown", tally.decided, float64(tally.decided)/lasted, tally.limited, tally.unknown)
-	out.note("errors without a charge", "%s; failed dials %d", counts(tally.refused), tally.downs)
+	out.note("errors that charged nothing", "%s; failed dials %d", counts(tally.refused), tally.downs)
 	out.note("errors with an unknown outcome", "%s", counts(tally.lost))
 	out.note("pipelines", "%d, of which %d were cut off", tally.piped, tally.cutOff)
-	out.note("keys", "%d, of which %d were searched, %d undecided; largest excess over a limit: %.3f units", judged.keys, judged.searched, judged.undecided, judged.closest)
+	out.note("keys", "%d, of which %d were checked for linearizability, %d undecided; largest excess over a limit: %.3f units", judged.keys, judged.searched, judged.undecided, judged.closest)
 	out.note("windows", "%d, of which %d were exhausted", judged.windows, judged.full)
 	out.note("keys under continuous demand", "%d, each granted at least %.0f %% of its units", judged.busy, 100*judged.poorest)
 	out.note("log time", "%.2f s behind after %.0f s; %d terms, %.2f s without decisions", p.Lost().Seconds(), p.Real.Seconds(), p.Terms, p.Silence.Seconds())

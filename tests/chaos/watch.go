@@ -50,7 +50,7 @@ func (w *watch) end() {
 
 func (w *watch) follow(ctx context.Context, n *node) {
 	var link *conn
-	for rest(ctx, watchEvery) {
+	for sleep(ctx, watchEvery) {
 		if link == nil {
 			if link, _ = dial(n.addr()); link == nil {
 				continue // the node is down or cut off

@@ -32,10 +32,10 @@ func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	allowed := product(period, k.Limit())
 	byCall, byReturn := charges(ops)
 	tree := newSpent(len(byCall), period, k.Count, slack)
-	worst, end := least, int64(0)
+	worst, end := noValue, int64(0)
 	for _, i := range byReturn {
 		tree.add(i, &byCall[i])
-		if over := tree.most(byCall[i].Return).minus(allowed); worst.less(over) {
+		if over := tree.maxAt(byCall[i].Return).minus(allowed); worst.less(over) {
 			worst, end = over, byCall[i].Return
 		}
 	}
@@ -50,7 +50,7 @@ func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
 
 // locate sets the times and the granted units of the worst interval that ends at the time end.
 func (s *Stretch) locate(byCall []history.Op, end, price, rate int64, slack Slack) {
-	best, units := least, int64(0)
+	best, units := noValue, int64(0)
 	s.To = end
 	for i := len(byCall) - 1; i >= 0; i-- {
 		o := &byCall[i]

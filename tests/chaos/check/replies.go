@@ -44,7 +44,7 @@ func Replies(k *history.Key, ops []history.Op, slack Slack) []Stale {
 		if o.Outcome == history.Unknown {
 			continue
 		}
-		if used := tree.most(o.Return); used.negative() || fits(k, &o, used) {
+		if used := tree.maxAt(o.Return); used.negative() || fits(k, &o, used) {
 			continue
 		} else {
 			stale = append(stale, Stale{o, time.Duration(used.over(1))})

@@ -45,7 +45,7 @@ func newSpent(n int, price, rate int64, slack Slack) *spent {
 	}
 	s := &spent{make([]node, 2*size), size, price, rate, slack}
 	for i := range s.nodes {
-		s.nodes[i].best = least
+		s.nodes[i].best = noValue
 	}
 	return s
 }
@@ -65,9 +65,9 @@ func (s *spent) add(i int, o *history.Op) {
 	}
 }
 
-// most returns the largest amount that was spent in any interval that ends at the given time. No
+// maxAt returns the largest amount that was spent in any interval that ends at the given time. No
 // charge may be later than this time. Without charges the result is negative.
-func (s *spent) most(at int64) wide {
+func (s *spent) maxAt(at int64) wide {
 	return s.nodes[1].best.minus(product(s.rate, s.slack.end(at)))
 }
 

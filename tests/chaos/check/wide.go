@@ -11,9 +11,9 @@ type wide struct {
 	lo uint64
 }
 
-// least represents a missing value. It stays below every real value when values of a history are
+// noValue represents a missing value. It stays below every real value when values of a history are
 // added to it.
-var least = wide{math.MinInt64 / 2, 0}
+var noValue = wide{math.MinInt64 / 2, 0}
 
 // product returns a*b. Neither factor may be negative.
 func product(a, b int64) wide {

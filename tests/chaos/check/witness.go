@@ -54,7 +54,7 @@ func eachUnitOnce(order []moment, open int64) error {
 			return fmt.Errorf("the same units were granted twice: %d were in use, but only %d before a request of client %d", used, before, m.op.Client)
 		}
 		if open -= before - used; open < 0 {
-			return fmt.Errorf("%d units in use were never requested, before a request of client %d at %.6f s", -open, m.op.Client, seconds64(m.op.Call))
+			return fmt.Errorf("%d of the units in use before a request of client %d at %.6f s were requested by no client", -open, m.op.Client, seconds64(m.op.Call))
 		}
 		used = m.used
 	}

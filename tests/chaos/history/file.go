@@ -11,7 +11,7 @@ import (
 // line is the JSON form of a request in a file. It repeats the key and its parameters.
 type line struct {
 	Op
-	Of Key `json:"key"`
+	KeyParams Key `json:"key"`
 }
 
 // Write writes requests as lines of JSON.
@@ -44,18 +44,18 @@ func Read(r io.Reader) ([]Op, error) {
 		if l.bad() {
 			return nil, fmt.Errorf("request %d: %w", len(ops), errLine)
 		}
-		if keys[l.Of] == nil {
-			k := l.Of
-			keys[l.Of] = &k
+		if keys[l.KeyParams] == nil {
+			k := l.KeyParams
+			keys[l.KeyParams] = &k
 		}
-		l.Key = keys[l.Of]
+		l.Key = keys[l.KeyParams]
 		ops = append(ops, l.Op)
 	}
 }
 
 // bad reports whether the fields of a line are out of range.
 func (l *line) bad() bool {
-	k := &l.Of
+	k := &l.KeyParams
 	return k.Form != Rate && k.Form != Bound && k.Form != Window ||
 		k.MaxBurst < 0 || k.MaxBurst > 1<<40 || k.Count < 1 || k.Period < 1 ||
 		k.Interval() > (1<<62)/k.Limit() || // the time to restore the whole limit exceeds 1<<62 ns
