@@ -93,7 +93,7 @@ func killWhileSaving(dir string, after time.Duration) (r crashed, err error) {
 	if err != nil {
 		return r, err
 	}
-	if err := r.look(p.addr); err != nil {
+	if err := r.readState(p.addr); err != nil {
 		return r, errors.Join(err, p.stop())
 	}
 	for _, text := range []string{chargeRound, "BGSAVE"} {
@@ -108,8 +108,8 @@ func killWhileSaving(dir string, after time.Duration) (r crashed, err error) {
 	return r, err
 }
 
-// look reads the loaded state. Each charge of chargeRound adds a day to the TTL of its key.
-func (r *crashed) look(addr string) error {
+// readState reads the loaded state. Each charge of chargeRound adds a day to the TTL of its key.
+func (r *crashed) readState(addr string) error {
 	text, err := infoField(addr, "persistence", "rdb_last_load_keys_loaded")
 	if err != nil {
 		return err

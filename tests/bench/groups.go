@@ -49,19 +49,19 @@ func groupSpecs() []string {
 func groups(s settings, b *board) error {
 	return withServer(nil, func(p *process) error {
 		specs := groupSpecs()
-		members := make([]member, groupClients)
+		records := make([]clientRecord, groupClients)
 		var running sync.WaitGroup
 		end := time.Now().Add(s.groups)
-		for i := range members {
-			running.Go(func() { members[i] = joinGroups(p.addr, specs, end, uint64(i)) })
+		for i := range records {
+			running.Go(func() { records[i] = joinGroups(p.addr, specs, end, uint64(i)) })
 		}
 		running.Wait()
-		return judgeGroups(p.addr, specs, members, b)
+		return judgeGroups(p.addr, specs, records, b)
 	})
 }
 
-// member is the record of one client.
-type member struct {
+// clientRecord counts the calls and charges of one client.
+type clientRecord struct {
 	calls, refused int
 	charged        [groupKeys]int64
 	longest        time.Duration // longest wait for a reply
@@ -69,10 +69,10 @@ type member struct {
 }
 
 // joinGroups charges groups, and refunds some of them, until the time end.
-func joinGroups(addr string, specs []string, end time.Time, seed uint64) (m member) {
+func joinGroups(addr string, specs []string, end time.Time, seed uint64) (m clientRecord) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		return member{err: err}
+		return clientRecord{err: err}
 	}
 	defer func() { _ = c.Close() }()
 	replies := bufio.NewReader(c)
@@ -172,10 +172,10 @@ func readNumber(r *bufio.Reader, kind byte) (int64, error) {
 }
 
 // judgeGroups compares the state of the keys with the records of the clients.
-func judgeGroups(addr string, specs []string, members []member, b *board) error {
-	var all member
-	fewest := members[0].calls
-	for _, m := range members {
+func judgeGroups(addr string, specs []string, records []clientRecord, b *board) error {
+	var all clientRecord
+	fewest := records[0].calls
+	for _, m := range records {
 		all.err = errors.Join(all.err, m.err)
 		all.calls += m.calls
 		all.refused += m.refused
@@ -192,9 +192,9 @@ func judgeGroups(addr string, specs []string, members []member, b *board) error 
 	if err != nil {
 		return err
 	}
-	b.note("%d clients, %d keys, groups of 1 to %d: %d calls, %d refused", len(members), groupKeys, groupMost, all.calls, all.refused)
+	b.note("%d clients, %d keys, groups of 1 to %d: %d calls, %d refused", len(records), groupKeys, groupMost, all.calls, all.refused)
 	b.atMost("keys whose charges differ from the replies", float64(wrong), 0, "")
-	b.atLeast("fewest calls of a client, ratio to the mean", float64(fewest*len(members))/float64(all.calls), 0.5, "x")
+	b.atLeast("fewest calls of a client, ratio to the mean", float64(fewest*len(records))/float64(all.calls), 0.5, "x")
 	b.atMost("longest wait for a reply", all.longest.Seconds(), groupWait.Seconds(), "s")
 	if all.refused < all.calls/20 || all.refused > all.calls*19/20 {
 		return errors.New("almost no group was refused, or almost none admitted: the result is not meaningful")

@@ -62,7 +62,7 @@ func TestWrongCharges(t *testing.T) {
 // TestJudgeGroups checks that a failed client is an error.
 func TestJudgeGroups(t *testing.T) {
 	b := &board{}
-	if err := judgeGroups("127.0.0.1:0", groupSpecs(), []member{{calls: 5, err: net.ErrClosed}}, b); err == nil {
+	if err := judgeGroups("127.0.0.1:0", groupSpecs(), []clientRecord{{calls: 5, err: net.ErrClosed}}, b); err == nil {
 		t.Error("failed client: no error")
 	}
 }

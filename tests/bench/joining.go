@@ -51,7 +51,7 @@ func joinGroup(nodes *group, g generator, s settings, b *board) error {
 	b.latencies("without snapshots", quiet)
 	b.latencies("while the leader takes snapshots", saving)
 	b.note("%d snapshots taken", saves)
-	b.atMost("p99 with snapshots, ratio to that without", middle(saving).p99/middle(quiet).p99, 2, "x")
+	b.atMost("p99 with snapshots, ratio to p99 without", middle(saving).p99/middle(quiet).p99, 2, "x")
 	return joinOne(nodes, leader, g, b)
 }
 

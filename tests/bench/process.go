@@ -64,15 +64,15 @@ func startUnder(wrapper []string, args ...string) (*process, error) {
 
 // awaitReady reads the log up to the line with the address of the ready server.
 func awaitReady(log *bufio.Reader) (addr string, err error) {
-	said := ""
+	logText := ""
 	for {
 		line, err := log.ReadString('\n')
 		if addr := address.FindString(line); addr != "" {
 			return addr, nil
 		}
-		said += line
+		logText += line
 		if err != nil {
-			return "", fmt.Errorf("the server exited with the log %q: %w", said, err)
+			return "", fmt.Errorf("the server exited with the log %q: %w", logText, err)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func serveAndSave(p *process, g generator, s settings, b *board) error {
 	}
 	b.latencies("10 M keys, no save", quiet)
 	b.latencies("10 M keys, continuous saves", saving)
-	b.atMost("p99 while saving, ratio to that without", middle(saving).p99/middle(quiet).p99, 2, "x")
+	b.atMost("p99 while saving, ratio to p99 without saves", middle(saving).p99/middle(quiet).p99, 2, "x")
 	return nil
 }
 

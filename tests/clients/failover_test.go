@@ -17,27 +17,27 @@ import (
 // the test.
 const failoverLimit = 100_000
 
-// takeTick is the interval at which a client charges 1.
-const takeTick = 10 * time.Millisecond
+// chargeTick is the interval at which a client charges 1.
+const chargeTick = 10 * time.Millisecond
 
 // callPatience is the timeout of a call, as set by an application. Some libraries would wait
 // indefinitely for an unreachable node.
 const callPatience = 5 * time.Second
 
-// goesOnWithin is the longest permitted time from the end of an incident to the next reply to a
+// replyWithin is the longest permitted time from the end of an incident to the next reply to a
 // client. It allows for a busy machine.
-const goesOnWithin = time.Minute
+const replyWithin = time.Minute
 
 // ledger records the replies of many clients on one key with one limit. The twice field lists the
 // remaining counts that two admitted calls have returned.
 type ledger struct {
-	mu       sync.Mutex
-	incident time.Time        // end of the latest incident
-	told     map[int64]string // by remaining count, the client whose admitted call returned it
-	twice    []string
-	admitted int
-	answered map[string]answers        // by client; replies to calls that began after the incident
-	failed   map[string]map[string]int // by client and error; calls that failed during or after the incident
+	mu                sync.Mutex
+	incident          time.Time        // end of the latest incident
+	clientByRemaining map[int64]string // by remaining count, the client whose admitted call returned it
+	twice             []string
+	admitted          int
+	answered          map[string]answers        // by client; replies to calls that began after the incident
+	failed            map[string]map[string]int // by client and error; calls that failed during or after the incident
 }
 
 type answers struct {
@@ -66,10 +66,10 @@ func (l *ledger) note(who string, began time.Time, d decision, err error) {
 		return
 	}
 	l.admitted++
-	if other, is := l.told[d.remaining()]; is {
+	if other, is := l.clientByRemaining[d.remaining()]; is {
 		l.twice = append(l.twice, fmt.Sprintf("%s and %s both have %d remaining", other, who, d.remaining()))
 	}
-	l.told[d.remaining()] = who
+	l.clientByRemaining[d.remaining()] = who
 }
 
 // during runs the function act, which is an incident. It clears the recorded errors before the
@@ -85,9 +85,9 @@ func (l *ledger) during(act func()) {
 	clear(l.answered)
 }
 
-// look returns the number of replies to a client since the incident, the time from the incident to
+// results returns the number of replies to a client since the incident, the time from the incident to
 // the first of them, and the errors of the client.
-func (l *ledger) look(who string) (n int, after time.Duration, failed map[string]int) {
+func (l *ledger) results(who string) (n int, after time.Duration, failed map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.answered[who]
@@ -110,12 +110,12 @@ func TestFailover(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calling sync.WaitGroup
 	for who := range f.calls {
-		calling.Go(func() { f.take(ctx, who) })
+		calling.Go(func() { f.chargeLoop(ctx, who) })
 	}
 	n := f.incidents(t)
 	cancel()
 	calling.Wait()
-	f.settle(t, n*len(f.calls))
+	f.checkTotals(t, n*len(f.calls))
 }
 
 // openFailover opens a client for each route. For a route to a single node, it opens one
@@ -123,7 +123,7 @@ func TestFailover(t *testing.T) {
 func openFailover(t *testing.T) *failover {
 	t.Helper()
 	f := &failover{trio: startTrio(t, usualBeat), calls: map[string]func(context.Context, int) (decision, error){}, homes: map[string]string{}}
-	f.told, f.failed, f.answered = map[int64]string{}, map[string]map[string]int{}, map[string]answers{}
+	f.clientByRemaining, f.failed, f.answered = map[int64]string{}, map[string]map[string]int{}, map[string]answers{}
 	follower, leader := f.followers(t)[0], f.awaitLeader(t)
 	for _, r := range routes {
 		f.open(t, r.name, r, follower)
@@ -147,9 +147,9 @@ func (f *failover) open(t *testing.T, who string, r route, near string) {
 	}
 }
 
-// take charges 1 repeatedly until ctx is done, and completes a call in progress.
-func (f *failover) take(ctx context.Context, who string) {
-	tick := time.NewTicker(takeTick)
+// chargeLoop charges 1 repeatedly until ctx is done, and completes a call in progress.
+func (f *failover) chargeLoop(ctx context.Context, who string) {
+	tick := time.NewTicker(chargeTick)
 	defer tick.Stop()
 	for {
 		select {
@@ -179,7 +179,7 @@ var (
 	brokeCall = regexp.MustCompile(awayCall.String() + `|(?i:loading)|CLUSTERDOWN|UNCERTAIN|MasterNotFoundError`)
 )
 
-const handedOver = "it is to lead again"
+const handedOver = "the leadership is transferred back"
 
 // incidents runs the incidents in order. It returns their number, including unplanned elections on
 // a busy machine.
@@ -191,11 +191,11 @@ func (f *failover) incidents(t *testing.T) (n int) {
 		errors *regexp.Regexp // permitted errors of calls; nil: none
 		terms  int            // number of terms that begin during the step
 	}{
-		{"all is well", func() {}, nil, 0},
+		{"no incident", func() {}, nil, 0},
 		{"the leader is killed", func() { f.kill(t, first) }, brokeCall, 1},
 		{"the node is back", func() { f.restart(t, first) }, lostCall, 0},
 		{handedOver, func() { f.transfer(t, first) }, lostCall, 1},
-		{"it is stopped", func() { f.stop(t, first) }, awayCall, 1},
+		{"the leader is stopped", func() { f.stop(t, first) }, awayCall, 1},
 		{"the node is back again", func() { f.restart(t, first) }, lostCall, 0},
 	} {
 		before := f.term(t)
@@ -237,14 +237,14 @@ func (f *failover) awaitReplies(t *testing.T, who string) {
 		return
 	}
 	eventually(t, func(context.Context) error {
-		if n, _, failed := f.look(who); n < 5 {
+		if n, _, failed := f.results(who); n < 5 {
 			return fmt.Errorf("%s has %d replies, and errors %v", who, n, failed)
 		}
 		return nil
 	})
-	_, after, failed := f.look(who)
+	_, after, failed := f.results(who)
 	t.Logf("%s: after %v, %v", who, after.Round(time.Millisecond), failed)
-	if after > goesOnWithin {
+	if after > replyWithin {
 		t.Errorf("%s gets replies only after %v", who, after)
 	}
 }
@@ -258,7 +258,7 @@ func (f *failover) checkErrors(t *testing.T, step, who string, may *regexp.Regex
 	if may != nil && f.homes[who] == killed {
 		may = brokeCall
 	}
-	_, _, failed := f.look(who)
+	_, _, failed := f.results(who)
 	for text, n := range failed {
 		if may == nil || !may.MatchString(text) {
 			t.Errorf("%s: %d calls fail: %s", who, n, text)
@@ -266,10 +266,10 @@ func (f *failover) checkErrors(t *testing.T, step, who string, may *regexp.Regex
 	}
 }
 
-// settle checks the totals after all clients have stopped. For each incident, each client
-// may have lost one call that was charged but not answered. settle then charges the
+// checkTotals checks the totals after all clients have stopped. For each incident, each client
+// may have lost one call that was charged but not answered. checkTotals then charges the
 // remaining units in one call, and checks that all clients are refused.
-func (f *failover) settle(t *testing.T, mayBeLost int) {
+func (f *failover) checkTotals(t *testing.T, mayBeLost int) {
 	t.Helper()
 	for _, twice := range f.twice {
 		t.Error(twice)

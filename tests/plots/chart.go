@@ -16,14 +16,14 @@ import (
 
 // The colors of all plots.
 var (
-	ink      = color.RGBA{0x33, 0x3B, 0x47, 0xFF}
-	softInk  = color.RGBA{0x6B, 0x75, 0x85, 0xFF}
-	gridInk  = color.RGBA{0xDD, 0xE1, 0xE7, 0xFF}
-	cameInk  = color.RGBA{0xC3, 0xC9, 0xD2, 0xFF}
-	passInk  = color.RGBA{0x5B, 0x9B, 0xDC, 0xFF}
-	countInk = color.RGBA{0x16, 0x2F, 0x5A, 0xFF}
-	leaveInk = color.RGBA{0x12, 0x8C, 0x7E, 0xFF}
-	limitInk = color.RGBA{0xD6, 0x4B, 0x1F, 0xFF}
+	ink        = color.RGBA{0x33, 0x3B, 0x47, 0xFF}
+	softInk    = color.RGBA{0x6B, 0x75, 0x85, 0xFF}
+	gridInk    = color.RGBA{0xDD, 0xE1, 0xE7, 0xFF}
+	arrivalInk = color.RGBA{0xC3, 0xC9, 0xD2, 0xFF}
+	passInk    = color.RGBA{0x5B, 0x9B, 0xDC, 0xFF}
+	countInk   = color.RGBA{0x16, 0x2F, 0x5A, 0xFF}
+	leaveInk   = color.RGBA{0x12, 0x8C, 0x7E, 0xFF}
+	limitInk   = color.RGBA{0xD6, 0x4B, 0x1F, 0xFF}
 )
 
 // The vertical axis: counts above 0, and rows of strokes below.
@@ -47,7 +47,7 @@ func newChart(title, command string, kind limiter.Kind, p played) chart {
 // counted returns the times that the line counts, and the name of the line.
 func (ch *chart) counted() (times []time.Duration, what string) {
 	if ch.isQueue {
-		return ch.goesOn, "proceeded in the last 10 s"
+		return ch.proceedAt, "proceeded in the last 10 s"
 	}
 	return ch.admitted, "admitted in the last 10 s"
 }
@@ -55,7 +55,7 @@ func (ch *chart) counted() (times []time.Duration, what string) {
 // plot draws the bars, the line and the limit.
 func (ch *chart) plot() (*plot.Plot, error) {
 	p := emptyPlot()
-	p.Add(bars{count(ch.came), cameInk}, bars{count(ch.admitted), passInk})
+	p.Add(bars{count(ch.arrivals), arrivalInk}, bars{count(ch.admitted), passInk})
 	if len(ch.admitted) == 0 {
 		return p, nil // only the requests
 	}
@@ -105,9 +105,9 @@ func (ch *chart) addRows(p *plot.Plot) {
 		times []time.Duration
 		color color.Color
 	}
-	rows := []row{{"requests", ch.came, softInk}, {"admitted", ch.admitted, passInk}}
+	rows := []row{{"requests", ch.arrivals, softInk}, {"admitted", ch.admitted, passInk}}
 	if ch.isQueue {
-		rows = append(rows, row{"proceeding", ch.goesOn, leaveInk})
+		rows = append(rows, row{"proceeding", ch.proceedAt, leaveInk})
 	}
 	ticks := marks(0, axisTop, 5)
 	for i, r := range rows {
@@ -127,8 +127,8 @@ func stroke(c color.Color, width vg.Length, dashes ...vg.Length) draw.LineStyle 
 	return draw.LineStyle{Color: c, Width: width, Dashes: dashes}
 }
 
-// written returns a text style whose origin is the upper left corner of the text.
-func written(size vg.Length, c color.Color) text.Style {
+// textStyle returns a text style whose origin is the upper left corner of the text.
+func textStyle(size vg.Length, c color.Color) text.Style {
 	return text.Style{Color: c, Font: sans(size), XAlign: text.XLeft, YAlign: text.YTop, Handler: plot.DefaultTextHandler}
 }
 
@@ -138,12 +138,12 @@ const slack = 1.15
 
 // drawTitle draws the title and the command at the top of a canvas.
 func (ch *chart) drawTitle(c draw.Canvas) {
-	style := written(12, ink)
+	style := textStyle(12, ink)
 	at := vg.Point{X: c.Min.X, Y: c.Max.Y}
 	c.FillText(style, at, ch.title)
 	at.X += style.Width(ch.title)*slack + 8
 	at.Y -= 2 // align the baselines
-	c.FillText(written(10, softInk), at, ch.command)
+	c.FillText(textStyle(10, softInk), at, ch.command)
 }
 
 // drawLegend draws the meanings of the colors in one row at the top of a canvas. The line argument is
@@ -153,12 +153,12 @@ func drawLegend(c draw.Canvas, line string) {
 		name  string
 		style draw.LineStyle
 	}{
-		{"requests in 0.5 s", stroke(cameInk, 7)},
+		{"requests in 0.5 s", stroke(arrivalInk, 7)},
 		{"of them admitted", stroke(passInk, 7)},
 		{line, stroke(countInk, 1.4)},
 		{"limit", stroke(limitInk, 1.2, 5, 3)},
 	}
-	style := written(9, ink)
+	style := textStyle(9, ink)
 	at := vg.Point{X: c.Min.X, Y: c.Max.Y}
 	for _, e := range entries {
 		middle := at.Y - style.FontExtents().Height/2

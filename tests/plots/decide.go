@@ -78,17 +78,17 @@ func must(l limiter.Limit, err error) limiter.Limit {
 
 // played is the result of an algorithm for some requests.
 type played struct {
-	came, admitted []time.Duration
-	goesOn         []time.Duration // times at which the admitted requests may proceed
+	arrivals, admitted []time.Duration
+	proceedAt          []time.Duration // times at which the admitted requests may proceed
 }
 
 // play decides requests in order.
-func play(a *algorithm, came []time.Duration) played {
-	e, p := newEngine(), played{came: came}
-	for _, at := range came {
+func play(a *algorithm, arrivals []time.Duration) played {
+	e, p := newEngine(), played{arrivals: arrivals}
+	for _, at := range arrivals {
 		if d := e.decide(at, a); !d.Limited {
 			p.admitted = append(p.admitted, at)
-			p.goesOn = append(p.goesOn, at+d.Wait)
+			p.proceedAt = append(p.proceedAt, at+d.Wait)
 		}
 	}
 	return p

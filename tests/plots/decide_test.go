@@ -30,7 +30,7 @@ func algorithmOf(t *testing.T, file string) *algorithm {
 // TestPlay checks how many requests each algorithm admits. There are twenty at 9.9 s, just before
 // the end of a window, twenty at 10.1 s, just after the end, and one at 15.1 s.
 func TestPlay(t *testing.T) {
-	came := append(append(atOnce(9900*time.Millisecond, 20), atOnce(10100*time.Millisecond, 20)...), 15100*time.Millisecond)
+	arrivals := append(append(atOnce(9900*time.Millisecond, 20), atOnce(10100*time.Millisecond, 20)...), 15100*time.Millisecond)
 	for file, want := range map[string][3]int{
 		"gcra":        {10, 0, 1},
 		"sliding":     {10, 0, 1}, // at 15.1 s the ten count as 4.9
@@ -40,23 +40,23 @@ func TestPlay(t *testing.T) {
 		"tokenbucket": {10, 0, 1}, // five are restored at 14.9 s
 		"leaky":       {10, 0, 1},
 	} {
-		p := play(algorithmOf(t, file), came)
-		if got := byTime(p.admitted, came); got != want {
+		p := play(algorithmOf(t, file), arrivals)
+		if got := byTime(p.admitted, arrivals); got != want {
 			t.Errorf("%s: admitted %v, want %v", file, got, want)
 		}
-		if len(p.came) != len(came) || len(p.goesOn) != len(p.admitted) {
-			t.Errorf("%s: %d requests, %d may proceed", file, len(p.came), len(p.goesOn))
+		if len(p.arrivals) != len(arrivals) || len(p.proceedAt) != len(p.admitted) {
+			t.Errorf("%s: %d requests, %d may proceed", file, len(p.arrivals), len(p.proceedAt))
 		}
 	}
 }
 
 // byTime counts the admitted requests of the first twenty, the next twenty, and the rest.
-func byTime(admitted, came []time.Duration) (n [3]int) {
+func byTime(admitted, arrivals []time.Duration) (n [3]int) {
 	for _, at := range admitted {
 		switch at {
-		case came[0]:
+		case arrivals[0]:
 			n[0]++
-		case came[20]:
+		case arrivals[20]:
 			n[1]++
 		default:
 			n[2]++
@@ -73,8 +73,8 @@ func TestDepartures(t *testing.T) {
 		if a.file == "leaky" {
 			want = []time.Duration{3 * second, 4 * second, 5 * second, 6 * second}
 		}
-		if p := play(&a, atOnce(3*second, 4)); !reflect.DeepEqual(p.goesOn, want) {
-			t.Errorf("%s: proceed at %v, want %v", a.file, p.goesOn, want)
+		if p := play(&a, atOnce(3*second, 4)); !reflect.DeepEqual(p.proceedAt, want) {
+			t.Errorf("%s: proceed at %v, want %v", a.file, p.proceedAt, want)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestDemoShowsTheDifferences(t *testing.T) {
 	for _, a := range demoAlgorithms() {
 		p := play(&a, demoTraffic())
 		if a.file == "leaky" {
-			p.admitted = p.goesOn
+			p.admitted = p.proceedAt
 		}
 		largest[a.file] = most(p.admitted, demoPeriod)
 	}

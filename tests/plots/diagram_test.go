@@ -30,7 +30,7 @@ func (r rect) area() area {
 
 // area returns the bounding box of a text in the widest expected font.
 func (t caption) area() area {
-	style := written(vg.Length(t.size), ink)
+	style := textStyle(vg.Length(t.size), ink)
 	width, extents := float64(style.Width(t.content)*slack), style.FontExtents()
 	left := float64(t.at.x) - map[anchor]float64{anchorStart: 0, anchorMiddle: 0.5, anchorEnd: 1}[t.anchor]*width
 	return area{left, float64(t.at.y) - float64(extents.Ascent), left + width, float64(t.at.y) + float64(extents.Descent)}

@@ -93,10 +93,10 @@ func sheetRows(algorithms []algorithm) int { return (len(algorithms) + 2) / 2 }
 
 // drawSheet draws the requests and all algorithms in small plots.
 func drawSheet(c draw.Canvas, algorithms []algorithm) error {
-	charts := []chart{newChart("The requests", "seconds; a window begins at each vertical line", 0, played{came: demoTraffic()})}
+	charts := []chart{newChart("The requests", "seconds; a window begins at each vertical line", 0, played{arrivals: demoTraffic()})}
 	for i := range algorithms {
 		a := &algorithms[i]
-		charts = append(charts, newChart(a.title, a.command, a.kind, play(a, charts[0].came)))
+		charts = append(charts, newChart(a.title, a.command, a.kind, play(a, charts[0].arrivals)))
 	}
 	drawLegend(c, "admitted in the last 10 s (leaky bucket: proceeded)")
 	tiles := draw.Tiles{Cols: 2, Rows: sheetRows(algorithms), PadX: 18, PadY: 8}

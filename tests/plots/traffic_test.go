@@ -25,14 +25,14 @@ func TestInPhases(t *testing.T) {
 }
 
 func TestDemoTraffic(t *testing.T) {
-	came := demoTraffic()
-	if !inOrder(came) || came[len(came)-1] >= demoLength {
+	arrivals := demoTraffic()
+	if !inOrder(arrivals) || arrivals[len(arrivals)-1] >= demoLength {
 		t.Error("the requests are not sorted, or extend beyond the end")
 	}
-	if n := most(came, time.Second); n != 25 {
+	if n := most(arrivals, time.Second); n != 25 {
 		t.Errorf("the hard burst has %d requests in a second, want 25", n)
 	}
-	if n := count(came)[26:57]; sum(n) != 0 {
+	if n := count(arrivals)[26:57]; sum(n) != 0 {
 		t.Errorf("%d requests in the silence", sum(n))
 	}
 }
