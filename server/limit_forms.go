@@ -48,7 +48,7 @@ var limitForms = newLimitForms([]limitForm{
 	{
 		word: "throttle", args: "key max_burst:integer count:integer period",
 		minFirst: 0, conditionText: "(max_burst + 1) * period / count" + within292,
-		summary: "Decides by GCRA whether a request is within its limit, and charges it if so",
+		summary: "Checks a limit with GCRA, and charges the request if it is admitted",
 		modes: []limitMode{{kind: limiter.Throttle, compile: func(p limitParams) (limiter.Limit, error) {
 			return gcra.NewLimit(p.first, p.second, p.period)
 		}}},
@@ -56,8 +56,8 @@ var limitForms = newLimitForms([]limitForm{
 	{
 		word: "window", args: "key limit:integer period",
 		minFirst: 1, conditionText: "period must be at most 4611686018 seconds (146 years)",
-		summary: "Decides by the requests in a window of time, and charges the request if it is within its limit",
-		cost:    "O(1), with BUCKETS O(N) in their number, with LOG O(N) in the number of requests that leave it or would have to",
+		summary: "Checks a limit on the requests in a window of time, and charges the request if it is admitted",
+		cost:    "O(1), with BUCKETS O(N) in the number of parts, with LOG at most O(N) in the number of entries",
 		modes: []limitMode{
 			{word: "sliding", kind: limiter.SlidingWindow, compile: wholeWindow},
 			{word: "fixed", kind: limiter.FixedWindow, compile: wholeWindow},
@@ -72,7 +72,7 @@ var limitForms = newLimitForms([]limitForm{
 	{
 		word: "bucket", args: "key capacity:integer refill_amount:integer refill_interval",
 		minFirst: 1, conditionText: "refill_interval * ceil(capacity / refill_amount)" + within292,
-		summary: "Takes tokens from a bucket that is refilled at intervals, if there are enough",
+		summary: "Checks a token bucket that is refilled at intervals, and takes tokens if the request is admitted",
 		modes: []limitMode{{kind: limiter.TokenBucket, compile: func(p limitParams) (limiter.Limit, error) {
 			return tokenbucket.NewLimit(p.first, p.second, p.period)
 		}}},
@@ -80,7 +80,7 @@ var limitForms = newLimitForms([]limitForm{
 	{
 		word: "leaky", args: "key capacity:integer count:integer period",
 		minFirst: 1, conditionText: "capacity * period / count" + within292,
-		summary: "Queues a request that is to go on at a steady rate, and tells how long it has to wait",
+		summary: "Checks a leaky bucket that drains at a steady rate, queues the request if it is admitted, and returns how long to delay it",
 		modes: []limitMode{{kind: limiter.LeakyBucket, compile: func(p limitParams) (limiter.Limit, error) {
 			return leaky.NewLimit(p.first, p.second, p.period)
 		}}},
@@ -129,7 +129,7 @@ func limitCommands() (rows []command) {
 	return append(rows, command{
 		name: "cl.all", arity: -6, flags: flags | movableKeys, keys: specKey.withAccess("RW access update"),
 		group: groupLimiter, since: "0.1.0", parse: parseAll, reply: replyAll,
-		cost: "O(N) in the number of limits", summary: "Charges several limits, all of them or none",
+		cost: "O(N) in the number of limits", summary: "Charges several limits atomically: all or none",
 		args: "quantity:integer {" + strings.Join(specs, " | ") + "}... [MS]",
 	})
 }

@@ -16,7 +16,7 @@ func refusedCommands() []command {
 	}
 	for i := range rows {
 		rows[i].group, rows[i].extra, rows[i].refusal = groupScripting, catScripting, errNoScripts
-		rows[i].summary = "Answers that scripts are not supported"
+		rows[i].summary = "Returns an error: scripts are not supported"
 	}
 	return append(rows, lifetimeCommands()...)
 }
@@ -33,7 +33,7 @@ func lifetimeCommands() []command {
 	for i := range rows {
 		rows[i].flags, rows[i].keys = write|fast, oneKey.withAccess("RW update")
 		rows[i].group, rows[i].refusal = groupGeneric, errNoLifetime
-		rows[i].summary = "Answers that a limiter key has no lifetime of its own"
+		rows[i].summary = "Returns an error: the expiry of a limiter key cannot be changed"
 	}
 	return rows
 }
