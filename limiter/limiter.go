@@ -174,7 +174,7 @@ type Decision struct {
 // The errors of an Engine. A protocol server maps each to its own form of error.
 var (
 	// ErrWrongKind is wrapped by WrongKindError.
-	ErrWrongKind = errors.New("key holds another kind of limiter")
+	ErrWrongKind = errors.New("key is in use by another kind of limiter")
 	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit the memory limit. Requests for
 	// other existing keys are still decided exactly.
 	ErrOutOfMemory = errors.New("memory limit reached")

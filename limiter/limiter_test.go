@@ -98,7 +98,7 @@ func TestWrongKindError(t *testing.T) {
 		if !errors.Is(err, ErrWrongKind) || errors.Is(err, ErrSameKey) {
 			t.Errorf("%v: the error does not wrap ErrWrongKind", err)
 		}
-		if want := "key holds another kind of limiter: " + k.String() + " (" + k.Encoding() + ")"; err.Error() != want {
+		if want := "key is in use by another kind of limiter: " + k.String() + " (" + k.Encoding() + ")"; err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
 		}
 		if n := testing.AllocsPerRun(100, func() { sink = WrongKindError(k) }); n != 0 {

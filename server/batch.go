@@ -245,7 +245,7 @@ func (b *batch) slowArgs() [][]byte {
 		args = append(args, b.reqs[i].Key)
 	}
 	if len(b.calls) > 1 {
-		args = append(args, []byte("... (a batch of decisions)"))
+		args = append(args, []byte("... (and other commands of the batch)"))
 	}
 	return args
 }

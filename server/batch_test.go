@@ -181,7 +181,7 @@ func TestSlowGroups(t *testing.T) {
 	group := request("CL.ALL", "1", "WINDOW", "a", "1", "60", "WINDOW", "b", "1", "60")
 	f("cl.window a", request("CL.WINDOW", "a", "1", "60"), 1)
 	f("cl.all a b", group, 1)
-	f("cl.all a b ... (a batch of decisions)", group+request("CL.WINDOW", "c", "1", "60"), 2)
+	f("cl.all a b ... (and other commands of the batch)", group+request("CL.WINDOW", "c", "1", "60"), 2)
 }
 
 // limiting is an engine that refuses all requests.

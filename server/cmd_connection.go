@@ -111,7 +111,7 @@ func (c *client) login(user, password []byte) error {
 		c.pipe.quit()
 	}
 	if wait > 0 {
-		c.srv.warn("auth-limit", "login refused: its address gave too many wrong passwords", "addr", c.addr(), "client", c.id)
+		c.srv.warn("auth-limit", "login refused: too many wrong passwords from this address", "addr", c.addr(), "client", c.id)
 		return errTooManyFailures(wait)
 	}
 	c.srv.warn("auth", "wrong password", "addr", c.addr(), "client", c.id, "tries", c.session.failedLogins)

@@ -79,7 +79,7 @@ func describeMember(m *topology.Member, view *topology.View, status *topology.St
 		b.WriteString(" answers=no")
 	}
 	if m.Host == "" {
-		b.WriteString(" (has not yet announced where clients reach it)")
+		b.WriteString(" (has not announced its client addresses)")
 		return b.String()
 	}
 	fmt.Fprintf(&b, " host=%s port=%d cluster-port=%d sentinel-port=%d leader-port=%d", m.Host, m.Port, m.ClusterPort, m.SentinelPort, m.LeaderPort)
@@ -141,7 +141,7 @@ func cmdMembersTransfer(c *client, args [][]byte) error {
 		case to == nil:
 			return errUnknownNode(args[2])
 		case id == view.Self:
-			return replyError("ERR node " + quote(args[2]) + " is the leader already")
+			return replyError("ERR node " + quote(args[2]) + " is already the leader")
 		case !to.Voter:
 			return replyError("ERR node " + quote(args[2]) + " cannot lead: it has no vote yet. Try again when CL.CLUSTER NODES shows it as a follower")
 		}
@@ -186,7 +186,7 @@ func checkMember(view *topology.View, id, addr string) error {
 	case err != nil || host == "" || !isPort || n < 1 || n > 65535:
 		return errInvalid("node address", []byte(addr), "host:port, with a port from 1 to 65535")
 	case ip != nil && (ip.IsUnspecified() || ip.IsMulticast()):
-		return errInvalid("node address", []byte(addr), "one at which other nodes reach the node, not an unspecified or multicast address")
+		return errInvalid("node address", []byte(addr), "reachable from other nodes, not an unspecified or multicast address")
 	}
 	for i := range view.Members {
 		switch m := &view.Members[i]; {

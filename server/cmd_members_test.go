@@ -45,7 +45,7 @@ func TestClClusterShows(t *testing.T) {
 	view := *l.nodes["b"].View()
 	view.Members = []topology.Member{{ID: "c", Raft: "x:1"}}
 	l.nodes["b"].view.Store(&view)
-	if got := p.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{"c raft=x:1 role=learner (has not yet announced where clients reach it)"}) {
+	if got := p.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{"c raft=x:1 role=learner (has not announced its client addresses)"}) {
 		t.Errorf("NODES: %q", got)
 	}
 	p.do(fmt.Sprintf("*8\r\n$5\r\nindex\r\n:10\r\n$8\r\nlog-time\r\n:%d\r\n$4\r\nkeys\r\n:0\r\n$3\r\nsum\r\n$16\r\n0000000000000abc\r\n", l.clock.read()), "CL.CLUSTER", "HASH")
@@ -91,13 +91,13 @@ func TestClClusterChanges(t *testing.T) {
 		bad("ERR invalid node address '"+addr+"': must be host:port, with a port from 1 to 65535", "ADD", "d", addr)
 	}
 	for _, addr := range []string{"0.0.0.0:1", "[::]:1", "224.0.0.1:1"} {
-		bad("ERR invalid node address '"+addr+"': must be one at which other nodes reach the node", "ADD", "d", addr)
+		bad("ERR invalid node address '"+addr+"': must be reachable from other nodes, not an unspecified or multicast address", "ADD", "d", addr)
 	}
-	bad("ERR add a: the cluster has that node already", "ADD", "a", "10.0.0.4:7000")
-	bad("ERR add d: "+own+" is the address of a: the cluster has that node already", "ADD", "d", own)
+	bad("ERR add a: the cluster already has that node", "ADD", "a", "10.0.0.4:7000")
+	bad("ERR add d: "+own+" is the address of a: the cluster already has that node", "ADD", "d", own)
 	bad("ERR unknown node 'x': CL.CLUSTER NODES lists the nodes of the cluster", "REMOVE", "x")
 	bad("ERR unknown node 'x': CL.CLUSTER NODES lists", "TRANSFER", "x")
-	bad("ERR node 'a' is the leader already", "TRANSFER", "a")
+	bad("ERR node 'a' is already the leader", "TRANSFER", "a")
 	bad("ERR unknown subcommand or wrong number", "TRANSFER", "a", "b")
 	bad("ERR wrong number", "ADD", "d")
 	bad("ERR wrong number", "SET", "raft-heartbeat")

@@ -128,16 +128,16 @@ func diagnose(m *memoryUse, o *options.Options) []string {
 		say("maxmemory is nearly reached: %s of %s are in use. The policy is %s.", humanBytes(m.Bytes), humanBytes(o.MaxMemory), o.MaxMemoryPolicy)
 	}
 	if m.Evicted > 0 {
-		say("%d keys have been evicted: they were given their full limit back before they had earned it.", m.Evicted)
+		say("%d keys have been evicted because memory was full; their full limits were restored early.", m.Evicted)
 	}
 	if float64(m.Bytes) < shrunken*float64(m.Peak) {
-		say("The keys once took %s, and take %s now.", humanBytes(m.Peak), humanBytes(m.Bytes))
+		say("The peak memory of the keys was %s. They use %s now.", humanBytes(m.Peak), humanBytes(m.Bytes))
 	}
 	if besides := m.rss - m.Bytes; besides > max(manyOtherBytes, m.Bytes) {
-		say("The process takes %s beside the keys. MEMORY PURGE gives back what is not in use.", humanBytes(besides))
+		say("The process uses %s besides the keys. MEMORY PURGE returns unused memory to the operating system.", humanBytes(besides))
 	}
 	if len(lines) == 0 {
-		say("There is nothing to remark: %d keys take %s, and the process %s.", m.Keys, humanBytes(m.Bytes), humanBytes(m.rss))
+		say("No problems found: %d keys use %s, and the process uses %s.", m.Keys, humanBytes(m.Bytes), humanBytes(m.rss))
 	}
 	return lines
 }

@@ -106,7 +106,7 @@ func cmdShutdown(c *client, args [][]byte) error {
 			return err
 		}
 	}
-	c.srv.log.Info("shutdown asked for by a client", "client", c.id, "addr", c.addr())
+	c.srv.log.Info("shutdown requested by a client", "client", c.id, "addr", c.addr())
 	c.pipe.quit()
 	c.srv.stop(save)
 	return nil
@@ -122,6 +122,6 @@ func (c *client) saveBeforeStop() error {
 	case errors.Is(err, errNoSnapshots):
 		return errNoSnapshots
 	}
-	c.srv.log.Error("the state cannot be saved before the shutdown that a client asks for", "client", c.id, "error", err)
+	c.srv.log.Error("cannot save the state before the shutdown requested by a client", "client", c.id, "error", err)
 	return errShutdown
 }

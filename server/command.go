@@ -250,7 +250,7 @@ func newRegistry(table []command, on profileSet) *registry {
 	}
 	for _, cmd := range r.every {
 		if ways := countTrue(cmd.run != nil, cmd.parse != nil, cmd.refusal != ""); ways > 1 || ways == 0 && len(cmd.subs) == 0 || (cmd.parse == nil) != (cmd.reply == nil) {
-			panic("server: command table: " + cmd.name + " has no way to run, or two")
+			panic("server: command table: " + cmd.name + " must set refusal, or run, or both parse and reply")
 		}
 	}
 	return r
@@ -258,7 +258,7 @@ func newRegistry(table []command, on profileSet) *registry {
 
 func (r *registry) adopt(parent, sub *command) {
 	if parent == nil {
-		panic("server: command table: " + sub.name + " stands before its container")
+		panic("server: command table: " + sub.name + " must follow the row of its container")
 	}
 	if parent.bySub == nil {
 		parent.bySub = map[string]*command{}

@@ -343,5 +343,5 @@ func (c *connection) logEnd(err error) {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
-	c.srv.debug("connection", "connection ended", "client", c.id, "error", err)
+	c.srv.debug("connection", "connection failed", "client", c.id, "error", err)
 }

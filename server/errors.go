@@ -25,7 +25,7 @@ func (e replyError) code() string {
 
 // Error replies. Errors that exist in Redis have the same texts as in Redis, because clients compare them.
 const (
-	errInternal      replyError = "ERR internal error: the log of the server has the details"
+	errInternal      replyError = "ERR internal error: see the log of the server"
 	errHungUp        replyError = "ERR the connection is closed" // never sent
 	errNotInteger    replyError = "ERR value is not an integer or out of range"
 	errNotInt32      replyError = "ERR value is out of range, value must between -2147483648 and 2147483647"
@@ -62,7 +62,7 @@ const (
 	errPurgeMulti    replyError = "ERR MEMORY PURGE is not allowed in a transaction, because it would block all other clients: call it outside MULTI"
 	errLoading       replyError = "LOADING Redis is loading the dataset in memory"
 	errSaving        replyError = "ERR Background save already in progress"
-	errNoSnapshots   replyError = "ERR snapshots are not available: the server could not use its directory when it started. The log has the reason; set the option dir and restart"
+	errNoSnapshots   replyError = "ERR snapshots are not available: the server could not use its directory at startup. See the log, set the option dir and restart"
 	errShutdown      replyError = "ERR Errors trying to SHUTDOWN. Check logs."
 	errNoShutdown    replyError = "ERR No shutdown in progress."
 	errBadCommand    replyError = "ERR Invalid command specified"
@@ -86,7 +86,7 @@ const (
 	errSlot          replyError = "ERR Invalid slot"
 	errSlotKeys      replyError = "ERR keys are not counted by slot: DBSIZE returns the number of all keys"
 	errNoScripts     replyError = "ERR scripts are not supported: use CL.THROTTLE, CL.WINDOW, CL.BUCKET or CL.LEAKY for one limit, CL.ALL for several in one atomic step"
-	errNoLifetime    replyError = "ERR a limiter key has no lifetime of its own: it expires when its full limit is available again. TTL returns the time until then, DEL resets the key"
+	errNoLifetime    replyError = "ERR the expiry of a limiter key cannot be changed: the key expires when its full limit is available again. TTL returns the time until then, DEL resets the key"
 	errNoModules     replyError = "ERR modules cannot be loaded or unloaded: the limiter commands are built in"
 	errPublishSwitch replyError = "ERR only the server publishes on this channel: use another channel"
 	errManyPubsub    replyError = "ERR too many channels match for one reply: use a narrower pattern"

@@ -122,8 +122,8 @@ func (f *limitForm) errShort(at int, args [][]byte) replyError {
 	if len(args) > 0 {
 		key = " (key " + quote(args[0]) + ")"
 	}
-	return replyError(fmt.Sprintf("ERR %s%s has %d of %d arguments: the syntax is %s %s",
-		limitAt(at), key, len(args), f.size, strings.ToUpper(f.word), strings.Join(f.names, " ")))
+	return replyError(fmt.Sprintf("ERR %s%s needs %d arguments, but has %d: the syntax is %s %s",
+		limitAt(at), key, f.size, len(args), strings.ToUpper(f.word), strings.Join(f.names, " ")))
 }
 
 // errOfLimit adds the position and the key of a limit of CL.ALL to err. The parameter at is the index of the limit.
@@ -165,7 +165,7 @@ func errKeyInUse(at, n int, key []byte, holder limiter.Kind) replyError {
 		where = limitAt(at) + ": "
 	}
 	return replyError("WRONGTYPE " + where + "key " + quote(key) + " is in use by " + commandOf(holder) +
-		": use another key, or DEL it to reset its limit")
+		": use another key, or DEL this key to reset its limit")
 }
 
 // errKeyTwice returns the error for two limits of CL.ALL with the same key.

@@ -24,7 +24,7 @@ var holders = []struct{ name, call string }{
 // inUse returns the error reply for the key k, which the command with the given name has created. The argument where is
 // the part of the error that names the limit of CL.ALL.
 func inUse(where, name string) string {
-	return "-WRONGTYPE " + where + "key 'k' is in use by " + name + ": use another key, or DEL it to reset its limit\r\n"
+	return "-WRONGTYPE " + where + "key 'k' is in use by " + name + ": use another key, or DEL this key to reset its limit\r\n"
 }
 
 // TestKeysInUse checks the error of each limiter command, alone and within CL.ALL, for a key that a different limiter

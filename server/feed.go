@@ -27,8 +27,8 @@ type feed struct {
 const feedQueue = 8 << 20
 
 var (
-	errSlowFeed  = errors.New("the client does not read what it is shown")
-	errFeedEnded = errors.New("the client is shown nothing any more")
+	errSlowFeed  = errors.New("the output queue of the client is full, or a write to the client has failed")
+	errFeedEnded = errors.New("the client accepts no more pushed output")
 )
 
 func newFeed(use *usage, accepts bool) *feed {

@@ -63,5 +63,5 @@ func (s *Server) closeLeaderClients() {
 			n++
 		}
 	}
-	s.log.Info("this node has stopped leading; clients of leader-port are closed", "clients", n)
+	s.log.Info("this node is no longer the leader; closing connections to leader-port", "clients", n)
 }

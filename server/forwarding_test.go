@@ -28,7 +28,7 @@ func TestForwardedPipelines(t *testing.T) {
 		"+PONG\r\n:180\r\n:1\r\n:1\r\n" + five(0, 3, 2, -1, 60) + unknown("NONSENSE") + "*1\r\n" + bulk("k"))
 	p.do(failure(badThrottle(2, "x")), "CL.THROTTLE", "k", "x", "1", "60")
 	p.fails("ERR wrong number", "CL.THROTTLE", "k")
-	p.do("-WRONGTYPE key 'k' is in use by CL.THROTTLE: use another key, or DEL it to reset its limit\r\n", "CL.WINDOW", "k", "1", "60")
+	p.do("-WRONGTYPE key 'k' is in use by CL.THROTTLE: use another key, or DEL this key to reset its limit\r\n", "CL.WINDOW", "k", "1", "60")
 	p.do("+throttle\r\n", "TYPE", "k")
 	p.do("$-1\r\n", "OBJECT", "ENCODING", "other")
 	p.ask("HELLO", "3")

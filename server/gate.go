@@ -34,7 +34,7 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 func (c *client) unknown(args [][]byte) error {
 	name := string(args[0])
 	if strings.EqualFold(name, "post") || strings.EqualFold(name, "host:") {
-		c.srv.warn("http", "an HTTP request came in on the Redis port; connection closed", "addr", c.addr())
+		c.srv.warn("http", "HTTP request on a Redis port; connection closed", "addr", c.addr())
 		c.pipe.abort()
 	}
 	if cmd := c.commands.named(name); cmd != nil && len(args) > 1 && !strings.Contains(name, "|") {

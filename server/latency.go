@@ -135,7 +135,7 @@ func cmdLatencyDoctor(c *client, _ [][]byte) error {
 	var b strings.Builder
 	switch {
 	case threshold == 0:
-		b.WriteString("Nothing is sampled: latency-monitor-threshold is 0. Set it to the milliseconds from which an event matters to you.\n")
+		b.WriteString("No events are sampled: latency-monitor-threshold is 0. Set it to the minimum duration of a sample, in milliseconds.\n")
 	case len(list) == 0:
 		fmt.Fprintf(&b, "No event has taken %v or more since the server was started or LATENCY RESET was called.\n", threshold)
 	}

@@ -144,24 +144,24 @@ func TestMemoryDoctor(t *testing.T) {
 			}
 		}
 	}
-	f(memoryUse{}, 0, "nothing to remark")
-	f(memoryUse{Usage: limiter.Usage{Keys: 5, Bytes: mib, Peak: mib}, rss: 20 * mib}, 0, "5 keys take 1.00M, and the process 20.00M")
-	f(memoryUse{Usage: limiter.Usage{Bytes: 89, Peak: 89}}, 100, "nothing to remark")
+	f(memoryUse{}, 0, "No problems found")
+	f(memoryUse{Usage: limiter.Usage{Keys: 5, Bytes: mib, Peak: mib}, rss: 20 * mib}, 0, "5 keys use 1.00M, and the process uses 20.00M")
+	f(memoryUse{Usage: limiter.Usage{Bytes: 89, Peak: 89}}, 100, "No problems found")
 	f(memoryUse{Usage: limiter.Usage{Bytes: 90, Peak: 90}}, 100, "90B of 100B are in use. The policy is noeviction.")
 	f(memoryUse{Usage: limiter.Usage{Evicted: 7}}, 100, "7 keys have been evicted")
-	f(memoryUse{Usage: limiter.Usage{Bytes: 4 * mib, Peak: 9 * mib}}, 0, "once took 9.00M, and take 4.00M now")
-	f(memoryUse{Usage: limiter.Usage{Bytes: mib, Peak: mib}, rss: 80 * mib}, 0, "79.00M beside the keys")
-	f(memoryUse{Usage: limiter.Usage{Bytes: 100 * mib, Peak: 100 * mib}, rss: 199 * mib}, 0, "nothing to remark")
-	f(memoryUse{Usage: limiter.Usage{Bytes: 95, Peak: 900, Evicted: 1}}, 100, "nearly reached", "evicted", "once took")
+	f(memoryUse{Usage: limiter.Usage{Bytes: 4 * mib, Peak: 9 * mib}}, 0, "peak memory of the keys was 9.00M. They use 4.00M now")
+	f(memoryUse{Usage: limiter.Usage{Bytes: mib, Peak: mib}, rss: 80 * mib}, 0, "79.00M besides the keys")
+	f(memoryUse{Usage: limiter.Usage{Bytes: 100 * mib, Peak: 100 * mib}, rss: 199 * mib}, 0, "No problems found")
+	f(memoryUse{Usage: limiter.Usage{Bytes: 95, Peak: 900, Evicted: 1}}, 100, "nearly reached", "evicted", "peak memory")
 }
 
 // TestMemoryCommands runs the subcommands of MEMORY that reply with text.
 func TestMemoryCommands(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
-	if got := p.ask("MEMORY", "DOCTOR").text; !strings.HasPrefix(got, "There is nothing to remark: 0 keys") {
+	if got := p.ask("MEMORY", "DOCTOR").text; !strings.HasPrefix(got, "No problems found: 0 keys") {
 		// Other tests run in the same process, so its memory may be large.
-		if !strings.HasPrefix(got, "The process takes") {
+		if !strings.HasPrefix(got, "The process uses") {
 			t.Errorf("MEMORY DOCTOR: %q", got)
 		}
 	}

@@ -110,7 +110,9 @@ func TestFullBacklog(t *testing.T) {
 		}
 	}()
 	s.greet().await("stats", "timed_out_connections", 1) // incremented before the line is logged
-	if !eventually(func() bool { return strings.Contains(log.String(), "connection closed: it does not read its replies") }) {
+	if !eventually(func() bool {
+		return strings.Contains(log.String(), "connection closed: the client does not read its replies")
+	}) {
 		t.Errorf("the log is %q", log.String())
 	}
 }

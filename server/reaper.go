@@ -71,9 +71,9 @@ func (s *Server) closeOverdue() {
 	}
 }
 
-// reasonNotReading is the reason for closing a connection whose client does not read. Unlike all other reasons, it is
-// logged as a warning, since the close looks like a network failure to the client.
-const reasonNotReading = "it does not read its replies"
+// reasonNotReading is the reason for closing a connection whose client does not read. Unlike all other reasons, it is logged as a
+// warning, since the close looks like a network failure to the client.
+const reasonNotReading = "the client does not read its replies"
 
 func (s *Server) closeOne(c *client, why string) {
 	s.stats.timeouts.Add(1)
@@ -119,11 +119,11 @@ func (c *connection) overdue(o *options.Options, m reaperRun) string {
 	case c.output.stalled(o, m):
 		return reasonNotReading
 	case over(&a.incomplete, o.CommandTimeout):
-		return "its command stays incomplete"
+		return "a command is incomplete"
 	case over(&a.unauthenticated, o.CommandTimeout), m.crowded && over(&a.unauthenticated, o.CommandTimeout/scarceTimeoutDivisor):
-		return "it does not authenticate"
+		return "the client does not authenticate"
 	case over(&a.lastRead, o.Timeout) && !c.exemptFromIdle():
-		return "it is idle"
+		return "the client is idle"
 	}
 	return ""
 }
@@ -159,7 +159,7 @@ func (s *Server) logLimited(level slog.Level, kind, text string, args []any) {
 		return
 	}
 	if missed > 0 {
-		args = append(args, "lines left out", missed)
+		args = append(args, "lines dropped", missed)
 	}
 	s.log.Log(ctx, level, text, args...)
 }

@@ -158,7 +158,7 @@ func TestSaverIsNotIdle(t *testing.T) {
 	}
 	snapshots.release <- struct{}{}
 	p.expect("+OK\r\n")
-	if why := s.sortedClients()[0].conn.overdue(&o, reaperRun{now: 1 << 30}); why != "it is idle" {
+	if why := s.sortedClients()[0].conn.overdue(&o, reaperRun{now: 1 << 30}); why != "the client is idle" {
 		t.Errorf("a client that has saved was closed: %q", why)
 	}
 }

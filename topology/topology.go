@@ -123,7 +123,7 @@ var (
 	ErrNoLeader = errors.New("no node leads the cluster at present")
 	ErrChanging = errors.New("another change of the cluster is in progress")
 	ErrUnknown  = errors.New("the cluster has no such node")
-	ErrMember   = errors.New("the cluster has that node already")
+	ErrMember   = errors.New("the cluster already has that node")
 	ErrRefused  = errors.New("the cluster would lose its majority")
 	ErrSilent   = errors.New("the node chosen as the next leader does not respond")
 )
@@ -131,7 +131,7 @@ var (
 // Errors returned when the heartbeat is changed.
 var (
 	ErrHeartbeat   = errors.New("a heartbeat must be 100 to 5000 ms")
-	ErrNoHeartbeat = errors.New("the cluster has no heartbeat yet: not all voters have responded since it was formed; try again when they have")
+	ErrNoHeartbeat = errors.New("the cluster has no heartbeat yet, because some voters have not responded; try again when all voters respond")
 )
 
 // Cluster is the interface through which the servers of a node use its cluster.

@@ -92,7 +92,7 @@ func (s *source) checkCluster(ctx context.Context, sources int) error {
 		return fmt.Errorf("read CLUSTER INFO: %w", err)
 	}
 	if masters != sources {
-		return fmt.Errorf("%w (the cluster has %d, %d are given)", ErrPartial, masters, sources)
+		return fmt.Errorf("%w (masters in the cluster: %d, URLs given: %d)", ErrPartial, masters, sources)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func TestCluster(t *testing.T) {
 
 	other := startRedis(t, "")
 	_, err := Run(context.Background(), Config{From: []string{a.url, other.url}}, sink{}.put)
-	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "the cluster has 1, 2 are given") {
+	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "(masters in the cluster: 1, URLs given: 2)") {
 		t.Errorf("too many sources: %v", err)
 	}
 }

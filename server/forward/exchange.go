@@ -10,11 +10,11 @@ import (
 var (
 	// ErrBusy means that no stream became free before the deadline, or that too many callers already wait for a
 	// stream, or that too many streams for watching keys are open. Nothing was sent.
-	ErrBusy = errors.New("too many clients wait for a stream to the leader")
+	ErrBusy = errors.New("too many clients are waiting for a stream to the leader")
 	// ErrSilent means that the leader did not reply within the timeout. Retrying is useless until leadership changes.
 	ErrSilent = errors.New("the leader does not reply")
 
-	errGoaway = errors.New("the leader closes the stream")
+	errGoaway = errors.New("the leader is closing the stream")
 )
 
 // Forward sends the calls to the node that the caller considers the leader, and sets their outcomes. It waits until

@@ -10,7 +10,7 @@ import (
 
 // errNotDialed is returned if the node is not the leader, or stops being the leader, or if maxDials other dials are in
 // progress until the deadline.
-var errNotDialed = errors.New("the leader is not reached")
+var errNotDialed = errors.New("no stream to the leader could be opened")
 
 // dials tracks the dials in progress to one leader.
 type dials struct {
@@ -150,7 +150,7 @@ func (f *Forwarder) dial(ctx context.Context, to string, protocol int, deadline 
 	f.track(st)
 	if err := st.greet(time.Until(deadline)); err != nil {
 		st.close()
-		return nil, fmt.Errorf("greet the leader %s: %w", to, err)
+		return nil, fmt.Errorf("handshake with the leader %s: %w", to, err)
 	}
 	return st, nil
 }

@@ -30,7 +30,7 @@ type stream struct {
 	err   error  // error that stopped receive
 }
 
-var errFull = errors.New("the other node sends more than a reply")
+var errFull = errors.New("too many unread bytes from the other node")
 
 // keepStream is the maximum size in bytes of each buffer that a stream keeps while it is idle.
 const keepStream = 64 << 10

@@ -64,7 +64,7 @@ class Commands(ServerCase):
         self.assertEqual(self.client.touch("key", "other"), 1)
         self.assertEqual(self.client.randomkey(), b"key")
         for call in (lambda: self.client.expire("key", 10), lambda: self.client.persist("key")):
-            with self.assertRaisesRegex(redis.ResponseError, "^a limiter key has no lifetime of its own"):
+            with self.assertRaisesRegex(redis.ResponseError, "^the expiry of a limiter key cannot be changed"):
                 call()
 
     def test_scripts(self):

@@ -47,7 +47,7 @@ public final class RedissonTest {
     }
 
     private static void lifetimes(RedissonClient client) throws Exception {
-        String refusal = "ERR a limiter key has no lifetime of its own";
+        String refusal = "ERR the expiry of a limiter key cannot be changed";
         fails("RBucket.clearExpire", refusal, client.getBucket("k").clearExpireAsync());
         equal("RBucket.getExpireTime of no key", -2L, client.getBucket("k").getExpireTime());
         equal("RBucket.touch of no key", false, client.getBucket("k").touch());
