@@ -9,10 +9,10 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 	if done || err != nil {
 		return err
 	}
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	return l.alone(func() error {
-		if err := l.empty(); err != nil {
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	return l.runExclusive(func() error {
+		if err := l.moveAllAndReset(); err != nil {
 			return err
 		}
 		return l.deleteFromBase(lo, hi)

@@ -20,14 +20,14 @@ func TestDeleteRange_Steps(t *testing.T) {
 		last   uint64
 		held   int
 	}{
-		{"old ones that are behind", 1, 10, "delete 1-10", 11, 60, 50},
-		{"all that are behind", 1, 20, "store 21-21, delete 1-20", 21, 60, 40},
-		{"some in front", 1, 40, "store 21-41, delete 1-40", 41, 60, 20},
-		{"all but the last", 1, 59, "store 21-60, delete 1-59", 60, 60, 1},
-		{"the last", 60, 60, "store 21-60, remove, create, sync names, delete 60-60", 1, 59, 59},
-		{"the newest", 11, 70, "store 21-60, remove, create, sync names, delete 11-70", 1, 10, 10},
+		{"some entries of Base", 1, 10, "delete 1-10", 11, 60, 50},
+		{"all entries of Base", 1, 20, "store 21-21, delete 1-20", 21, 60, 40},
+		{"entries of Base and of the files", 1, 40, "store 21-41, delete 1-40", 41, 60, 20},
+		{"all entries but the last", 1, 59, "store 21-60, delete 1-59", 60, 60, 1},
+		{"the last entry", 60, 60, "store 21-60, remove, create, sync names, delete 60-60", 1, 59, 59},
+		{"the newest entries", 11, 70, "store 21-60, remove, create, sync names, delete 11-70", 1, 10, 10},
 		{"all", 0, 60, "store 21-60, remove, create, sync names, delete 0-60", 0, 0, 0},
-		{"those in the middle", 30, 40, "store 21-41, delete 30-40", 1, 60, 20},
+		{"entries in the middle", 30, 40, "store 21-41, delete 30-40", 1, 60, 20},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			m := newMachine()
@@ -35,7 +35,7 @@ func TestDeleteRange_Steps(t *testing.T) {
 			c.MaxEntries = 100
 			l := openLog(t, c)
 			must(t, l.StoreLogs(commands(1, 20, 1, 5)))
-			must(t, l.alone(l.empty))
+			must(t, l.runExclusive(l.moveAllAndReset))
 			must(t, l.StoreLogs(commands(21, 60, 1, 5)))
 			steps := m.stepsOf(func() { must(t, l.DeleteRange(tc.lo, tc.hi)) })
 			if got := strings.Join(steps, ", "); got != tc.want {

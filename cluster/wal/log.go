@@ -53,17 +53,17 @@ type Config struct {
 // Log is a raft.LogStore that appends to files in front of another raft.LogStore. Its methods
 // may be called concurrently.
 //
-// The lock order is writing, full, baseMu, mu.
+// The lock order is writeMu, moveLock, baseMu, mu.
 type Log struct {
 	cfg Config
 
-	writing sync.Mutex // held while entries are added or the last entry is deleted
+	writeMu sync.Mutex // held while entries are added or the last entry is deleted
 	buf     []byte     // buffer for the record of one call
 	active  segment    // the file that records are appended to
 	number  uint64     // number in the name of the active file
 
-	full   chan struct{} // has an element while a full file is being moved to Base
-	baseMu sync.Mutex    // held while Base is modified
+	moveLock chan struct{} // has an element while a full file is being moved to Base
+	baseMu   sync.Mutex    // held while Base is modified
 
 	mu          sync.Mutex // not held during I/O
 	recent      ring       // some of the newest entries of Base, then all entries that are not in Base
@@ -101,7 +101,7 @@ func Open(c Config) (*Log, error) {
 	if c.files == nil {
 		c.files = disk{}
 	}
-	l := &Log{cfg: c, full: make(chan struct{}, 1)}
+	l := &Log{cfg: c, moveLock: make(chan struct{}, 1)}
 	if err := l.open(); err != nil {
 		if l.active.file != nil {
 			_ = l.active.Close() // nothing was written
@@ -145,9 +145,9 @@ func (l *Log) findBounds() error {
 // failed, Close returns the error of that call and keeps the files. It does not close Base.
 func (l *Log) Close() error {
 	l.closing.Do(func() {
-		l.writing.Lock()
-		defer l.writing.Unlock()
-		l.closeErr = l.alone(l.moveAll)
+		l.writeMu.Lock()
+		defer l.writeMu.Unlock()
+		l.closeErr = l.runExclusive(l.moveAll)
 		if l.closeErr == nil {
 			l.closeErr = l.discard(l.active)
 		} else {

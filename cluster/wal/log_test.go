@@ -217,7 +217,7 @@ func TestLog_Memory(t *testing.T) {
 			t.Fatalf("after entry %d, %d entries are in memory", i, n)
 		}
 	}
-	must(t, l.alone(l.empty))
+	must(t, l.runExclusive(l.moveAllAndReset))
 	if n := l.held(); n != cachedEntries {
 		t.Errorf("after all entries were moved, %d are in memory", n)
 	}
@@ -236,7 +236,7 @@ func TestLog_ForgottenEntry(t *testing.T) {
 	l := openLog(t, Config{Dir: dir, Base: openBolt(t, dir, false), MaxEntries: 10})
 	must(t, l.StoreLogs([]*raft.Log{{Index: 1, Type: raft.LogNoop}}))
 	must(t, l.StoreLogs(commands(2, 2000, 1, 5)))
-	must(t, l.alone(l.empty))
+	must(t, l.runExclusive(l.moveAllAndReset))
 	got := *command(9, 9, 9)
 	must(t, l.GetLog(1, &got))
 	if !same(&got, &raft.Log{Index: 1, Type: raft.LogNoop}) {

@@ -19,9 +19,9 @@ const (
 )
 
 // moveAway moves the entries up to the index last to Base. It then removes the file old, whose last
-// entry has this index, and receives from l.full to permit the next rotation.
+// entry has this index, and receives from l.moveLock to permit the next rotation.
 func (l *Log) moveAway(old segment, last uint64) {
-	defer func() { <-l.full }()
+	defer func() { <-l.moveLock }()
 	if err := l.moveTo(last); err != nil {
 		_ = old.Close() // the first error is recorded already; the file stays
 		return
@@ -92,14 +92,14 @@ func (l *Log) moved(batch []*raft.Log) {
 	if l.first == 0 {
 		l.first = batch[0].Index
 	}
-	l.recent.dropBefore(min(l.last+1, l.recent.newest(cachedEntries, l.cfg.MaxBytes)))
+	l.recent.dropBefore(min(l.last+1, l.recent.oldestOfNewest(cachedEntries, l.cfg.MaxBytes)))
 }
 
-// alone calls op, which may modify Base, while no other call modifies Base and no full
-// file is being moved. The caller must hold writing.
-func (l *Log) alone(op func() error) error {
-	l.full <- struct{}{}
-	defer func() { <-l.full }()
+// runExclusive calls op, which may modify Base, while no other call modifies Base and no full
+// file is being moved. The caller must hold writeMu.
+func (l *Log) runExclusive(op func() error) error {
+	l.moveLock <- struct{}{}
+	defer func() { <-l.moveLock }()
 	l.baseMu.Lock()
 	defer l.baseMu.Unlock()
 	if err := l.failed(); err != nil {
@@ -108,9 +108,9 @@ func (l *Log) alone(op func() error) error {
 	return op()
 }
 
-// empty moves all entries to Base, removes the file and begins a new one. With Config.Sync
-// the removal is durable. empty must be called by a function that alone runs.
-func (l *Log) empty() error {
+// moveAllAndReset moves all entries to Base, removes the file and begins a new one. With
+// Config.Sync the removal is durable. The function that runExclusive runs must call it.
+func (l *Log) moveAllAndReset() error {
 	if err := l.moveAll(); err != nil {
 		return err
 	}
@@ -135,15 +135,15 @@ func (l *Log) discard(f segment) error {
 
 func (l *Log) remove(path string) error {
 	if err := l.cfg.files.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove a file whose entries are in the base store: %w", err)
+		return fmt.Errorf("remove a log file after its entries were moved: %w", err)
 	}
 	return nil
 }
 
-// storeInBase stores entries in Base after all entries of the files have been moved. It
-// must be called by a function that alone runs.
+// storeInBase stores entries in Base after all entries of the files have been moved. The
+// function that runExclusive runs must call it.
 func (l *Log) storeInBase(entries []*raft.Log) error {
-	if err := l.empty(); err != nil {
+	if err := l.moveAllAndReset(); err != nil {
 		return err
 	}
 	l.mu.Lock()

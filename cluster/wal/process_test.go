@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	childDir = "ENTRYLOG_CHILD_DIR"
-	childRun = "ENTRYLOG_CHILD_RUN"
+	childDir = "WAL_CHILD_DIR"
+	childRun = "WAL_CHILD_RUN"
 )
 
 func TestMain(m *testing.M) {

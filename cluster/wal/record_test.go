@@ -58,8 +58,8 @@ func TestRecord_Scrambled(t *testing.T) {
 	for name, entry := range map[string]*raft.Log{
 		"zeros":        {Index: 1, Data: make([]byte, 5000)},
 		"a bit":        {Index: 1, Data: append(make([]byte, 3000), 1)},
-		"a full one":   {Index: 1, Data: bytes.Repeat([]byte{0xff}, 5000)},
-		"hardly there": {},
+		"ones":         {Index: 1, Data: bytes.Repeat([]byte{0xff}, 5000)},
+		"without data": {},
 	} {
 		for part := range slices.Chunk(appendRecord(nil, entry), sector) {
 			if n := len(part) - bytes.Count(part, []byte{0}); n < sector/2 {

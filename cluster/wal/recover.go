@@ -95,7 +95,7 @@ func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint6
 		switch index := entries[i].Index; {
 		case index <= l.last: // Base has the entry
 		case index != last+1:
-			return 0, fmt.Errorf("%s is %w: entry %d follows entry %d", path, ErrDamaged, index, last)
+			return 0, fmt.Errorf("%s is %w: it has entry %d instead of entry %d", path, ErrDamaged, index, last+1)
 		default:
 			all.entries = append(all.entries, entries[i])
 			last = index

@@ -101,11 +101,11 @@ func refused(t *testing.T, m *machine) {
 // whether or not it is the newest.
 func TestOpen_Flipped(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"short":    content(commands(1, 3, 1, 30)...),
-		"long":     content(commands(1, 2, 1, 1100)...),
-		"at once":  appendRecord(nil, commands(1, 3, 1, 400)...),
-		"of zeros": content(&raft.Log{Index: 1, Data: make([]byte, 1700)}, &raft.Log{Index: 2, Data: make([]byte, 1700)}),
-		"nothing":  content(&raft.Log{Index: 1}),
+		"short":      content(commands(1, 3, 1, 30)...),
+		"long":       content(commands(1, 2, 1, 1100)...),
+		"one record": appendRecord(nil, commands(1, 3, 1, 400)...),
+		"of zeros":   content(&raft.Log{Index: 1, Data: make([]byte, 1700)}, &raft.Log{Index: 2, Data: make([]byte, 1700)}),
+		"nothing":    content(&raft.Log{Index: 1}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for bit := 0; bit < 8*len(data); bit += race.Factor {
@@ -126,12 +126,12 @@ func TestOpen_SectorsNeverWritten(t *testing.T) {
 	acknowledged := commands(1, 3, 1, 200)
 	before := appendRecord(content(acknowledged[0]), acknowledged[1:]...)
 	for name, last := range map[string][]*raft.Log{
-		"one sector":   commands(4, 4, 1, 30),
-		"a full one":   commands(4, 4, 1, sector-headerSize-4-fixedSize-1-4),
-		"one byte":     commands(4, 4, 1, sector-headerSize-4-fixedSize-4),
-		"six sectors":  commands(4, 4, 1, 2700),
-		"of zeros":     {{Index: 4, Term: 1, Data: make([]byte, 1700)}},
-		"many entries": commands(4, 20, 1, 150),
+		"one sector":    commands(4, 4, 1, 30),
+		"a full sector": commands(4, 4, 1, sector-headerSize-4-fixedSize-1-4),
+		"one byte":      commands(4, 4, 1, sector-headerSize-4-fixedSize-4),
+		"six sectors":   commands(4, 4, 1, 2700),
+		"of zeros":      {{Index: 4, Term: 1, Data: make([]byte, 1700)}},
+		"many entries":  commands(4, 20, 1, 150),
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := appendRecord(nil, last...)
@@ -186,16 +186,16 @@ func TestOpen_AcknowledgedSectors(t *testing.T) {
 	long := content(commands(1, 3, 1, 1100)...) // three sectors each
 	torn := appendRecord(nil, command(4, 1, 1100))
 	for name, data := range map[string][]byte{
-		"the header of the first":               without(long, 0),
-		"the second of the first":               without(long, 1),
-		"all of the first":                      without(long, 0, 1, 2),
-		"the header of one before the last":     without(long, 3),
-		"the end of one before the last":        without(long, 5),
-		"one before a write that was not ended": append(without(long, 6), without(torn, 1)...),
-		"one before a write that was cut":       append(without(long, 7), torn[:40]...),
-		"a damaged header, and a sector":        flip(without(long, 7), 6*sector+9),
-		"a flipped bit and zeros behind":        append(flip(long, 7*sector), make([]byte, sector)...),
-		"zeros and text":                        append(append(long, make([]byte, 10)...), "text"...),
+		"the header of the first record":         without(long, 0),
+		"the second sector of the first record":  without(long, 1),
+		"all of the first record":                without(long, 0, 1, 2),
+		"the header of a record before the last": without(long, 3),
+		"the end of a record before the last":    without(long, 5),
+		"a record before an incomplete write":    append(without(long, 6), without(torn, 1)...),
+		"a record before a truncated write":      append(without(long, 7), torn[:40]...),
+		"a damaged header, and a sector":         flip(without(long, 7), 6*sector+9),
+		"a flipped bit and zeros behind":         append(flip(long, 7*sector), make([]byte, sector)...),
+		"zeros and text":                         append(append(long, make([]byte, 10)...), "text"...),
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, with(nil, data)) })
 	}
@@ -210,10 +210,10 @@ func TestOpen_Fits(t *testing.T) {
 		last  uint64 // entries 1 to last are recovered
 	}{
 		"no file":                  {commands(1, 5, 1, 9), nil, 5},
-		"nothing behind":           {nil, [][]byte{content(commands(1, 5, 1, 9)...)}, 5},
+		"nothing in Base":          {nil, [][]byte{content(commands(1, 5, 1, 9)...)}, 5},
 		"two files":                {nil, [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
-		"all is behind":            {commands(1, 9, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
-		"some is behind":           {commands(1, 7, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
+		"all entries in Base":      {commands(1, 9, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
+		"some entries in Base":     {commands(1, 7, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
 		"a file from before a gap": {commands(1, 20, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(21, 22, 1, 9)...)}, 22},
 		"a new file that is empty": {nil, [][]byte{content(commands(1, 5, 1, 9)...), {}}, 5},
 		"zeros at the end":         {nil, [][]byte{append(content(commands(1, 5, 1, 9)...), make([]byte, 100)...)}, 5},

@@ -64,8 +64,8 @@ func TestRing_Newest(t *testing.T) {
 		limit int64
 		want  uint64
 	}{{3, 1 << 40, 8}, {100, 1 << 40, 1}, {100, 3000, 8}, {100, 1, 10}, {0, 1000, 11}} {
-		if got := g.newest(tc.n, tc.limit); got != tc.want {
-			t.Errorf("newest(%d, %d) is %d; want %d", tc.n, tc.limit, got, tc.want)
+		if got := g.oldestOfNewest(tc.n, tc.limit); got != tc.want {
+			t.Errorf("oldestOfNewest(%d, %d) is %d; want %d", tc.n, tc.limit, got, tc.want)
 		}
 	}
 }

@@ -20,13 +20,13 @@ func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{e
 // size of the entries that are not in Base exceeds the bounds of Config. Entries that do not follow
 // the last one are stored in Base immediately, and replace existing entries with the same indexes.
 func (l *Log) StoreLogs(entries []*raft.Log) error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
 	if err := l.failed(); err != nil || len(entries) == 0 {
 		return err
 	}
 	if !l.follow(entries) {
-		return l.alone(func() error { return l.storeInBase(entries) })
+		return l.runExclusive(func() error { return l.storeInBase(entries) })
 	}
 	if l.isFull() {
 		if err := l.rotate(); err != nil {
@@ -95,15 +95,15 @@ func (l *Log) isFull() bool {
 // Base. rotate blocks until the previous full file has been moved, which limits the number of
 // entries that are not in Base.
 func (l *Log) rotate() error {
-	l.full <- struct{}{}
+	l.moveLock <- struct{}{}
 	if err := l.failed(); err != nil {
-		<-l.full
+		<-l.moveLock
 		return err
 	}
 	old := l.active
 	last, _ := l.LastIndex() // l.failed was checked above
 	if err := l.startDurably(); err != nil {
-		<-l.full
+		<-l.moveLock
 		_ = old.Close() // the first error is returned
 		return l.fail(err)
 	}

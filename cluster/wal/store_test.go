@@ -31,7 +31,7 @@ func TestStoreLogs_Steps(t *testing.T) {
 		want    string
 	}{
 		{"nothing", nil, ""},
-		{"one", commands(1, 1, 1, 5), "write, sync"},
+		{"one entry", commands(1, 1, 1, 5), "write, sync"},
 		{"twenty", commands(2, 21, 1, 500), "write, sync"},
 		{"after a gap", commands(30, 31, 1, 5), "store 1-21, remove, create, sync names, store 30-31"},
 		{"following", commands(32, 33, 1, 5), "write, sync"},
@@ -61,7 +61,7 @@ func TestStoreLogs_NoSync(t *testing.T) {
 	steps := m.stepsOf(func() {
 		must(t, l.StoreLogs(commands(1, 4, 1, 5)))
 		must(t, l.StoreLogs(commands(5, 5, 1, 5)))
-		must(t, l.alone(func() error { return nil })) // waits for the end of the move
+		must(t, l.runExclusive(func() error { return nil })) // waits for the end of the move
 	})
 	want := []string{"create", "remove", "store 1-4", "write", "write"}
 	if slices.Sort(steps); !slices.Equal(steps, want) {
@@ -80,8 +80,8 @@ func TestStoreLogs_Waits(t *testing.T) {
 	}
 	stored := make(chan error, 1)
 	go func() { stored <- l.StoreLog(command(9, 1, 5)) }()
-	for l.writing.TryLock() { // until the call has started
-		l.writing.Unlock()
+	for l.writeMu.TryLock() { // until the call has started
+		l.writeMu.Unlock()
 	}
 	checkReads(t, l, 8) // reads do not block
 	select {
