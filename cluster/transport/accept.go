@@ -179,7 +179,7 @@ func (l *Link) checkHello(h hello, state *tls.ConnectionState) error {
 	case h.target != "" && h.target != l.cfg.Node:
 		return fmt.Errorf("%w: node %s dialed node %s", ErrOtherNode, h.node, h.target)
 	case l.streams[h.purpose] == nil || l.streams[h.purpose].isClosed():
-		return fmt.Errorf("%w: %s for node %s", ErrNotServed, h.purpose, h.node)
+		return fmt.Errorf("%w: purpose %s, node %s", ErrNotServed, h.purpose, h.node)
 	}
 	return l.checkDataVersion(h.node, h.purpose, h.dataVersion)
 }

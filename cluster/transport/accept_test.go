@@ -93,7 +93,7 @@ func TestHandshakeDrip(t *testing.T) {
 		c := ln.connect()
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
-		for _, b := range (hello{Raft, "c1", "n2", "n1", here}).encode() {
+		for _, b := range (hello{Raft, "c1", "n2", "n1", neverRecovered}).encode() {
 			if _, err := c.Write([]byte{b}); err != nil {
 				break
 			}
@@ -111,7 +111,7 @@ func TestNoDeadlineAfterwards(t *testing.T) {
 		ln := newPipes()
 		l := piped(t, plain("n1"), ln)
 		c := ln.connect()
-		if _, err := c.Write(hello{Client, "c1", "n2", "n1", here}.encode()); err != nil {
+		if _, err := c.Write(hello{Client, "c1", "n2", "n1", neverRecovered}.encode()); err != nil {
 			t.Fatal(err)
 		}
 		if a, err := readAnswer(c); err != nil || a.code != codeOK {
@@ -177,7 +177,7 @@ func TestCrowd(t *testing.T) {
 
 	// The first connection, from the other address, can continue.
 	secure := tls.Client(early, withCert(loaded(t, s.issue("n3", "c1", time.Now()))))
-	if _, err := secure.Write(hello{Raft, "c1", "n3", "n1", here}.encode()); err != nil {
+	if _, err := secure.Write(hello{Raft, "c1", "n3", "n1", neverRecovered}.encode()); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := readAnswer(secure); err != nil || a.code != codeOK {

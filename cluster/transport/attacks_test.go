@@ -24,7 +24,7 @@ import (
 
 // victimDir is the environment variable that makes the test binary run as the victim. Its value
 // is the directory of the certificates.
-const victimDir = "PEERLINK_VICTIM_DIR"
+const victimDir = "TRANSPORT_VICTIM_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(victimDir); dir != "" {
@@ -76,7 +76,7 @@ func attacks(s *site) []attack {
 	stranger := loaded(s.t, newSite(s.t).issue("n2", "c1", now))
 	otherCluster := loaded(s.t, s.issue("n2", "c2", now))
 	expired := loaded(s.t, s.issue("n2", "c1", now.AddDate(0, 0, -2)))
-	hi := hello{Raft, "c1", "n2", "n1", here}.encode()
+	hi := hello{Raft, "c1", "n2", "n1", neverRecovered}.encode()
 
 	over := func(name string, c *tls.Config, first ...[]byte) attack {
 		return attack{name, func(t *testing.T, l *Link, rpc []byte) {
@@ -102,23 +102,23 @@ func attacks(s *site) []attack {
 		bare("TCP with a greeting", hi),
 		over("no certificate", withCert(), hi),
 		over("certificate of another CA", withCert(stranger), hi),
-		over("certificate of another cluster", withCert(otherCluster), hello{Raft, "c2", "n2", "n1", here}.encode()),
+		over("certificate of another cluster", withCert(otherCluster), hello{Raft, "c2", "n2", "n1", neverRecovered}.encode()),
 		over("certificate of another cluster, greeting of this", withCert(otherCluster), hi),
 		over("expired certificate", withCert(expired), hi),
 		over("TLS 1.2", old, hi),
 		over("good certificate, no greeting", withCert(good)),
 		over("good certificate, other version", withCert(good), []byte("THRH\x03"), hi[5:]),
-		wrong("other cluster", hello{Raft, "c2", "n2", "n1", here}),
-		wrong("other node", hello{Raft, "c1", "n3", "n1", here}),
-		wrong("node that is attacked", hello{Raft, "c1", "n1", "n1", here}),
-		wrong("other node intended", hello{Raft, "c1", "n2", "n3", here}),
-		wrong("no purpose", hello{Purpose(0), "c1", "n2", "n1", here}),
-		over("certificate of a removed node", withCert(removed), hello{Raft, "c1", "n4", "n1", here}.encode()),
-		over("certificate of the node itself", withCert(twin), hello{Raft, "c1", "n1", "n1", here}.encode()),
+		wrong("other cluster", hello{Raft, "c2", "n2", "n1", neverRecovered}),
+		wrong("other node", hello{Raft, "c1", "n3", "n1", neverRecovered}),
+		wrong("node that is attacked", hello{Raft, "c1", "n1", "n1", neverRecovered}),
+		wrong("other node intended", hello{Raft, "c1", "n2", "n3", neverRecovered}),
+		wrong("no purpose", hello{Purpose(0), "c1", "n2", "n1", neverRecovered}),
+		over("certificate of a removed node", withCert(removed), hello{Raft, "c1", "n4", "n1", neverRecovered}.encode()),
+		over("certificate of the node itself", withCert(twin), hello{Raft, "c1", "n1", "n1", neverRecovered}.encode()),
 		{"stream for control", func(t *testing.T, l *Link, rpc []byte) {
 			t.Helper()
 			secure := connectTLS(t, l, withCert(good))
-			if _, err := secure.Write(append(hello{Control, "c1", "n2", "n1", here}.encode(), rpc...)); err != nil {
+			if _, err := secure.Write(append(hello{Control, "c1", "n2", "n1", neverRecovered}.encode(), rpc...)); err != nil {
 				t.Fatal(err)
 			}
 			got := make([]byte, len(rpc))

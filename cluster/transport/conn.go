@@ -21,14 +21,14 @@ type conn struct {
 	removal  sync.Once
 }
 
-// use is a peer and a purpose. Streams are counted separately for each use, so that
+// streamKey is a peer and a purpose. Streams are counted separately for each key, so that
 // forwarded client commands do not exhaust the streams that a node needs for Raft.
-type use struct {
+type streamKey struct {
 	peer    string
 	purpose Purpose
 }
 
-func (c *conn) use() use { return use{c.peer, c.purpose} }
+func (c *conn) key() streamKey { return streamKey{c.peer, c.purpose} }
 
 // PeerOf returns the name of the node at the other end of a stream; "" if the connection is
 // not a stream of a [Link].
@@ -60,14 +60,14 @@ func (l *Link) add(c *conn) error {
 	case l.closed:
 		return fmt.Errorf("link of node %s: %w", l.cfg.Node, net.ErrClosed)
 	case c.accepted && l.accepted >= l.cfg.MaxConns:
-		return fmt.Errorf("%w: %d are open", ErrBusy, l.accepted)
-	case c.accepted && l.perPeer[c.use()] >= l.cfg.MaxPerPeer:
-		return fmt.Errorf("%w: %d of this node are open for %s", ErrBusy, l.perPeer[c.use()], c.purpose)
+		return fmt.Errorf("%w: the peers have %d open streams", ErrBusy, l.accepted)
+	case c.accepted && l.perPeer[c.key()] >= l.cfg.MaxPerPeer:
+		return fmt.Errorf("%w: node %s has %d open streams of purpose %s", ErrBusy, c.peer, l.perPeer[c.key()], c.purpose)
 	}
 	l.open[c] = struct{}{}
 	if c.accepted {
 		l.accepted++
-		l.perPeer[c.use()]++
+		l.perPeer[c.key()]++
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (l *Link) remove(c *conn) {
 		return
 	}
 	l.accepted--
-	if l.perPeer[c.use()]--; l.perPeer[c.use()] == 0 {
-		delete(l.perPeer, c.use())
+	if l.perPeer[c.key()]--; l.perPeer[c.key()] == 0 {
+		delete(l.perPeer, c.key())
 	}
 }

@@ -37,16 +37,16 @@ func (l *Link) dataVersion(p Purpose, version byte) dataVersion {
 	return s
 }
 
-// oldPeers reports whether streams are allowed with nodes of the previous version, which
+// allowsOldVersion reports whether streams are allowed with nodes of the previous version, which
 // does not support recoveries.
-func (l *Link) oldPeers() bool { return l.dataVersion(Raft, version).recovery == "" }
+func (l *Link) allowsOldVersion() bool { return l.dataVersion(Raft, version).recovery == "" }
 
 // checkDataVersion returns the reason to refuse a stream with a peer, or nil.
 func (l *Link) checkDataVersion(node string, p Purpose, theirs dataVersion) error {
 	ours := l.dataVersion(p, version)
 	switch {
 	case theirs.version == oldVersion && ours.recovery != "" && ours.recovery != unknownRecovery:
-		return fmt.Errorf("%w: node %s runs a version without recoveries, and the cluster has recovery %s: upgrade the node", ErrVersion, node, ours.recovery)
+		return fmt.Errorf("%w: node %s runs a version that does not support recoveries, and the cluster has recovery %s: upgrade the node", ErrVersion, node, ours.recovery)
 	case p == Control && (ours.recovery == unknownRecovery || theirs.recovery == unknownRecovery):
 		return nil
 	case ours.recovery != theirs.recovery:

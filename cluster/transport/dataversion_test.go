@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// here is the data version of a node of a cluster that was never recovered, with an unknown boot.
-var here = dataVersion{version: version}
+// neverRecovered is the data version of a node of a cluster that was never recovered, with an unknown boot.
+var neverRecovered = dataVersion{version: version}
 
 const (
 	firstRecovery  topology.Recovery = "1-00000000000000aa"
@@ -104,8 +104,8 @@ func TestOutdated(t *testing.T) {
 	dialed(t, open(t, plain("n2"), func(c *Config) { c.Boot = 1 }), aware, Raft)
 }
 
-// before starts a listener that answers each hello like a node of the previous version.
-func before(t *testing.T) (ln net.Listener) {
+// listenAsOldVersion starts a listener that answers each hello like a node of the previous version.
+func listenAsOldVersion(t *testing.T) (ln net.Listener) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -139,10 +139,10 @@ func before(t *testing.T) (ln net.Listener) {
 	return ln
 }
 
-// TestVersionBefore checks that nodes of this version and the previous version accept each
+// TestOldVersion checks that nodes of this version and the previous version accept each
 // other, unless the cluster was recovered.
-func TestVersionBefore(t *testing.T) {
-	old := before(t)
+func TestOldVersion(t *testing.T) {
+	old := listenAsOldVersion(t)
 	for r, want := range map[topology.Recovery]bool{"": true, unknownRecovery: true, firstRecovery: false} {
 		l := recovered(t, "n1", r)
 		for _, p := range []Purpose{Raft, Client, Control} {

@@ -29,7 +29,7 @@ func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
 	c, err := l.dial(ctx, node, addr, p, version)
-	if l.oldPeers() && (errors.Is(err, ErrVersion) || errors.Is(err, ErrGreeting)) { // the previous version rejects our frame
+	if l.allowsOldVersion() && (errors.Is(err, ErrVersion) || errors.Is(err, ErrGreeting)) { // the previous version rejects our frame
 		c, err = l.dial(ctx, node, addr, p, oldVersion)
 	}
 	switch {

@@ -143,11 +143,11 @@ func TestDialImpostor(t *testing.T) {
 	}{
 		{"garbage", strings.Repeat("x", 1000), ErrGreeting},
 		{"end", "THRA\x01", io.ErrUnexpectedEOF},
-		{"other node", string(answer{codeOK, "c1", "n3", here}.encode()), ErrOtherNode},
-		{"other cluster", string(answer{codeOK, "c2", "n2", here}.encode()), ErrOtherCluster},
+		{"other node", string(answer{codeOK, "c1", "n3", neverRecovered}.encode()), ErrOtherNode},
+		{"other cluster", string(answer{codeOK, "c2", "n2", neverRecovered}.encode()), ErrOtherCluster},
 		{"later version", "THRA\x03\x01\x07", ErrVersion},
-		{"unknown reason", string(answer{code(99), "c1", "n2", here}.encode()), ErrRefused},
-		{"its own words", string(hello{Raft, "c1", "n1", "n2", here}.encode()), ErrGreeting},
+		{"unknown reason", string(answer{code(99), "c1", "n2", neverRecovered}.encode()), ErrRefused},
+		{"a hello instead of an answer", string(hello{Raft, "c1", "n1", "n2", neverRecovered}.encode()), ErrGreeting},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := l.Dial(t.Context(), "n2", impostor(t, []byte(test.answer)), Raft)
@@ -174,7 +174,7 @@ func TestDialLiar(t *testing.T) {
 		go func() {
 			if c, err := ln.Accept(); err == nil {
 				_, _ = readHello(c) // its content does not matter
-				_, _ = c.Write(answer{codeOK, "c1", node, here}.encode())
+				_, _ = c.Write(answer{codeOK, "c1", node, neverRecovered}.encode())
 				_ = c.Close()
 			}
 		}()

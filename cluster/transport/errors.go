@@ -12,7 +12,7 @@ import (
 var (
 	// ErrInsecure is wrapped, also by Dial, if certificates are disabled and an address is not
 	// loopback.
-	ErrInsecure = errors.New("without certificates all addresses must be loopback: set raft-tls-cert, raft-tls-key and raft-tls-ca to use others")
+	ErrInsecure = errors.New("without certificates all addresses must be loopback: set raft-tls-cert, raft-tls-key and raft-tls-ca to use other addresses")
 	// ErrNoCertificate is wrapped if certificates are enabled but no files are configured.
 	ErrNoCertificate = errors.New(`no certificates: create them with "throttled certs", and set raft-tls-cert, raft-tls-key and raft-tls-ca`)
 	// ErrSerials is wrapped if a list of revoked certificates is invalid.
@@ -36,7 +36,7 @@ var (
 	ErrRevoked = errors.New("certificate revoked")
 	// ErrNotAllowed is wrapped if a node may not have Raft or Client streams, because it is not in
 	// the configuration of the cluster.
-	ErrNotAllowed = errors.New("not allowed for this node")
+	ErrNotAllowed = errors.New("streams of this purpose are not allowed for the node")
 	// ErrNotServed is wrapped if the peer does not accept streams of this purpose.
 	ErrNotServed = errors.New("streams of this purpose are not accepted")
 	// ErrBusy is wrapped if the peer has reached its maximum number of streams.

@@ -30,7 +30,7 @@ func (p Purpose) String() string {
 	case Control:
 		return "control"
 	}
-	return fmt.Sprintf("purpose %#x", byte(p))
+	return fmt.Sprintf("unknown (%#x)", byte(p))
 }
 
 // A greeting is a frame from the dialing node and an answer frame:

@@ -89,11 +89,11 @@ func TestReadHelloRefuses(t *testing.T) {
 		{"empty body", "THRH\x01\x00", ErrGreeting},
 		{"long body", "THRH\x01\xff" + strings.Repeat("x", 255), ErrGreeting},
 		{"other version", "THRH\x03\x01R", ErrVersion},
-		{"the version before, with more", "THRH\x01\x0bR\x02c1\x02n1\x00\x00\x010", ErrGreeting},
+		{"the previous version with a boot and a recovery", "THRH\x01\x0bR\x02c1\x02n1\x00\x00\x010", ErrGreeting},
 		{"no boot", "THRH\x02\x09R\x02c1\x02n1\x00\x00", ErrGreeting},
-		{"a boot that is none", "THRH\x02\x0bR\x02c1\x02n1\x00\x00\x01x", ErrGreeting},
+		{"an invalid boot", "THRH\x02\x0bR\x02c1\x02n1\x00\x00\x01x", ErrGreeting},
 		{"a boot with zeros", "THRH\x02\x0cR\x02c1\x02n1\x00\x00\x0201", ErrGreeting},
-		{"a recovery that is none", "THRH\x02\x0cR\x02c1\x02n1\x00\x011\x010", ErrGreeting},
+		{"an invalid recovery", "THRH\x02\x0cR\x02c1\x02n1\x00\x011\x010", ErrGreeting},
 		{"version 0", "THRH\x00\x01R", ErrVersion},
 		{"purpose only", "THRH\x01\x01R", ErrGreeting},
 		{"text too long", "THRH\x01\x04R\x09c1", ErrGreeting},
@@ -138,7 +138,7 @@ func TestAnswerOfLaterVersion(t *testing.T) {
 }
 
 func TestPurposeString(t *testing.T) {
-	for p, want := range map[Purpose]string{Raft: "raft", Client: "client", Control: "control", 'x': "purpose 0x78"} {
+	for p, want := range map[Purpose]string{Raft: "raft", Client: "client", Control: "control", 'x': "unknown (0x78)"} {
 		if got := p.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

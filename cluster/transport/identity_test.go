@@ -91,7 +91,7 @@ func TestReloadUnderUse(t *testing.T) {
 	out3, in3 := dialed(t, n2, n1, Raft)
 	flows(t, out3, in3)
 	secure := tls.Client(connect(t, n1), withCert(loaded(t, renewed)))
-	_, _ = secure.Write(hello{Control, "c1", "n2", "n1", here}.encode())
+	_, _ = secure.Write(hello{Control, "c1", "n2", "n1", neverRecovered}.encode())
 	if got := closed(t, secure); len(got) > 0 {
 		t.Errorf("a certificate from the removed CA gets %q", got)
 	}
@@ -124,7 +124,7 @@ func TestReloadOfBadFiles(t *testing.T) {
 				t.Error("no error")
 			}
 			c.advance(time.Minute)
-			flows2(t, n1, n2) // the handshakes check the files as well
+			connectsBothWays(t, n1, n2) // the handshakes check the files as well
 			if got := expires(n2); !got.Equal(before) {
 				t.Errorf("the certificate expires at %v; want %v", got, before)
 			}
@@ -137,8 +137,8 @@ func TestReloadOfBadFiles(t *testing.T) {
 	}
 }
 
-// flows2 checks that streams can be opened in both directions.
-func flows2(t *testing.T, a, b *Link) {
+// connectsBothWays checks that streams can be opened in both directions.
+func connectsBothWays(t *testing.T, a, b *Link) {
 	t.Helper()
 	for _, pair := range [][2]*Link{{a, b}, {b, a}} {
 		out, in := dialed(t, pair[0], pair[1], Control)
@@ -310,7 +310,7 @@ func TestNoResumption(t *testing.T) {
 	c.ClientSessionCache, c.ServerName = cache, "n1.c1.throttled"
 	for range 2 {
 		secure := connectTLS(t, l, c)
-		if _, err := secure.Write(hello{Control, "c1", "n2", "n1", here}.encode()); err != nil {
+		if _, err := secure.Write(hello{Control, "c1", "n2", "n1", neverRecovered}.encode()); err != nil {
 			t.Fatal(err)
 		}
 		if a, err := readAnswer(secure); err != nil || a.code != codeOK {

@@ -21,7 +21,7 @@ type Guard interface {
 }
 
 // errUnguarded is returned for messages that do not name their sender.
-var errUnguarded = errors.New("message without a header")
+var errUnguarded = errors.New("the message has no header that names its sender")
 
 // inbound serves one accepted stream with its own raft.NetworkTransport. The sender of
 // each message is therefore known to be the peer of the stream. A NetworkTransport shared
@@ -45,7 +45,7 @@ func newInbound(conn net.Conn, addr net.Addr, log hclog.Logger) *inbound {
 		stream: make(chan net.Conn, 1), served: make(chan struct{}), ended: make(chan struct{}),
 	}
 	in.stream <- in
-	in.server = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: layer{in}, Logger: log})
+	in.server = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: singleStreamLayer{in}, Logger: log})
 	return in
 }
 
@@ -55,11 +55,11 @@ func (in *inbound) Close() error {
 	return in.Conn.Close()
 }
 
-// layer is the stream layer of the server of an inbound. It accepts one stream and dials
-// none.
-type layer struct{ in *inbound }
+// singleStreamLayer is the stream layer of the server of an inbound. It accepts one stream and
+// dials none.
+type singleStreamLayer struct{ in *inbound }
 
-func (l layer) Accept() (net.Conn, error) {
+func (l singleStreamLayer) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.in.stream:
 		return c, nil
@@ -68,14 +68,14 @@ func (l layer) Accept() (net.Conn, error) {
 	}
 }
 
-func (l layer) Close() error {
+func (l singleStreamLayer) Close() error {
 	close(l.in.ended) // the server calls Close once
 	return nil
 }
 
-func (l layer) Addr() net.Addr { return l.in.addr }
+func (l singleStreamLayer) Addr() net.Addr { return l.in.addr }
 
-func (layer) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
+func (singleStreamLayer) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 

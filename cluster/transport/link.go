@@ -42,8 +42,8 @@ type Link struct {
 	closed   bool
 	pending  []*pending // connections that are not streams yet, oldest first
 	open     map[*conn]struct{}
-	accepted int         // number of accepted streams in open
-	perPeer  map[use]int // number of accepted streams for each use
+	accepted int               // number of accepted streams in open
+	perPeer  map[streamKey]int // number of accepted streams for each key
 }
 
 // Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, topology.ErrName, or an
@@ -69,7 +69,7 @@ func newLink(cfg Config) (*Link, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	l := &Link{cfg: cfg, revoked: &revocations{file: cfg.RevokedFile}, open: map[*conn]struct{}{}, perPeer: map[use]int{}, streams: map[Purpose]*Streams{}}
+	l := &Link{cfg: cfg, revoked: &revocations{file: cfg.RevokedFile}, open: map[*conn]struct{}{}, perPeer: map[streamKey]int{}, streams: map[Purpose]*Streams{}}
 	l.log = newRateLog(cfg.Log, cfg.Now)
 	if !cfg.Insecure {
 		l.certs = &certReloader{cfg: &l.cfg}
@@ -146,7 +146,7 @@ func (l *Link) Recheck() {
 // checkPermitted returns nil if a stream may stay open, or the reason why not.
 func (l *Link) checkPermitted(c *conn) error {
 	if !l.allows(c.peer, c.purpose) {
-		return fmt.Errorf("%w: %s for node %s", ErrNotAllowed, c.purpose, c.peer)
+		return fmt.Errorf("%w: purpose %s, node %s", ErrNotAllowed, c.purpose, c.peer)
 	}
 	if c.purpose != Control && !l.isCurrent(c.peer, c.boot) {
 		return fmt.Errorf("%w: node %s, boot %d", ErrOutdated, c.peer, c.boot)

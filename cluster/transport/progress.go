@@ -89,32 +89,32 @@ func (p *progress) SetWriteDeadline(t time.Time) error {
 
 // progressDeadline is the progress deadline of one direction.
 type progressDeadline struct {
-	mu    sync.Mutex
-	end   time.Time     // the deadline as set
-	each  time.Duration // maximum time without progress; 0: no deadline, or a deadline in the past
-	first int64         // bytes moved when the deadline was set
-	seen  int64         // bytes moved as of the last check
-	last  time.Time     // time of the first check that found this number
+	mu       sync.Mutex
+	deadline time.Time     // the deadline as set
+	timeout  time.Duration // maximum time without progress; 0: no deadline, or a deadline in the past
+	first    int64         // bytes moved when the deadline was set
+	seen     int64         // bytes moved as of the last check
+	last     time.Time     // time of the first check that found this number
 }
 
-// set sets a deadline, and schedules the first check. The function deadline sets the deadline of the
-// connection below to the time of the check.
-func (w *progressDeadline) set(t time.Time, moved func() int64, deadline func(time.Time) error) error {
+// set sets a deadline, and schedules the first check. The function setDeadline sets the deadline of
+// the connection below to the time of the check.
+func (w *progressDeadline) set(t time.Time, moved func() int64, setDeadline func(time.Time) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	w.end, w.each, w.last = t, max(0, t.Sub(now)), now
-	if w.each == 0 {
-		return deadline(t)
+	w.deadline, w.timeout, w.last = t, max(0, t.Sub(now)), now
+	if w.timeout == 0 {
+		return setDeadline(t)
 	}
 	w.first = moved()
 	w.seen = w.first
-	return deadline(w.next(now))
+	return setDeadline(w.next(now))
 }
 
 // next returns the time of the next check. w.mu must be held.
 func (w *progressDeadline) next(now time.Time) time.Time {
-	next, least := now.Add(w.each/checksPerDeadline), w.last.Add(w.each)
+	next, least := now.Add(w.timeout/checksPerDeadline), w.last.Add(w.timeout)
 	if next.Before(least) {
 		return next
 	}
@@ -123,10 +123,10 @@ func (w *progressDeadline) next(now time.Time) time.Time {
 
 // renew checks for progress. If the deadline is extended, it schedules the next check and returns
 // true.
-func (w *progressDeadline) renew(moved func() int64, deadline func(time.Time) error) bool {
+func (w *progressDeadline) renew(moved func() int64, setDeadline func(time.Time) error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.each == 0 {
+	if w.timeout == 0 {
 		return false
 	}
 	now := time.Now()
@@ -134,8 +134,8 @@ func (w *progressDeadline) renew(moved func() int64, deadline func(time.Time) er
 		w.seen, w.last = m, now
 	}
 	granted := time.Duration(float64(w.seen-w.first) / leastRate * float64(time.Second))
-	if !now.Before(w.last.Add(w.each)) || !now.Before(w.end.Add(granted)) {
+	if !now.Before(w.last.Add(w.timeout)) || !now.Before(w.deadline.Add(granted)) {
 		return false
 	}
-	return deadline(w.next(now)) == nil
+	return setDeadline(w.next(now)) == nil
 }

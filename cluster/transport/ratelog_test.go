@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestNotices(t *testing.T) {
+func TestRateLog(t *testing.T) {
 	var log lines
 	c := newClock()
 	before := 0

@@ -100,8 +100,8 @@ func (t *RaftTransport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress,
 // called before Raft receives the answer, by one goroutine for each pipeline.
 func (t *RaftTransport) Acknowledged(f func(id string, term, index uint64)) { t.acknowledged.Store(&f) }
 
-// note calls the function set by Acknowledged if an answer is an acknowledgment.
-func (t *RaftTransport) note(id raft.ServerID, f raft.AppendFuture) {
+// reportAcknowledgment calls the function set by Acknowledged if an answer is an acknowledgment.
+func (t *RaftTransport) reportAcknowledgment(id raft.ServerID, f raft.AppendFuture) {
 	q, a := f.Request(), f.Response()
 	if report := t.acknowledged.Load(); report != nil && a.Success && a.Term <= q.Term {
 		(*report)(string(id), q.Term, q.PrevLogEntry+uint64(len(q.Entries)))
@@ -114,7 +114,7 @@ func (t *RaftTransport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAd
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{AppendPipeline: inner, guard: t.guard, note: func(f raft.AppendFuture) { t.note(id, f) }, answers: make(chan raft.AppendFuture), closed: make(chan struct{})}
+	p := &pipeline{AppendPipeline: inner, guard: t.guard, report: func(f raft.AppendFuture) { t.reportAcknowledgment(id, f) }, answers: make(chan raft.AppendFuture), closed: make(chan struct{})}
 	go p.forward()
 	return p, nil
 }
@@ -124,7 +124,7 @@ func (t *RaftTransport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAd
 type pipeline struct {
 	raft.AppendPipeline
 	guard   Guard
-	note    func(raft.AppendFuture)
+	report  func(raft.AppendFuture) // called with each answer
 	answers chan raft.AppendFuture
 	closing sync.Once
 	closed  chan struct{}
@@ -139,7 +139,7 @@ func (p *pipeline) forward() {
 		select {
 		case f := <-p.AppendPipeline.Consumer():
 			p.checkTerm(f)
-			p.note(f)
+			p.report(f)
 			select {
 			case p.answers <- f:
 			case <-p.closed:

@@ -42,8 +42,8 @@ func (g limited) Term(term uint64) error {
 	return nil
 }
 
-// toward returns a transport with a guard, and the address of a node that answers its messages.
-func toward(t *testing.T, g Guard, answer func(command any) any) (from *RaftTransport, addr raft.ServerAddress) {
+// transportTo returns a transport with a guard, and the address of a node that answers its messages.
+func transportTo(t *testing.T, g Guard, answer func(command any) any) (from *RaftTransport, addr raft.ServerAddress) {
 	t.Helper()
 	from, to := servedBy(open(t, plain("n1")), g), newTransport(open(t, plain("n2")))
 	t.Cleanup(func() {
@@ -66,7 +66,7 @@ func toward(t *testing.T, g Guard, answer func(command any) any) (from *RaftTran
 // startPipeline opens a pipeline to a node that answers requests with answer.
 func startPipeline(t *testing.T, answer func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse) raft.AppendPipeline {
 	t.Helper()
-	from, addr := toward(t, trusting{}, func(command any) any { return answer(command.(*raft.AppendEntriesRequest)) })
+	from, addr := transportTo(t, trusting{}, func(command any) any { return answer(command.(*raft.AppendEntriesRequest)) })
 	return openPipeline(t, from, addr)
 }
 
@@ -215,7 +215,7 @@ func TestGuardOfAnswers(t *testing.T) {
 	}
 	for name, call := range calls {
 		for term, want := range map[uint64]error{highest: nil, highest + 1: errTooHigh} {
-			from, to := toward(t, limited{highest: highest}, answerAt(term))
+			from, to := transportTo(t, limited{highest: highest}, answerAt(term))
 			if err := call(from, to); !errors.Is(err, want) {
 				t.Errorf("%s: an answer of term %d: %v, want %v", name, term, err, want)
 			}
@@ -226,7 +226,7 @@ func TestGuardOfAnswers(t *testing.T) {
 // TestGuardOfPipeline checks that an answer in a pipeline with a rejected term becomes a refusal, and is not counted as
 // an acknowledgment.
 func TestGuardOfPipeline(t *testing.T) {
-	from, to := toward(t, limited{highest: 7}, answerAt(8))
+	from, to := transportTo(t, limited{highest: 7}, answerAt(8))
 	from.Acknowledged(func(id string, term, index uint64) {
 		t.Errorf("%s acknowledges entry %d of term %d", id, index, term)
 	})

@@ -235,9 +235,9 @@ func TestCertsRefusals(t *testing.T) {
 	}{
 		{"node is there", "give --renew to replace it", nothing, []string{"n2", "n1"}},
 		{"key is there", "n1-key.pem already exists", remove("n1.pem"), []string{"n1"}},
-		{"key of the CA is missing", "not a CA certificate with its key", remove("ca-key.pem"), []string{"n2"}},
-		{"certificate of the CA is missing", "not a CA certificate with its key", remove("ca.pem"), []string{"n2"}},
-		{"CA is not one", "not a CA certificate with its key", useNodeAsCA, []string{"n2"}},
+		{"key of the CA is missing", "not a CA certificate with a matching key", remove("ca-key.pem"), []string{"n2"}},
+		{"certificate of the CA is missing", "not a CA certificate with a matching key", remove("ca.pem"), []string{"n2"}},
+		{"CA is not one", "not a CA certificate with a matching key", useNodeAsCA, []string{"n2"}},
 		{"CA has expired", "expired or not valid yet", useOldCA, []string{"n2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

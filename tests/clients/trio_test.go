@@ -193,7 +193,7 @@ func (c *trio) transfer(t *testing.T, to string) {
 // machine. A restarted node with data refuses Raft streams from nodes that it has not
 // verified yet, or closes the streams that were opened before it could verify them.
 var nodeLog = regexp.MustCompile(`^time=\S+ level=(INFO |(WARN|ERROR) msg="raft: |WARN msg="leadership was not handed over"|` +
-	`WARN msg="refused a connection"|WARN msg="a heartbeat was slow: |WARN msg="closed a stream of a node" node=n\d purpose=raft reason="not allowed for this node: )`)
+	`WARN msg="refused a connection"|WARN msg="a heartbeat was slow: |WARN msg="closed a stream of a node" node=n\d purpose=raft reason="streams of this purpose are not allowed for the node: )`)
 
 // checkNodeLog checks that a node has stopped properly, and that its log has no warnings
 // except those from Raft and the allowed ones.

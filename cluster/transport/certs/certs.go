@@ -33,7 +33,7 @@ var (
 	ErrDays = fmt.Errorf("must be between 1 and %d days", MaxDays)
 	// ErrNotCA is wrapped if a certificate cannot sign node certificates, because it is not
 	// a CA certificate or the key does not match it.
-	ErrNotCA = errors.New("not a CA certificate with its key")
+	ErrNotCA = errors.New("not a CA certificate with a matching key")
 	errNoPEM = errors.New("not a PEM certificate")
 	// ErrExpired is wrapped if a CA has expired, or is not valid yet.
 	ErrExpired = errors.New("expired or not valid yet")
