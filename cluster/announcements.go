@@ -16,19 +16,19 @@ type Announcement struct {
 	Incarnation string `json:"incarnation"`       // random identifier of the data directory
 	Boot        uint64 `json:"boot,omitempty"`    // number of starts with that directory; 0: unknown
 	Process     string `json:"process,omitempty"` // random identifier of this process; processes with copies of one directory can have the same boot number
-	// Line describes the starts that Boot counts. It is checked when a node announces itself, and is dropped when the
+	// Lineage describes the starts that Boot counts. It is checked when a node announces itself, and is dropped when the
 	// announcement is applied.
-	Line         raftstore.Line `json:"line,omitzero"`
-	Host         string         `json:"host"`
-	Port         int            `json:"port"`
-	ClusterPort  int            `json:"cluster_port"`
-	SentinelPort int            `json:"sentinel_port"`
-	LeaderPort   int            `json:"leader_port"`
+	Lineage      raftstore.Lineage `json:"line,omitzero"`
+	Host         string            `json:"host"`
+	Port         int               `json:"port"`
+	ClusterPort  int               `json:"cluster_port"`
+	SentinelPort int               `json:"sentinel_port"`
+	LeaderPort   int               `json:"leader_port"`
 }
 
-// stored returns a copy without Line. This is the form in which applied announcements are stored.
+// stored returns a copy without Lineage. This is the form in which applied announcements are stored.
 func (a Announcement) stored() Announcement {
-	a.Line = raftstore.Line{}
+	a.Lineage = raftstore.Lineage{}
 	return a
 }
 

@@ -36,7 +36,7 @@ type nodeRecord struct {
 
 // outdates reports whether the record contains a start of the node that is missing in the data of process a.
 func (r nodeRecord) outdates(a *Announcement) bool {
-	return a.Boot < r.Boot || a.Boot == r.Boot && r.Process != "" && a.Process != r.Process || a.Line.Denies(a.Boot, r.Boot, r.Process)
+	return a.Boot < r.Boot || a.Boot == r.Boot && r.Process != "" && a.Process != r.Process || a.Lineage.Excludes(a.Boot, r.Boot, r.Process)
 }
 
 // check returns an error if the data of a returning node is out of date. last is the newest entry in the log of that node.

@@ -25,11 +25,11 @@ func TestNodeRecord(t *testing.T) {
 		want string
 	}{
 		{"the next start", Announcement{Boot: 4, Process: "q"}, entryID{100, 5}, 5, ""},
-		{"starts without an announcement", Announcement{Boot: 6, Process: "q", Line: raftstore.Line{Boot: 3, Process: "p", Since: "4 5 q"}}, entryID{120, 7}, 5, ""},
-		{"starts before the announcement was noted", Announcement{Boot: 4, Process: "q", Line: raftstore.Line{Boot: 1, Process: "1", Since: "2 p q"}}, entryID{120, 7}, 5, ""},
-		{"starts with a copy", Announcement{Boot: 5, Process: "q", Line: raftstore.Line{Boot: 2, Process: "2", Since: "3 4 q"}}, entryID{120, 7}, 5, "lacks that start"},
-		{"starts of a version without lines", Announcement{Boot: 9, Process: "q"}, entryID{120, 7}, 5, ""},
-		{"the first start with a line", Announcement{Boot: 4, Process: "q", Line: raftstore.Line{Boot: 3, Since: "q"}}, entryID{120, 7}, 5, ""},
+		{"starts without an announcement", Announcement{Boot: 6, Process: "q", Lineage: raftstore.Lineage{Boot: 3, Process: "p", Since: "4 5 q"}}, entryID{120, 7}, 5, ""},
+		{"starts before the announcement was noted", Announcement{Boot: 4, Process: "q", Lineage: raftstore.Lineage{Boot: 1, Process: "1", Since: "2 p q"}}, entryID{120, 7}, 5, ""},
+		{"starts with a copy", Announcement{Boot: 5, Process: "q", Lineage: raftstore.Lineage{Boot: 2, Process: "2", Since: "3 4 q"}}, entryID{120, 7}, 5, "lacks that start"},
+		{"starts of a version without lineages", Announcement{Boot: 9, Process: "q"}, entryID{120, 7}, 5, ""},
+		{"the first start with a lineage", Announcement{Boot: 4, Process: "q", Lineage: raftstore.Lineage{Boot: 3, Since: "q"}}, entryID{120, 7}, 5, ""},
 		{"the same process", Announcement{Boot: 3, Process: "p"}, entryID{100, 5}, 5, ""},
 		{"a second process", Announcement{Boot: 3, Process: "q"}, entryID{100, 5}, 5, "boot number 3"},
 		{"an older start", Announcement{Boot: 2, Process: "q"}, entryID{100, 5}, 5, "boot number 2"},
@@ -221,14 +221,14 @@ func TestOldCopy_Boot(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		n3 := s.list()[2]
 		n3.down()
-		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
+		copied, starts, lineage := n3.disk.copy(), n3.starts, n3.lineage
 		n3.boot()
 		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().access.records.of("n3").Boot == starts+1 })
 		pass(time.Second) // until it is recorded
 		for _, n := range s.list() {
 			n.down()
 		}
-		n3.disk, n3.starts, n3.line = copied, starts, line
+		n3.disk, n3.starts, n3.lineage = copied, starts, lineage
 		s.isolate("n3")
 		n3.boot()
 		s.list()[0].boot()
@@ -254,13 +254,13 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 			knows = s.list()[1]
 		}
 		n3.down()
-		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
+		copied, starts, lineage := n3.disk.copy(), n3.starts, n3.lineage
 		n3.boot()
 		announced := func() bool { return s.alive(knows.id).access.records.of("n3").Boot == starts+1 }
 		s.await("n3 is announced", 5*time.Second, announced)
 		led.down()
 		n3.down()
-		n3.disk, n3.starts, n3.line = copied, starts, line
+		n3.disk, n3.starts, n3.lineage = copied, starts, lineage
 		s.isolate("n3")
 		for range 3 {
 			n3.down()
@@ -283,14 +283,14 @@ func TestOldCopy_Unannounced(t *testing.T) {
 		s.leadsNot(t, "n3")
 		n3 := s.list()[2]
 		n3.down()
-		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
+		copied, starts, lineage := n3.disk.copy(), n3.starts, n3.lineage
 		l := n3.boot()
 		s.await("n3 has asked all nodes", announceEvery/2, func() bool { return l.raft.started() && len(l.access.rejoin.remaining(l.View())) == 0 })
 		n3.down()
 		for _, n := range s.list()[:2] {
 			n.down()
 		}
-		n3.disk, n3.starts, n3.line = copied, starts, line
+		n3.disk, n3.starts, n3.lineage = copied, starts, lineage
 		for _, n := range s.list() {
 			n.boot()
 		}
@@ -338,7 +338,7 @@ func TestOldCopy_Twice(t *testing.T) {
 		first := s.alive("n3")
 		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().access.records.of("n3").Boot == n3.starts })
 		a := first.config.Self
-		a.Boot, a.Process, a.Line = a.Boot+1, "of a copy", raftstore.Line{}
+		a.Boot, a.Process, a.Lineage = a.Boot+1, "of a copy", raftstore.Lineage{}
 		if err := s.leader().members.announce(t.Context(), &a); err != nil {
 			t.Fatal(err)
 		}

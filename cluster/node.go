@@ -34,7 +34,7 @@ type Config struct {
 	// Adopted stores the recovery of the cluster on a node without data, before the node starts Raft. Optional.
 	Adopted func(topology.Recovery) error
 	// Announced is called when the announcement of this process is applied. It records that in the data directory, so that
-	// Self.Line of the next process begins with this process. Optional.
+	// Self.Lineage of the next process begins with this process. Optional.
 	Announced func() error
 
 	Async bool // replies do not wait for replication

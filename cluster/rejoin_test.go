@@ -90,7 +90,7 @@ func TestRejoin_Recorded(t *testing.T) {
 		other := s.followers(leader)[0]
 		a := other.config.Self
 		s.await("it is announced", 5*time.Second, func() bool { return leader.access.records.of(a.ID).Announced == a.Boot })
-		a.Boot, a.Process, a.Line = a.Boot+1, "copy", a.Line.Raised(a.Boot+1, "copy")
+		a.Boot, a.Process, a.Lineage = a.Boot+1, "copy", a.Lineage.WithStart(a.Boot+1, "copy")
 		q := Question{About: topicReturn, Node: &a, Last: entryID{Index: 1 << 40, Term: 1 << 40}}
 		if err := leader.fsm.keeper.checkReturn(&q); err != nil || leader.access.records.of(a.ID).Boot == a.Boot {
 			t.Errorf("the first question: %v; the record is %+v", err, leader.access.records.of(a.ID))

@@ -30,7 +30,7 @@ type simNode struct {
 	bootstrap   []topology.Member
 	disk        *disk
 	starts      uint64                 // boot number on the disk
-	line        raftstore.Line         // line on the disk; guarded by sim.mu
+	lineage     raftstore.Lineage      // lineage on the disk; guarded by sim.mu
 	skew        atomic.Int64           // offset of its wall clock, in nanoseconds
 	looks       atomic.Pointer[func()] // called when its wall clock is read; optional
 	life        *life                  // nil while it is down; guarded by sim.mu
@@ -80,7 +80,7 @@ var verbose = flag.Bool("simlog", false, "write the logs of simulated nodes to s
 func (n *simNode) boot() *life {
 	l := &life{node: n, disk: n.disk, started: make(chan struct{})}
 	process := fmt.Sprint(rand.Uint64())
-	line := n.raise(process)
+	lineage := n.recordStart(process)
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.wire = newWire(l)
 	clock := NewClock()
@@ -90,7 +90,7 @@ func (n *simNode) boot() *life {
 	}
 	c := Config{
 		Cluster: "sim", Version: "test", Advertise: n.id,
-		Self:      Announcement{ID: n.id, Incarnation: n.incarnation, Boot: n.starts, Process: process, Line: line, Host: "127.0.0.1", Port: 1},
+		Self:      Announcement{ID: n.id, Incarnation: n.incarnation, Boot: n.starts, Process: process, Lineage: lineage, Host: "127.0.0.1", Port: 1},
 		Bootstrap: n.bootstrap, Join: n.join, Peers: simPeers{l}, Async: n.sim.c.async, Heartbeat: n.sim.c.heartbeat(n.id),
 		Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true, Shards: max(1, n.sim.c.shards), MaxMemory: n.sim.c.memory, Eviction: eviction}),
 		Clock: clock,
@@ -117,13 +117,13 @@ func (n *simNode) boot() *life {
 	return l
 }
 
-// raise increments the boot number on the disk, and appends the process to the line on the disk.
-func (n *simNode) raise(process string) raftstore.Line {
+// recordStart increments the boot number on the disk, and appends the process to the lineage on the disk.
+func (n *simNode) recordStart(process string) raftstore.Lineage {
 	n.sim.mu.Lock()
 	defer n.sim.mu.Unlock()
 	n.starts++
-	n.line = n.line.Raised(n.starts, process)
-	return n.line
+	n.lineage = n.lineage.WithStart(n.starts, process)
+	return n.lineage
 }
 
 func (l *life) noteAnnounced() error {
@@ -131,7 +131,7 @@ func (l *life) noteAnnounced() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.node.life == l {
-		l.node.line = l.node.line.Announced(l.node.starts)
+		l.node.lineage = l.node.lineage.Announced(l.node.starts)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func checkEntries(l *logs, newest uint64) error {
 		for i := newest + 1; i <= last; i++ {
 			err := l.get(i, &entry)
 			if errors.Is(err, raft.ErrLogNotFound) {
-				return fmt.Errorf("entry %d of %d is missing, and the newest snapshot covers the entries up to %d: %w", i, last, newest, ErrGap)
+				return fmt.Errorf("entry %d is missing; the log ends at entry %d, and the newest snapshot at entry %d: %w", i, last, newest, ErrGap)
 			}
 			if err != nil {
 				return err

@@ -18,8 +18,8 @@ type state struct {
 	entries   [][2]uint64
 }
 
-// made creates a directory with the given content.
-func made(t *testing.T, st state) (dir string, ids []string) {
+// createDir creates a directory with the given content.
+func createDir(t *testing.T, st state) (dir string, ids []string) {
 	t.Helper()
 	dir = t.TempDir()
 	s := openStore(t, Config{Dir: dir})
@@ -62,7 +62,7 @@ func TestCheck(t *testing.T) {
 		"two snapshots, behind the older":    {state{[]uint64{50, 90}, [][2]uint64{{91, 100}}}, nil},
 		"three snapshots, of which two stay": {state{[]uint64{50, 90, 120}, [][2]uint64{{121, 130}}}, nil},
 	} {
-		dir, _ := made(t, c.state)
+		dir, _ := createDir(t, c.state)
 		if _, err := check(t, dir); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v; want %v", what, err, c.want)
 		}
@@ -99,7 +99,7 @@ func TestCheck_Damaged(t *testing.T) {
 		},
 	} {
 		for first, want := range map[uint64]error{40: nil, 51: nil, 52: ErrGap, 91: ErrGap} {
-			dir, ids := made(t, state{[]uint64{50, 90}, [][2]uint64{{first, 100}}})
+			dir, ids := createDir(t, state{[]uint64{50, 90}, [][2]uint64{{first, 100}}})
 			must(t, damage(inCurrent(dir, snapshotsName, ids[1])))
 			s, err := check(t, dir)
 			if !errors.Is(err, want) || (err == nil) != (want == nil) {
@@ -123,7 +123,7 @@ func TestCheck_Damaged(t *testing.T) {
 // TestCheck_SaysWhatIsDamaged checks that damaged snapshots are logged and that only one
 // is kept.
 func TestCheck_SaysWhatIsDamaged(t *testing.T) {
-	dir, ids := made(t, state{[]uint64{50, 90}, [][2]uint64{{1, 100}}})
+	dir, ids := createDir(t, state{[]uint64{50, 90}, [][2]uint64{{1, 100}}})
 	for _, id := range ids {
 		must(t, os.Truncate(inCurrent(dir, snapshotsName, id, "state.bin"), 1))
 	}
@@ -146,7 +146,7 @@ func TestCheck_SaysWhatIsDamaged(t *testing.T) {
 // begin with entry 1.
 func TestCheck_SnapshotsGone(t *testing.T) {
 	for first, want := range map[uint64]error{1: nil, 2: ErrGap} {
-		dir, _ := made(t, state{[]uint64{50}, [][2]uint64{{first, 100}}})
+		dir, _ := createDir(t, state{[]uint64{50}, [][2]uint64{{first, 100}}})
 		must(t, os.RemoveAll(inCurrent(dir, snapshotsName)))
 		if _, err := check(t, dir); !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("a log that begins with entry %d: %v; want %v", first, err, want)
@@ -180,7 +180,7 @@ func TestCheck_DoesNotStopTheNode(t *testing.T) {
 // TestRaftStarts checks that the library starts with a directory that Check accepts, and
 // panics with a directory that Check rejects.
 func TestRaftStarts(t *testing.T) {
-	dir, ids := made(t, state{[]uint64{50, 90}, [][2]uint64{{40, 100}}})
+	dir, ids := createDir(t, state{[]uint64{50, 90}, [][2]uint64{{40, 100}}})
 	must(t, os.Truncate(inCurrent(dir, snapshotsName, ids[1], "state.bin"), 1))
 	s, err := check(t, dir)
 	must(t, err)
@@ -191,7 +191,7 @@ func TestRaftStarts(t *testing.T) {
 	must(t, node.Shutdown().Error())
 	must(t, s.Close())
 
-	dir, ids = made(t, state{[]uint64{50, 90}, [][2]uint64{{91, 100}}})
+	dir, ids = createDir(t, state{[]uint64{50, 90}, [][2]uint64{{91, 100}}})
 	must(t, os.Truncate(inCurrent(dir, snapshotsName, ids[1], "state.bin"), 1))
 	s = openStore(t, Config{Dir: dir})
 	panicked := func() (p any) {

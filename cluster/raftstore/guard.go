@@ -55,14 +55,14 @@ func (l *latch) close() {
 
 // guarded is one file of a store, with the latch and the watchdog that protect it.
 type guarded struct {
-	name  string
-	latch *latch
-	turn  chan struct{} // holds an element during a write: the next write starts only after the result is known
-	watch watch
+	name      string
+	latch     *latch
+	writeLock chan struct{} // holds an element during a write: the next write starts only after the result is known
+	watch     watch
 }
 
 func newGuarded(name string, l *latch) *guarded {
-	return &guarded{name: name, latch: l, turn: make(chan struct{}, 1)}
+	return &guarded{name: name, latch: l, writeLock: make(chan struct{}, 1)}
 }
 
 // write runs an operation that modifies the file, unless an operation has failed before. An
@@ -70,8 +70,8 @@ func newGuarded(name string, l *latch) *guarded {
 func (f *guarded) write(action string, op func() error) error {
 	unfinished := f.watch.begin(1)
 	defer unfinished.Store(0)
-	f.turn <- struct{}{}
-	defer func() { <-f.turn }()
+	f.writeLock <- struct{}{}
+	defer func() { <-f.writeLock }()
 	if err := f.latch.err(); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // guardedStore returns a Store whose databases are both f, without files of package wal.
 func guardedStore(f *faulty, fatal func(error)) *Store {
 	s := &Store{dir: "dir", latch: newLatch(fatal), stop: make(chan struct{})}
-	s.guard(f, f, nil)
+	s.wrapFiles(f, f, nil)
 	return s
 }
 

@@ -31,10 +31,10 @@ type Identity struct {
 	Incarnation string    `json:"incarnation"`
 	Created     time.Time `json:"created"`
 
-	// Boot is the number of starts of the node with this directory. See Raise.
+	// Boot is the number of starts of the node with this directory. See RecordStart.
 	Boot uint64 `json:"boot,omitempty"`
-	// Line lists the processes of the starts that Boot counts.
-	Line Line `json:"line,omitzero"`
+	// Lineage lists the processes of the starts that Boot counts.
+	Lineage Lineage `json:"line,omitzero"`
 	// Stale is the reason why the node must not be started with this directory again, or empty.
 	Stale string `json:"stale,omitempty"`
 	// Recovery identifies the recovery of the cluster that the node belongs to; it is empty if
@@ -54,9 +54,9 @@ type recovered struct {
 // version writes.
 type identityFile struct {
 	Identity
-	Sum      string `json:"sum"`
-	StateSum string `json:"state_sum,omitempty"` // does not cover Line
-	LineSum  string `json:"line_sum,omitempty"`
+	Sum        string `json:"sum"`
+	StateSum   string `json:"state_sum,omitempty"` // does not cover Lineage
+	LineageSum string `json:"line_sum,omitempty"`
 }
 
 const (
@@ -82,7 +82,7 @@ func (i *Identity) stateSum() string {
 }
 
 func encodeIdentity(i Identity) ([]byte, error) {
-	data, err := json.MarshalIndent(identityFile{i, i.sum(), i.stateSum(), i.Line.sum()}, "", "  ")
+	data, err := json.MarshalIndent(identityFile{i, i.sum(), i.stateSum(), i.Lineage.sum()}, "", "  ")
 	return append(data, '\n'), err
 }
 
@@ -98,7 +98,7 @@ func decodeIdentity(data []byte) (Identity, error) {
 	if raw, err := hex.DecodeString(f.Incarnation); err != nil || len(raw) != 16 || !validName(f.Cluster) || !validName(f.Node) {
 		return Identity{}, fmt.Errorf("%s is %w: a field is missing or invalid", identityName, ErrDamaged)
 	}
-	if f.Sum != f.sum() || f.StateSum != f.stateSum() || f.LineSum != f.Line.sum() || !f.Recovery.Valid() || !f.Recovered.From.Valid() {
+	if f.Sum != f.sum() || f.StateSum != f.stateSum() || f.LineageSum != f.Lineage.sum() || !f.Recovery.Valid() || !f.Recovered.From.Valid() {
 		return Identity{}, fmt.Errorf("%s is %w: checksum does not match", identityName, ErrDamaged)
 	}
 	return f.Identity, nil
@@ -168,21 +168,21 @@ func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) 
 	return *s.identity, false, nil
 }
 
-// Raise durably increments the boot number for a start of the node, and returns the
+// RecordStart durably increments the boot number for a start of the node, and returns the
 // updated identity. process identifies the start: 1 to 32 letters and digits, drawn at
-// random. Raise must be called between Claim and the start of raft. Starts with the same
-// directory, or with copies of it, are distinguished by their boot numbers and by Line.
-func (s *Store) Raise(process string) (Identity, error) {
+// random. RecordStart must be called between Claim and the start of raft. Starts with the same
+// directory, or with copies of it, are distinguished by their boot numbers and by Lineage.
+func (s *Store) RecordStart(process string) (Identity, error) {
 	return s.change("record a start", func(i *Identity) {
 		i.Boot++
-		i.Line = i.Line.Raised(i.Boot, process)
+		i.Lineage = i.Lineage.WithStart(i.Boot, process)
 	})
 }
 
 // NoteAnnounced durably records that the cluster has applied the announcement of the newest start, and
-// removes earlier starts from Line.
+// removes earlier starts from Lineage.
 func (s *Store) NoteAnnounced() error {
-	_, err := s.change("record the announcement", func(i *Identity) { i.Line = i.Line.Announced(i.Boot) })
+	_, err := s.change("record the announcement", func(i *Identity) { i.Lineage = i.Lineage.Announced(i.Boot) })
 	return err
 }
 

@@ -87,9 +87,9 @@ func TestClaim_CannotWrite(t *testing.T) {
 func TestIdentity_EveryBit(t *testing.T) {
 	dir := claimed(t, 1)
 	s := openStore(t, Config{Dir: dir})
-	_, err := s.Raise("p1")
+	_, err := s.RecordStart("p1")
 	must(t, errors.Join(err, s.NoteAnnounced()))
-	_, err = s.Raise("p2")
+	_, err = s.RecordStart("p2")
 	must(t, errors.Join(err, s.SetRecovery("1-0123456789abcdef"), s.MarkStale("an old copy"), s.Close()))
 	path := inCurrent(dir, identityName)
 	data, err := os.ReadFile(path)
@@ -128,7 +128,7 @@ func FuzzDecodeIdentity(f *testing.F) {
 	data, err := encodeIdentity(i)
 	must(f, err)
 	f.Add(data)
-	i.Boot, i.Line, i.Stale, i.Recovery = 3, Line{1, "p1", "p2 p3"}, "why", "1-0123456789abcdef"
+	i.Boot, i.Lineage, i.Stale, i.Recovery = 3, Lineage{1, "p1", "p2 p3"}, "why", "1-0123456789abcdef"
 	raised, err := encodeIdentity(i)
 	must(f, err)
 	f.Add(raised)
@@ -147,7 +147,7 @@ func FuzzDecodeIdentity(f *testing.F) {
 		again, err := encodeIdentity(got)
 		must(t, err)
 		if back, err := decodeIdentity(again); err != nil || !back.Created.Equal(got.Created) || back.Node != got.Node || back.Cluster != got.Cluster || back.Incarnation != got.Incarnation ||
-			back.Boot != got.Boot || back.Line != got.Line || back.Stale != got.Stale || back.Recovery != got.Recovery || back.Recovered != got.Recovered {
+			back.Boot != got.Boot || back.Lineage != got.Lineage || back.Stale != got.Stale || back.Recovery != got.Recovery || back.Recovered != got.Recovered {
 			t.Errorf("%q is decoded as %+v, and after a round trip as %+v, %v", data, got, back, err)
 		}
 	})
@@ -180,7 +180,7 @@ func TestIdentity_Before(t *testing.T) {
 func TestRaise(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
-	if _, err := s.Raise("p"); err == nil {
+	if _, err := s.RecordStart("p"); err == nil {
 		t.Error("counted a start of an unclaimed directory")
 	}
 	for want := range uint64(3) {
@@ -188,15 +188,15 @@ func TestRaise(t *testing.T) {
 		if err != nil || made.Boot != want {
 			t.Fatalf("claimed %+v, %v; want boot %d", made, err, want)
 		}
-		if raised, err := s.Raise("p"); err != nil || raised.Boot != want+1 || raised.Incarnation != made.Incarnation {
+		if raised, err := s.RecordStart("p"); err != nil || raised.Boot != want+1 || raised.Incarnation != made.Incarnation {
 			t.Errorf("raised to %+v, %v", raised, err)
 		}
 		must(t, s.Close())
 		s = openStore(t, Config{Dir: dir})
 	}
 	must(t, os.Mkdir(inCurrent(dir, identityName+".tmp"), 0o700))
-	if _, err := s.Raise("p"); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("Raise without a write returns %v", err)
+	if _, err := s.RecordStart("p"); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("RecordStart without a write returns %v", err)
 	}
 	if i, _ := s.Identity(); i.Boot != 3 {
 		t.Errorf("boot %d after a failed write; want 3", i.Boot)

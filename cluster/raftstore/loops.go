@@ -45,7 +45,7 @@ func (g *InstallGuard) Note(index uint64, now time.Time) error {
 		}
 	}
 	if same >= installLimit {
-		return fmt.Errorf("snapshot up to entry %d, %d times in %v: %w", index, same, installWindow, ErrInstallLoop)
+		return fmt.Errorf("the snapshot that ends at entry %d was installed %d times in %v: %w", index, same, installWindow, ErrInstallLoop)
 	}
 	return nil
 }

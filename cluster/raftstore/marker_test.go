@@ -7,29 +7,29 @@ import (
 	"testing"
 )
 
-// TestMark checks that a marked store is set aside at the next start, once.
-func TestMark(t *testing.T) {
+// TestRequestSetAside checks that the store is set aside at the next start, once.
+func TestRequestSetAside(t *testing.T) {
 	dir := claimed(t, 9)
 	s := openStore(t, Config{Dir: dir})
 	old, _, err := s.Claim("cluster", "node")
 	must(t, err)
-	must(t, Mark(dir, "it loops"))
+	must(t, RequestSetAside(dir, "it loops"))
 	must(t, s.Stable().SetUint64([]byte("term"), 7)) // raft continues until the process exits
 	must(t, s.Logs().StoreLog(command(10, 1)))
-	if _, _, err := SetAsideMarked(dir); !errors.Is(err, ErrLocked) {
+	if _, _, err := SetAsideIfRequested(dir); !errors.Is(err, ErrLocked) {
 		t.Errorf("set aside while it is in use: %v", err)
 	}
 	must(t, s.Close())
 
-	why, to, err := SetAsideMarked(dir)
+	why, to, err := SetAsideIfRequested(dir)
 	if err != nil || why != "it loops" || filepath.Dir(to) != dir {
 		t.Errorf("reason %q, path %q, %v", why, to, err)
 	}
 	if aside, err := readIdentity(to); err != nil || *aside != old {
 		t.Errorf("%s has identity %v, %v", to, aside, err)
 	}
-	for range 2 { // the new store is not marked
-		if why, to, err := SetAsideMarked(dir); err != nil || why != "" || to != "" {
+	for range 2 { // there is no request for the new store
+		if why, to, err := SetAsideIfRequested(dir); err != nil || why != "" || to != "" {
 			t.Errorf("again: reason %q, path %q, %v", why, to, err)
 		}
 		s = openStore(t, Config{Dir: dir})
@@ -41,20 +41,20 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestUnmark checks that Unmark withdraws a mark, and that a directory without files has no mark.
-func TestUnmark(t *testing.T) {
+// TestCancelSetAside checks that CancelSetAside withdraws a request, and that a directory without files has no request.
+func TestCancelSetAside(t *testing.T) {
 	dir := claimed(t, 9)
-	must(t, Unmark(dir))
-	must(t, Mark(dir, "it loops"))
-	must(t, Unmark(dir))
-	if why, to, err := SetAsideMarked(dir); err != nil || why != "" || to != "" {
+	must(t, CancelSetAside(dir))
+	must(t, RequestSetAside(dir, "it loops"))
+	must(t, CancelSetAside(dir))
+	if why, to, err := SetAsideIfRequested(dir); err != nil || why != "" || to != "" {
 		t.Errorf("reason %q, path %q, %v", why, to, err)
 	}
 	empty := t.TempDir()
-	if why, to, err := SetAsideMarked(empty); err != nil || why != "" || to != "" {
+	if why, to, err := SetAsideIfRequested(empty); err != nil || why != "" || to != "" {
 		t.Errorf("a new directory: reason %q, path %q, %v", why, to, err)
 	}
-	if err := Mark(empty, "it loops"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Mark without files returns %v", err)
+	if err := RequestSetAside(empty, "it loops"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("RequestSetAside without files returns %v", err)
 	}
 }

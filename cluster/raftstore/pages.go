@@ -31,12 +31,12 @@ var native = binary.NativeEndian
 
 // pages is the content of a database file.
 type pages struct {
-	data    []byte
-	size    uint64 // size of a page
-	high    uint64 // number of pages in use
-	seen    []bool // pages that have been visited
-	buckets []string
-	value   func(key, value []byte) error // checks a stored value; nil: values are not checked
+	data      []byte
+	size      uint64 // size of a page
+	pageCount uint64 // number of pages in use
+	seen      []bool // pages that have been visited
+	buckets   []string
+	value     func(key, value []byte) error // checks a stored value; nil: values are not checked
 }
 
 // verifyPages checks that a database file is a single tree of valid pages. It detects
@@ -66,7 +66,7 @@ func verifyPages(data []byte, value func(key, value []byte) error) error {
 }
 
 // meta holds the fields of a meta page.
-type meta struct{ pageSize, root, freelist, high, tx uint64 }
+type meta struct{ pageSize, root, freelist, pageCount, tx uint64 }
 
 func parseMeta(b []byte) (m meta, ok bool) {
 	if len(b) < metaSize {
@@ -77,7 +77,7 @@ func parseMeta(b []byte) (m meta, ok bool) {
 	_, _ = h.Write(b[:metaSum]) // never fails
 	m = meta{
 		pageSize: uint64(native.Uint32(b[8:])), root: native.Uint64(b[16:]),
-		freelist: native.Uint64(b[32:]), high: native.Uint64(b[40:]), tx: native.Uint64(b[48:]),
+		freelist: native.Uint64(b[32:]), pageCount: native.Uint64(b[40:]), tx: native.Uint64(b[48:]),
 	}
 	return m, native.Uint32(b) == boltMagic && native.Uint32(b[4:]) == boltVersion &&
 		native.Uint64(b[metaSum:]) == h.Sum64() && m.pageSize >= metaSize
@@ -97,12 +97,12 @@ func openPages(data []byte) (newer meta, p *pages, err error) {
 	if second.tx > first.tx {
 		newer = second
 	}
-	if newer.high > uint64(len(data))/newer.pageSize {
-		return newer, nil, fmt.Errorf("the file has %d bytes, too few for %d pages", len(data), newer.high)
+	if newer.pageCount > uint64(len(data))/newer.pageSize {
+		return newer, nil, fmt.Errorf("the file has %d bytes, too few for %d pages", len(data), newer.pageCount)
 	}
 	return newer, &pages{
-		data: data, size: newer.pageSize, high: newer.high,
-		seen: make([]bool, newer.high),
+		data: data, size: newer.pageSize, pageCount: newer.pageCount,
+		seen: make([]bool, newer.pageCount),
 	}, nil
 }
 
@@ -121,13 +121,14 @@ func (p *pages) noFreelist(id uint64) error {
 
 // page returns the bytes of a page with its overflow pages, and marks them as visited.
 func (p *pages) page(id uint64) ([]byte, error) {
-	if id < 2 || id >= p.high {
+	if id < 2 || id >= p.pageCount {
 		return nil, fmt.Errorf("page %d is outside the file", id)
 	}
 	b := p.data[id*p.size:]
-	end := id + uint64(native.Uint32(b[12:])) + 1
-	if native.Uint64(b) != id || end > p.high {
-		return nil, fmt.Errorf("page %d: the header is of pages %d to %d", id, native.Uint64(b), end-1)
+	overflow := uint64(native.Uint32(b[12:]))
+	end := id + overflow + 1
+	if native.Uint64(b) != id || end > p.pageCount {
+		return nil, fmt.Errorf("page %d: the header names page %d with %d overflow pages, in a file of %d pages", id, native.Uint64(b), overflow, p.pageCount)
 	}
 	for i := id; i < end; i++ {
 		if p.seen[i] {
@@ -165,7 +166,7 @@ func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 			}
 			err = p.tree(e.child, e.key, end, flags)
 		case e.flags != flags:
-			err = fmt.Errorf("page %d: flags %x of element %d", id, e.flags, i)
+			err = fmt.Errorf("page %d: element %d has unexpected flags %x", id, i, e.flags)
 		case flags == bucketFlag:
 			p.buckets = append(p.buckets, string(e.key))
 			err = p.bucket(e.value)
@@ -182,14 +183,14 @@ func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 // bucket checks the bucket with the value b, which refers to a separate tree or contains a small page.
 func (p *pages) bucket(b []byte) error {
 	if len(b) < bucketHead {
-		return fmt.Errorf("bucket of %d bytes", len(b))
+		return fmt.Errorf("the bucket has only %d bytes", len(b))
 	}
 	if root := native.Uint64(b); root != 0 {
 		return p.tree(root, nil, nil, 0)
 	}
 	elements, end, err := parseElements(b[bucketHead:])
 	if err == nil && end != len(b)-bucketHead {
-		err = fmt.Errorf("%d bytes are used of %d", end, len(b)-bucketHead)
+		err = fmt.Errorf("the elements use %d of %d bytes", end, len(b)-bucketHead)
 	}
 	if err == nil {
 		err = ordered(elements, nil, nil)
@@ -219,12 +220,12 @@ type element struct {
 // length.
 func parseElements(b []byte) (elements []element, end int, err error) {
 	if len(b) < pageHead {
-		return nil, 0, fmt.Errorf("%d bytes", len(b))
+		return nil, 0, fmt.Errorf("the page has only %d bytes", len(b))
 	}
 	flags, count := native.Uint16(b[8:]), int(native.Uint16(b[10:]))
 	next := pageHead + count*elementSize
 	if flags != branchPage && flags != leafPage || next > len(b) {
-		return nil, 0, fmt.Errorf("type %d with %d elements", flags, count)
+		return nil, 0, fmt.Errorf("a page of type %d cannot have %d elements", flags, count)
 	}
 	elements = make([]element, count)
 	for i := range elements {

@@ -269,23 +269,23 @@ func TestVerifyPages_Sealed(t *testing.T) {
 	root := int(native.Uint64(file[at(16):])) * 256
 	logs := int(native.Uint64(file[bytes.LastIndex(file[:root+256], []byte("logs"))+4:])) * 256
 	for what, change := range map[string]func(b []byte){
-		"root outside":              func(b []byte) { native.PutUint64(b[at(16):], 1<<40) },
-		"root is a meta page":       func(b []byte) { native.PutUint64(b[at(16):], 0) },
-		"root is another page":      func(b []byte) { native.PutUint64(b[at(16):], uint64(logs/256)) },
-		"list of free pages":        func(b []byte) { native.PutUint64(b[at(32):], uint64(root/256)) },
-		"list outside":              func(b []byte) { native.PutUint64(b[at(32):], 1<<63) },
-		"more pages than bytes":     func(b []byte) { native.PutUint64(b[at(40):], 1<<40) },
-		"fewer pages":               func(b []byte) { native.PutUint64(b[at(40):], 3) },
-		"another magic":             func(b []byte) { b[at(0)]++ },
-		"another version":           func(b []byte) { b[at(4)]++ },
-		"another size of pages":     func(b []byte) { native.PutUint32(b[at(8):], 512) },
-		"no size of pages":          func(b []byte) { native.PutUint32(b[at(8):], 0) },
-		"a bucket of another name":  func(b []byte) { b[bytes.LastIndex(b[:root+256], []byte("conf"))]++ },
-		"a bucket that is none":     func(b []byte) { native.PutUint32(b[root+pageHead:], 0) },
-		"a child that is page 0":    func(b []byte) { native.PutUint64(b[logs+pageHead+8:], 0) },
-		"a child that is itself":    func(b []byte) { native.PutUint64(b[logs+pageHead+8:], uint64(logs/256)) },
-		"a child twice":             func(b []byte) { copy(b[logs+pageHead+8:][:8], b[logs+pageHead+elementSize+8:]) },
-		"a branch without elements": func(b []byte) { native.PutUint16(b[logs+10:], 0) },
+		"root outside":                           func(b []byte) { native.PutUint64(b[at(16):], 1<<40) },
+		"root is a meta page":                    func(b []byte) { native.PutUint64(b[at(16):], 0) },
+		"root is another page":                   func(b []byte) { native.PutUint64(b[at(16):], uint64(logs/256)) },
+		"list of free pages":                     func(b []byte) { native.PutUint64(b[at(32):], uint64(root/256)) },
+		"list outside":                           func(b []byte) { native.PutUint64(b[at(32):], 1<<63) },
+		"more pages than bytes":                  func(b []byte) { native.PutUint64(b[at(40):], 1<<40) },
+		"fewer pages":                            func(b []byte) { native.PutUint64(b[at(40):], 3) },
+		"another magic":                          func(b []byte) { b[at(0)]++ },
+		"another version":                        func(b []byte) { b[at(4)]++ },
+		"another size of pages":                  func(b []byte) { native.PutUint32(b[at(8):], 512) },
+		"no size of pages":                       func(b []byte) { native.PutUint32(b[at(8):], 0) },
+		"a bucket of another name":               func(b []byte) { b[bytes.LastIndex(b[:root+256], []byte("conf"))]++ },
+		"a root element without the bucket flag": func(b []byte) { native.PutUint32(b[root+pageHead:], 0) },
+		"a child that is page 0":                 func(b []byte) { native.PutUint64(b[logs+pageHead+8:], 0) },
+		"a page that is its own child":           func(b []byte) { native.PutUint64(b[logs+pageHead+8:], uint64(logs/256)) },
+		"the same child twice":                   func(b []byte) { copy(b[logs+pageHead+8:][:8], b[logs+pageHead+elementSize+8:]) },
+		"a branch without elements":              func(b []byte) { native.PutUint16(b[logs+10:], 0) },
 		"a leaf without elements": func(b []byte) {
 			leaf := int(native.Uint64(b[logs+pageHead+8:])) * 256
 			native.PutUint16(b[leaf+10:], 0)
@@ -293,14 +293,14 @@ func TestVerifyPages_Sealed(t *testing.T) {
 		"a bucket within a page without elements": func(b []byte) {
 			native.PutUint16(b[bytes.LastIndex(b[:root+256], []byte("conf"))+4+bucketHead+10:], 0)
 		},
-		"an element less":          func(b []byte) { b[logs+10]-- },
-		"an element more":          func(b []byte) { b[logs+10]++ },
-		"elements beyond the page": func(b []byte) { native.PutUint16(b[logs+10:], 1<<15) },
-		"a page that overflows":    func(b []byte) { native.PutUint32(b[logs+12:], 1) },
-		"a page that flows out":    func(b []byte) { native.PutUint32(b[logs+12:], 1<<31) },
-		"a key far away":           func(b []byte) { native.PutUint32(b[logs+pageHead:], 1<<31) },
-		"a key without end":        func(b []byte) { native.PutUint32(b[logs+pageHead+4:], 1<<31) },
-		"a type that is none":      func(b []byte) { native.PutUint16(b[logs+8:], 3) },
+		"one element less":               func(b []byte) { b[logs+10]-- },
+		"one element more":               func(b []byte) { b[logs+10]++ },
+		"elements beyond the page":       func(b []byte) { native.PutUint16(b[logs+10:], 1<<15) },
+		"one overflow page more":         func(b []byte) { native.PutUint32(b[logs+12:], 1) },
+		"overflow pages beyond the file": func(b []byte) { native.PutUint32(b[logs+12:], 1<<31) },
+		"a key beyond the page":          func(b []byte) { native.PutUint32(b[logs+pageHead:], 1<<31) },
+		"a key longer than the page":     func(b []byte) { native.PutUint32(b[logs+pageHead+4:], 1<<31) },
+		"an unknown page type":           func(b []byte) { native.PutUint16(b[logs+8:], 3) },
 		"keys out of order": func(b []byte) {
 			keys := b[logs+pageHead+int(native.Uint16(b[logs+10:]))*elementSize:]
 			copy(keys[:8], keys[8:16])

@@ -83,7 +83,7 @@ func (r *Recovery) term(s *Summary) (uint64, error) {
 	case r.ResetTerm || s.CurrentTerm <= next:
 		return next, nil
 	case s.CurrentTerm-s.LastTerm > MaxTermAhead:
-		return 0, fmt.Errorf("the term is %d, and that of the newest entry is %d: %w", s.CurrentTerm, s.LastTerm, ErrTerm)
+		return 0, fmt.Errorf("the node has term %d, and its newest entry has term %d: %w", s.CurrentTerm, s.LastTerm, ErrTerm)
 	}
 	return s.CurrentTerm, nil
 }
@@ -156,7 +156,7 @@ func (s *Store) fence(servers []raft.Server) error {
 	_, err := s.change("fence off the lost nodes", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
-		i.Stale, i.Line = "", Line{} // based on the records of other nodes, which a recovery discards
+		i.Stale, i.Lineage = "", Lineage{} // based on the records of other nodes, which a recovery discards
 	})
 	return err
 }

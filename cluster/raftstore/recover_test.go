@@ -17,7 +17,7 @@ import (
 var oneServer = []raft.Server{{Suffrage: raft.Voter, ID: "a", Address: "127.0.0.1:1"}}
 
 func TestInspect(t *testing.T) {
-	dir, ids := made(t, state{[]uint64{50, 90}, [][2]uint64{{40, 100}}})
+	dir, ids := createDir(t, state{[]uint64{50, 90}, [][2]uint64{{40, 100}}})
 	s := openStore(t, Config{Dir: dir})
 	identity, _ := s.Identity()
 	must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 12))
@@ -67,7 +67,7 @@ func fileTimes(t *testing.T, dir string) map[string]time.Time {
 
 // TestInspect_Configuration checks that a newer configuration in the log is returned.
 func TestInspect_Configuration(t *testing.T) {
-	dir, _ := made(t, state{[]uint64{50}, [][2]uint64{{51, 60}}})
+	dir, _ := createDir(t, state{[]uint64{50}, [][2]uint64{{51, 60}}})
 	s := openStore(t, Config{Dir: dir})
 	must(t, s.Logs().StoreLog(&raft.Log{Index: 61, Term: 3, Type: raft.LogConfiguration,
 		Data: raft.EncodeConfiguration(raft.Configuration{Servers: oneServer})}))
@@ -98,7 +98,7 @@ func TestInspect_Refused(t *testing.T) {
 // TestRecover recovers one node of three. The node must start, become the leader, and have its
 // entries.
 func TestRecover(t *testing.T) {
-	dir, _ := made(t, state{[]uint64{50}, [][2]uint64{{40, 100}}})
+	dir, _ := createDir(t, state{[]uint64{50}, [][2]uint64{{40, 100}}})
 	s := openStore(t, Config{Dir: dir})
 	must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 12))
 	must(t, s.Close())
@@ -140,7 +140,7 @@ func TestRecover_Refused(t *testing.T) {
 	if _, err := Recover(empty, Recovery{Servers: oneServer}, &testFSM{}, nil); !errors.Is(err, errNothing) {
 		t.Errorf("recovered an empty log: %v", err)
 	}
-	gap, _ := made(t, state{nil, [][2]uint64{{5, 10}}})
+	gap, _ := createDir(t, state{nil, [][2]uint64{{5, 10}}})
 	if _, err := Recover(gap, Recovery{Servers: oneServer}, &testFSM{}, nil); !errors.Is(err, ErrGap) {
 		t.Errorf("recovered a log with a gap: %v", err)
 	}
@@ -174,15 +174,15 @@ func TestRecover_Fences(t *testing.T) {
 		if want := before.Identity.NextRecovery(members); got.Identity.Recovery != want {
 			t.Errorf("the recovery is %q; NextRecovery returned %q", got.Identity.Recovery, want)
 		}
-		if got.Identity.Line != (Line{}) {
-			t.Errorf("the line still has starts before the recovery: %+v", got.Identity.Line)
+		if got.Identity.Lineage != (Lineage{}) {
+			t.Errorf("the lineage still has starts before the recovery: %+v", got.Identity.Lineage)
 		}
 		return got.Identity.Recovery
 	}
 	first, second := claimed(t, 5), claimed(t, 7)
 	must(t, func() error {
 		s := openStore(t, Config{Dir: first})
-		_, err := s.Raise("p")
+		_, err := s.RecordStart("p")
 		return errors.Join(err, s.MarkStale("it was needed after all"), s.Close())
 	}())
 	r := recovered(first, both[0], both[1])
@@ -198,7 +198,7 @@ func TestRecover_Fences(t *testing.T) {
 	s := openStore(t, Config{Dir: first})
 	_, _, err := s.Claim("cluster", "node")
 	must(t, err)
-	_, err = s.Raise("p")
+	_, err = s.RecordStart("p")
 	must(t, errors.Join(err, s.Close()))
 	if next := recovered(first, both...); next.Number() != 2 {
 		t.Errorf("after a start: %q", next)

@@ -57,7 +57,7 @@ func withSnapshots(t *testing.T, fatal func(error), before func(op string) error
 	must(t, makeDir(s.current()))
 	inner, err := raft.NewFileSnapshotStoreWithLogger(s.current(), retained, Logger(slog.New(slog.DiscardHandler)))
 	must(t, err)
-	s.guard(newFaulty(), newFaulty(), &slowSnapshots{inner, before})
+	s.wrapFiles(newFaulty(), newFaulty(), &slowSnapshots{inner, before})
 	return s
 }
 

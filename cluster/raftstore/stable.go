@@ -53,7 +53,7 @@ func (s *stable) GetUint64(key []byte) (uint64, error) {
 		return 0, err
 	}
 	if len(value) != 8 {
-		return 0, fmt.Errorf("value of %q has %d bytes, and a number has 8", key, len(value))
+		return 0, fmt.Errorf("the value of %q has %d bytes, and a number has 8 bytes", key, len(value))
 	}
 	return binary.BigEndian.Uint64(value), nil
 }

@@ -102,7 +102,7 @@ func Open(c Config) (*Store, error) {
 // watch trips the latch when an operation is stuck.
 func (s *Store) watch(limit time.Duration) {
 	stuck := func(f *guarded) {
-		s.latch.trip(fmt.Errorf("%s: an operation takes more than %v: %w", f.name, limit, ErrStuck))
+		s.latch.trip(fmt.Errorf("%s: an operation takes longer than the limit of %v: %w", f.name, limit, ErrStuck))
 	}
 	watchFiles(limit, s.stop, stuck, s.wal.file, s.logs.file, s.stable.file, s.snaps.file)
 }
@@ -144,12 +144,12 @@ func (s *Store) openFiles() (err error) {
 	if err != nil {
 		return fmt.Errorf("open the snapshots in %s: %w", s.current(), err)
 	}
-	s.guard(s.logDB, s.stableDB, snaps)
+	s.wrapFiles(s.logDB, s.stableDB, snaps)
 	return s.openWAL()
 }
 
-// guard wraps the databases and the snapshots in guards.
-func (s *Store) guard(l raft.LogStore, st raft.StableStore, snaps raft.SnapshotStore) {
+// wrapFiles wraps the databases and the snapshots with the latch and the watchdog.
+func (s *Store) wrapFiles(l raft.LogStore, st raft.StableStore, snaps raft.SnapshotStore) {
 	s.logs = &logs{newGuarded(filepath.Join(s.current(), logName), s.latch), l}
 	s.stable = &stable{newGuarded(filepath.Join(s.current(), stableName), s.latch), st}
 	s.wal = &guardedWAL{file: newGuarded(filepath.Join(s.current(), walName), s.latch)}

@@ -26,9 +26,9 @@ func frontFiles(t *testing.T, dir string) []string {
 	return paths
 }
 
-// TestFront_Killed checks that Inspect and Open find the entries that were not yet in the
+// TestWAL_Killed checks that Inspect and Open find the entries that were not yet in the
 // database.
-func TestFront_Killed(t *testing.T) {
+func TestWAL_Killed(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
 	_, _, err := s.Claim("cluster", "node")
@@ -53,8 +53,8 @@ func TestFront_Killed(t *testing.T) {
 	checkLog(t, again.Logs(), 1, 10, 10)
 }
 
-// TestFront_Closed checks that Close moves all entries to the database.
-func TestFront_Closed(t *testing.T) {
+// TestWAL_Closed checks that Close moves all entries to the database.
+func TestWAL_Closed(t *testing.T) {
 	dir := claimed(t, 20)
 	if files := frontFiles(t, dir); len(files) > 0 {
 		t.Errorf("Close left files behind: %q", files)
@@ -62,8 +62,8 @@ func TestFront_Closed(t *testing.T) {
 	checkLog(t, openStore(t, Config{Dir: dir}).logs, 1, 20, 100)
 }
 
-// TestFront_Damaged checks that a corrupt file is rejected.
-func TestFront_Damaged(t *testing.T) {
+// TestWAL_Damaged checks that a corrupt file is rejected.
+func TestWAL_Damaged(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
 	_, _, err := s.Claim("cluster", "node")
@@ -83,9 +83,9 @@ func TestFront_Damaged(t *testing.T) {
 	}
 }
 
-// TestFront_FailsBehind checks that the node stops if entries cannot be moved to the
+// TestWAL_FailsBehind checks that the node stops if entries cannot be moved to the
 // database, even though no call is waiting for the move.
-func TestFront_FailsBehind(t *testing.T) {
+func TestWAL_FailsBehind(t *testing.T) {
 	f := newFaulty()
 	reported := make(chan error, 1)
 	s := guardedStore(f, func(err error) { reported <- err })

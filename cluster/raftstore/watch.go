@@ -33,15 +33,15 @@ func (w *watch) begin(waits uint64) *atomic.Uint64 {
 	return new(atomic.Uint64) // not watched: all slots hold operations that began earlier
 }
 
-// sightings counts how many consecutive times each operation of a watch has been seen.
-type sightings [watched]struct {
+// unfinishedCounts counts how many consecutive times each operation of a watch has been seen.
+type unfinishedCounts [watched]struct {
 	op    uint64
 	times int
 }
 
 // observe is called once per interval. It reports whether an operation of w has been unfinished for
 // watchTicks intervals, multiplied by the waits of the operation.
-func (s *sightings) observe(w *watch) bool {
+func (s *unfinishedCounts) observe(w *watch) bool {
 	for i := range w.slots {
 		op := w.slots[i].Load()
 		if seen := &s[i]; op == 0 || op != seen.op {
@@ -58,7 +58,7 @@ func (s *sightings) observe(w *watch) bool {
 func watchFiles(limit time.Duration, stop <-chan struct{}, stuck func(*guarded), files ...*guarded) {
 	ticker := time.NewTicker(max(limit/watchTicks, time.Millisecond))
 	defer ticker.Stop()
-	seen := make([]sightings, len(files))
+	seen := make([]unfinishedCounts, len(files))
 	for {
 		select {
 		case <-stop:

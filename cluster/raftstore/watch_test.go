@@ -2,9 +2,9 @@ package raftstore
 
 import "testing"
 
-func TestSightings(t *testing.T) {
+func TestUnfinishedCounts(t *testing.T) {
 	var w watch
-	var s sightings
+	var s unfinishedCounts
 	looks := func(want int) {
 		t.Helper()
 		for n := 1; ; n++ {
@@ -53,7 +53,7 @@ func TestWatch_Many(t *testing.T) {
 	}
 	extra := w.begin(1)
 	extra.Store(0)
-	var s sightings
+	var s unfinishedCounts
 	for range watchTicks {
 		if s.observe(&w) {
 			t.Fatal("stuck too early")

@@ -70,10 +70,10 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	return r, nil
 }
 
-// finishInstallLoop moves the log aside if the previous process has marked it, because it did not match the leader's
-// log.
+// finishInstallLoop moves the log aside if the previous process has requested that, because the log did not match the
+// leader's log.
 func finishInstallLoop(dir string, log *slog.Logger) error {
-	why, aside, err := raftstore.SetAsideMarked(dir)
+	why, aside, err := raftstore.SetAsideIfRequested(dir)
 	if err == nil && aside != "" {
 		log.Warn("the log was set aside: set another node-id and join to add the node again", "directory", aside, "reason", why)
 	}
@@ -127,8 +127,8 @@ func (r *replica) identify(o *options.Options, c *cluster.Config) (identity raft
 		return identity, err
 	}
 	c.Self.Process = rand.Text()
-	identity, err = r.store.Raise(c.Self.Process)
-	c.Self.Incarnation, c.Self.Boot, c.Self.Line = identity.Incarnation, identity.Boot, identity.Line
+	identity, err = r.store.RecordStart(c.Self.Process)
+	c.Self.Incarnation, c.Self.Boot, c.Self.Lineage = identity.Incarnation, identity.Boot, identity.Lineage
 	return identity, err
 }
 
@@ -281,7 +281,7 @@ func (r *replica) noteInstall(index uint64) error {
 	if err == nil {
 		return nil
 	}
-	markErr := raftstore.Mark(r.dir, err.Error())
+	markErr := raftstore.RequestSetAside(r.dir, err.Error())
 	r.die(errors.Join(fmt.Errorf("%w: its log is set aside at the next start; then set another node-id and join to add the node again", err), markErr))
 	return err
 }

@@ -174,7 +174,7 @@ func TestRecoverKeepsMarked(t *testing.T) {
 	if code := runRecover(t.Context(), []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1"}, &out, &errs); code != exitOK {
 		t.Fatalf("exits with %d: %s", code, &errs)
 	}
-	if _, aside, err := raftstore.SetAsideMarked(dir); err != nil || aside != "" {
+	if _, aside, err := raftstore.SetAsideIfRequested(dir); err != nil || aside != "" {
 		t.Errorf("the log was moved aside to %q, %v", aside, err)
 	}
 }
