@@ -107,8 +107,8 @@ func (a *heartbeatAgreement) logAdopted() {
 	s.logged = s.adopted
 	now := s.adopted.Now
 	if own := s.option; own != now {
-		a.log.Warn("this node follows the heartbeat of the cluster and not its own raft-heartbeat; "+
-			"set the option to the same value, or change the cluster's by CL.CLUSTER SET raft-heartbeat",
+		a.log.Warn("this node uses the heartbeat of the cluster instead of its option raft-heartbeat; "+
+			"set the option to the same value, or change the heartbeat of the cluster with CL.CLUSTER SET raft-heartbeat",
 			"cluster", now, "raft-heartbeat", own)
 		return
 	}

@@ -140,7 +140,7 @@ func (a *announcer) checkRemoved(ctx context.Context) {
 func isFenced(err error) error {
 	var other *transport.RecoveryError
 	if errors.As(err, &other) && other.Theirs.Number() >= other.Ours.Number() {
-		return fmt.Errorf("no reachable node has the recovery of this one: %w", other)
+		return fmt.Errorf("this cluster was recovered without this node: %w", other)
 	}
 	return nil
 }

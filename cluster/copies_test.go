@@ -342,7 +342,7 @@ func TestOldCopy_Twice(t *testing.T) {
 		if err := s.leader().members.announce(t.Context(), &a); err != nil {
 			t.Fatal(err)
 		}
-		endsStale(t, ended, "started with boot number")
+		endsStale(t, ended, fmt.Sprint("boot number ", a.Boot))
 		if s.leader().Current("n3", a.Boot-1) || !s.leader().Current("n3", a.Boot) {
 			t.Error("the streams of the first process are not distinguished from those of the second process")
 		}

@@ -152,7 +152,7 @@ func (f *fsm) checkSelf() error {
 	case known.Incarnation != self.Incarnation:
 		return fmt.Errorf("%s: %w", self.ID, ErrUsed)
 	case self.Boot > 0 && (nodeRecord{Boot: known.Boot, Process: known.Process}).outdates(&self):
-		return fmt.Errorf("%s was started with boot number %d elsewhere, and here with boot number %d: %w", self.ID, known.Boot, self.Boot, ErrStale)
+		return fmt.Errorf("another process of %s was announced with boot number %d, and this process has boot number %d: %w", self.ID, known.Boot, self.Boot, ErrStale)
 	}
 	return nil
 }

@@ -24,12 +24,12 @@ const (
 
 // Reasons for dropping a message.
 var (
-	errNotStarted = errors.New("this node does not take part yet")
+	errNotStarted = errors.New("raft is not started on this node yet")
 	errSender     = errors.New("the message does not name the node of its stream as the sender")
 	errNonMember  = errors.New("the sender is not a member of the cluster")
 	errNoVoter    = errors.New("the sender has no vote")
 	errTermAhead  = errors.New("the term is too far ahead")
-	errTermOrder  = errors.New("the message contains a later term than its own")
+	errTermOrder  = errors.New("the message refers to an entry of a later term than the term of the message")
 	errKind       = errors.New("unknown kind of message")
 )
 

@@ -18,7 +18,7 @@ const promoteLag = 1000
 
 // Errors returned if a node may not join.
 var (
-	ErrUsed    = errors.New("the cluster has known a node of that id with other data; add the node under another id")
+	ErrUsed    = errors.New("this id was used with a different data directory; add the node under another id")
 	ErrRemoved = errors.New("the node was removed from the cluster; add it under another id")
 )
 

@@ -225,7 +225,7 @@ func (n *Node) settings() *raft.Config {
 func (c *Config) checkAddress(configuration raft.Configuration) error {
 	for _, s := range configuration.Servers {
 		if at := string(s.Address); c.Peers != nil && string(s.ID) == c.Self.ID && !strings.EqualFold(at, c.Advertise) {
-			return fmt.Errorf("this node, %s, advertises %s, and the cluster has %s for it: %w", s.ID, c.Advertise, at, ErrMoved)
+			return fmt.Errorf("node %s advertises %s, but its address in the cluster is %s: %w", s.ID, c.Advertise, at, ErrMoved)
 		}
 	}
 	return nil

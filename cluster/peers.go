@@ -28,8 +28,8 @@ func (e answerError) Error() string { return string(e) }
 
 // errUnconfirmed is the cause of an exit if this node does not know the rejecting node as a voter. The data directory
 // is not marked as outdated then.
-var errUnconfirmed = errors.New("that node has no vote as far as this one knows, so the data directory can be used again; " +
-	"if it is an old copy, remove this node and add one under another id, and otherwise revoke the certificate of that node")
+var errUnconfirmed = errors.New("the rejecting node is not known as a voter, so the data directory was not marked as outdated; " +
+	"if the data directory is an old copy, remove this node and add one under another id, and otherwise revoke the certificate of the rejecting node")
 
 // members is implemented by *observer.
 type members interface {
@@ -80,7 +80,7 @@ func (c *peerClient) rejected(by topology.Member, about topic, why string) error
 	if m := c.members.member(by.ID); about != topicJoin && (m == nil || !m.Voter) {
 		cause = errUnconfirmed
 	}
-	return fmt.Errorf("the node at %s remembers newer data: %s: %w", by.Raft, why, cause)
+	return fmt.Errorf("the node at %s has a record of newer data: %s: %w", by.Raft, why, cause)
 }
 
 // askThrough sends a question to a node. If the node is not the leader but returns the leader's address, askThrough sends

@@ -16,7 +16,7 @@ import (
 )
 
 // errUnchecked is returned for Raft messages to a node that has not answered both questions of rejoinCheck yet.
-var errUnchecked = errors.New("the node has not answered yet whether it remembers newer data")
+var errUnchecked = errors.New("the node has not answered yet whether it has a record of newer data")
 
 const (
 	firstRejoinPause = 20 * time.Millisecond // pause before a node that did not answer is asked again; doubles each time

@@ -22,7 +22,7 @@ func (p *process) startMoved(advertised string) {
 	p.start()
 	code, _ := p.waitExit(patience)
 	log := p.log.String()
-	for _, want := range []string{cluster.ErrMoved.Error(), "advertises " + advertised, "has " + p.raft + " for it"} {
+	for _, want := range []string{cluster.ErrMoved.Error(), "advertises " + advertised, "its address in the cluster is " + p.raft} {
 		if !strings.Contains(log, want) {
 			p.t.Errorf("the log does not contain %q", want)
 		}
