@@ -27,8 +27,8 @@ type heartbeatAnswer struct {
 	Runs    int64  `json:"runs"`    // heartbeat of Raft, in nanoseconds
 }
 
-// is reports whether the node has adopted the replicated heartbeat h and runs with it.
-func (a heartbeatAnswer) is(h heartbeats) bool {
+// matches reports whether the node has adopted the replicated heartbeat h and runs with it.
+func (a heartbeatAnswer) matches(h heartbeats) bool {
 	return a.Version == h.Version && time.Duration(a.Runs) == h.Now
 }
 
@@ -121,7 +121,7 @@ func (a *heartbeatAgreement) supervise() {
 	ctx := a.life.ctx
 	for a.life.sleep(ctx, agreeEvery) == nil {
 		l := a.leaderships.current()
-		if l == nil || a.setting.known().settled() {
+		if l == nil || a.setting.replicated().settled() {
 			continue
 		}
 		if err := a.advance(ctx, l); err != nil {
@@ -144,7 +144,7 @@ func pauseUnlessOver(ctx context.Context, l *leadership) {
 // advance proposes the value of this node's option if the cluster has no heartbeat yet. Otherwise it settles the
 // current heartbeat. In both cases it first calls askVoters, and returns the error if that fails.
 func (a *heartbeatAgreement) advance(ctx context.Context, l *leadership) error {
-	h := a.setting.known()
+	h := a.setting.replicated()
 	asked, err := a.askVoters(ctx, h)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked
 			return nil, fmt.Errorf("ask %s for its heartbeat: %w", m.ID, err)
 		case answer.Heartbeat == nil:
 			return nil, fmt.Errorf("ask %s for its heartbeat: %w", m.ID, errQuestion)
-		case h.Version > 0 && !answer.Heartbeat.is(h):
+		case h.Version > 0 && !answer.Heartbeat.matches(h):
 			return nil, fmt.Errorf("%s runs with a heartbeat of %v: %w", m.ID, time.Duration(answer.Heartbeat.Runs), topology.ErrChanging)
 		}
 	}
@@ -194,7 +194,7 @@ func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, 
 		return err
 	}
 	defer a.setting.proposing.Unlock()
-	if !a.runsWith().is(h) || a.setting.known() != h || !a.isAll(asked) {
+	if !a.runsWith().matches(h) || a.setting.replicated() != h || !a.isAll(asked) {
 		return topology.ErrChanging
 	}
 	return a.propose(ctx, l, settings{Settled: h.Version})
@@ -214,7 +214,7 @@ func (a *heartbeatAgreement) isAll(asked []topology.Member) bool {
 
 // setHeartbeat proposes a heartbeat, and blocks until it is committed.
 func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) error {
-	l, h := a.leaderships.current(), a.setting.known()
+	l, h := a.leaderships.current(), a.setting.replicated()
 	switch {
 	case d < minHeartbeat || d > maxHeartbeat || d%time.Millisecond != 0:
 		return fmt.Errorf("set a heartbeat of %v: %w", d, topology.ErrHeartbeat)
@@ -239,7 +239,7 @@ func (a *heartbeatAgreement) proposeHeartbeat(ctx context.Context, l *leadership
 		return fmt.Errorf("set a heartbeat of %v: %w", d, err)
 	}
 	defer a.setting.proposing.Unlock()
-	if first && a.setting.known().Version > 0 {
+	if first && a.setting.replicated().Version > 0 {
 		return nil
 	}
 	if !a.lowerCeiling(l, d) {

@@ -25,7 +25,7 @@ const (
 // example in a recovery, the announcer repeats its request.
 type announcer struct {
 	self      *Announcement
-	through   []string     // raft addresses of nodes to join through
+	joinAddrs []string     // raft addresses of nodes to join through
 	recorded  func() error // records in the data directory that this process has been announced
 	raft      *raftHandle
 	view      *observer
@@ -115,7 +115,7 @@ func (a *announcer) recordAnnounced() {
 // configuration may be outdated.
 func (a *announcer) checkRemoved(ctx context.Context) {
 	others := slices.Clone(a.view.View().Members)
-	for _, addr := range a.through { // the node may have been removed before it received the configuration
+	for _, addr := range a.joinAddrs { // the node may have been removed before it received the configuration
 		others = append(others, topology.Member{Raft: addr})
 	}
 	for _, m := range others {
@@ -123,9 +123,9 @@ func (a *announcer) checkRemoved(ctx context.Context) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, a.setting.heartbeat())
-		answer, err := a.peers.askThrough(ctx, m, Question{About: topicMember, Node: a.self})
+		answer, err := a.peers.askThrough(ctx, m, Question{About: topicOwnMembership, Node: a.self})
 		cancel()
-		if err == nil && answer.Removed {
+		if err == nil && answer.NotMember {
 			err = ErrRemoved
 		} else if err = isFenced(err); err == nil {
 			continue

@@ -25,27 +25,27 @@ type asking interface {
 // Raft on this node receives any message. A node that has lost its data is therefore rejected before it can vote a
 // second time in the same term.
 type bootstrap struct {
-	self      *Announcement
-	advertise string            // raft address of this node
-	first     []topology.Member // all nodes of a new cluster
-	through   []string          // raft addresses of nodes to join through
-	adopted   func(topology.Recovery) error
-	started   func() bool // reports whether Raft is started on this node
-	announced *announcements
-	peers     asking
-	life      *lifetime
-	log       *slog.Logger
+	self           *Announcement
+	advertise      string                        // raft address of this node
+	initialMembers []topology.Member             // all nodes of a new cluster
+	joinAddrs      []string                      // raft addresses of nodes to join through
+	storeRecovery  func(topology.Recovery) error // stores the recovery of the cluster; optional
+	started        func() bool                   // reports whether Raft is started on this node
+	announced      *announcements
+	peers          asking
+	life           *lifetime
+	log            *slog.Logger
 
-	mu       sync.Mutex
-	met      map[string]Announcement // nodes that took part in the handshake
-	recovery topology.Recovery       // last recovery of the cluster; "" if it was never recovered
+	mu           sync.Mutex
+	participants map[string]Announcement // nodes that took part in the handshake
+	recovery     topology.Recovery       // last recovery of the cluster; "" if it was never recovered
 }
 
 // meet exchanges incarnations with all nodes of a new cluster. Without this exchange, a node that has lost its data
 // would be treated as the same node as before, and could vote twice in a term. The error wraps ErrUsed if the id was
 // used with a different data directory.
 func (b *bootstrap) meet(ctx context.Context) error {
-	for _, m := range b.first {
+	for _, m := range b.initialMembers {
 		if m.ID == b.self.ID {
 			continue
 		}
@@ -53,7 +53,7 @@ func (b *bootstrap) meet(ctx context.Context) error {
 			return err
 		}
 	}
-	return b.adopt("")
+	return b.setRecovery("")
 }
 
 func (b *bootstrap) meetOne(ctx context.Context, m topology.Member) error {
@@ -61,7 +61,7 @@ func (b *bootstrap) meetOne(ctx context.Context, m topology.Member) error {
 	for {
 		a, err := b.peers.ask(ctx, m, Question{About: topicMeet, Node: b.self})
 		switch {
-		case err == nil && a.Known != b.self.Incarnation:
+		case err == nil && a.KnownIncarnation != b.self.Incarnation:
 			return fmt.Errorf("bootstrap handshake with %s: %w", m.ID, ErrUsed)
 		case err == nil:
 			b.record(a.Node)
@@ -83,12 +83,12 @@ func (b *bootstrap) answer(from *Announcement, a *Answer) {
 	a.Begun = b.started()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !a.Begun && b.met[from.ID].Incarnation == "" {
-		b.met[from.ID] = *from
+	if !a.Begun && b.participants[from.ID].Incarnation == "" {
+		b.participants[from.ID] = *from
 	}
-	a.Known = b.announced.of(from.ID).Incarnation
-	if a.Known == "" {
-		a.Known = b.met[from.ID].Incarnation
+	a.KnownIncarnation = b.announced.of(from.ID).Incarnation
+	if a.KnownIncarnation == "" {
+		a.KnownIncarnation = b.participants[from.ID].Incarnation
 	}
 }
 
@@ -99,14 +99,14 @@ func (b *bootstrap) record(from *Announcement) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.met[from.ID] = *from
+	b.participants[from.ID] = *from
 }
 
 // unannounced returns the nodes of the handshake that are members in a view and have not been announced.
 func (b *bootstrap) unannounced(v *topology.View) (list []Announcement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id, a := range b.met {
+	for id, a := range b.participants {
 		if b.announced.of(id).Incarnation == "" && v.Find(id) != nil {
 			list = append(list, a)
 		}
@@ -121,7 +121,7 @@ func (b *bootstrap) join(ctx context.Context) (term uint64, err error) {
 	for {
 		a, err := b.joinOnce(ctx)
 		if err == nil {
-			return a.Term, b.adopt(a.Recovery)
+			return a.Term, b.setRecovery(a.Recovery)
 		}
 		if errors.Is(err, ErrUsed) || errors.Is(err, ErrRemoved) {
 			return 0, err
@@ -137,18 +137,18 @@ func (b *bootstrap) join(ctx context.Context) (term uint64, err error) {
 }
 
 // joinOnce asks the leader to add this node, and returns the leader's answer. It sends the question through the nodes
-// in b.through, one after another, until the leader has added or rejected this node.
+// in b.joinAddrs, one after another, until the leader has added or rejected this node.
 func (b *bootstrap) joinOnce(ctx context.Context) (Answer, error) {
 	q := Question{About: topicJoin, Node: b.self, Raft: b.advertise}
 	var errs []error
-	for _, addr := range b.through {
+	for _, addr := range b.joinAddrs {
 		a, err := b.peers.askThrough(ctx, topology.Member{Raft: addr}, q)
 		switch {
 		case err == nil:
 			return a, nil
-		case a.Removed:
+		case a.NotMember:
 			return a, fmt.Errorf("join through %s as %s: %w", addr, b.self.ID, ErrRemoved)
-		case a.Known != "" && a.Known != b.self.Incarnation:
+		case a.KnownIncarnation != "" && a.KnownIncarnation != b.self.Incarnation:
 			return a, fmt.Errorf("join through %s as %s: %w", addr, b.self.ID, ErrUsed)
 		}
 		errs = append(errs, err)
@@ -156,18 +156,18 @@ func (b *bootstrap) joinOnce(ctx context.Context) (Answer, error) {
 	return Answer{}, errors.Join(errs...)
 }
 
-// adopt stores the recovery of the cluster that this node bootstraps or joins.
-func (b *bootstrap) adopt(r topology.Recovery) error {
+// setRecovery records and stores the recovery of the cluster that this node bootstraps or joins.
+func (b *bootstrap) setRecovery(r topology.Recovery) error {
 	if !r.Valid() {
 		return fmt.Errorf("join the cluster: recovery %q is not valid", r)
 	}
 	b.mu.Lock()
 	b.recovery = r
 	b.mu.Unlock()
-	if b.adopted == nil {
+	if b.storeRecovery == nil {
 		return nil
 	}
-	return b.adopted(r)
+	return b.storeRecovery(r)
 }
 
 // recoveryOf returns the recovery of the cluster.

@@ -122,16 +122,16 @@ func (c *confirmations) set(id, addr string) {
 
 // inquirer asks members whether a node is a member.
 type inquirer struct {
-	view    *observer
-	through []string // raft addresses of nodes to join through
-	peers   *peerClient
-	life    *lifetime
+	view      *observer
+	joinAddrs []string // raft addresses of nodes to join through
+	peers     *peerClient
+	life      *lifetime
 }
 
 // inquire asks all known members about a node, and returns the node's raft address if a member confirms it. If no
 // member answers, because all members were replaced or because this node has just joined, inquire asks the nodes in
-// i.through. The error of a member that has no leader counts as an answer, so that the nodes in i.through are not asked
-// during each election.
+// i.joinAddrs. The error of a member that has no leader counts as an answer, so that the nodes in i.joinAddrs are not
+// asked during each election.
 func (i *inquirer) inquire(id string) (addr string) {
 	ctx, cancel := context.WithTimeout(i.life.ctx, confirmWithin)
 	defer cancel()
@@ -142,7 +142,7 @@ func (i *inquirer) inquire(id string) (addr string) {
 		return addr
 	}
 	var others []topology.Member
-	for _, addr := range i.through {
+	for _, addr := range i.joinAddrs {
 		others = append(others, topology.Member{Raft: addr})
 	}
 	addr, _ = i.inquireOf(ctx, id, others)
@@ -164,15 +164,15 @@ func (i *inquirer) inquireOf(ctx context.Context, id string, nodes []topology.Me
 	results := make(chan result, len(nodes))
 	for _, m := range nodes {
 		go func() {
-			a, err := i.peers.askThrough(ctx, m, Question{About: topicPeer, Node: &Announcement{ID: id}})
+			a, err := i.peers.askThrough(ctx, m, Question{About: topicPeerMembership, Node: &Announcement{ID: id}})
 			results <- result{a, err}
 		}()
 	}
 	for range nodes {
 		select {
 		case r := <-results:
-			if r.err == nil && r.answer.Member != "" {
-				return r.answer.Member, true
+			if r.err == nil && r.answer.MemberAddr != "" {
+				return r.answer.MemberAddr, true
 			}
 			answered = answered || r.err == nil || errors.As(r.err, new(answerError))
 		case <-i.life.ended():

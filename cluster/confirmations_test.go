@@ -90,8 +90,8 @@ func nodeWithMembers(peers Peers, fatal func(error), members ...topology.Member)
 
 // TestInquire checks that the nodes to join through are asked only if no known member answers.
 func TestInquire(t *testing.T) {
-	noLeader, confirms := Answer{Error: topology.ErrNoLeader.Error()}, Answer{Member: "n9:1"}
-	redirects := Answer{Error: topology.ErrNoLeader.Error(), Leader: "leader"}
+	noLeader, confirms := Answer{Error: topology.ErrNoLeader.Error()}, Answer{MemberAddr: "n9:1"}
+	redirects := Answer{Error: topology.ErrNoLeader.Error(), LeaderAddr: "leader"}
 	for _, tt := range []struct {
 		name  string
 		peers fixedAnswers
@@ -106,7 +106,7 @@ func TestInquire(t *testing.T) {
 		{"no node answers", fixedAnswers{}, ""},
 	} {
 		n := nodeWithMembers(tt.peers, nil, topology.Member{ID: "n1", Raft: "n1"}, topology.Member{ID: "n2", Raft: "n2"}, topology.Member{ID: "n3", Raft: "n3"})
-		i := &inquirer{view: n.observer, through: n.config.Join, peers: n.peers, life: n.life}
+		i := &inquirer{view: n.observer, joinAddrs: n.config.Join, peers: n.peers, life: n.life}
 		if got := i.inquire("n9"); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
@@ -134,7 +134,7 @@ func TestMembersOnly(t *testing.T) {
 		}
 		return a
 	}
-	membersOnly := []topic{topicTime, topicHeartbeat, topicAnnounce, topicVote, topicRemove, topicPeer}
+	membersOnly := []topic{topicTime, topicHeartbeat, topicAnnounce, topicVote, topicRemove, topicPeerMembership}
 	rejected := func(when string) {
 		t.Helper()
 		for _, about := range membersOnly {
@@ -163,8 +163,8 @@ func TestMembersOnly(t *testing.T) {
 			t.Errorf("a member asks about %s: %q", about, a.Error)
 		}
 	}
-	if a := ask(topicPeer); a.Member != "127.0.0.1:1" {
-		t.Errorf("a member is at %q", a.Member)
+	if a := ask(topicPeerMembership); a.MemberAddr != "127.0.0.1:1" {
+		t.Errorf("a member is at %q", a.MemberAddr)
 	}
 	if !n.Allows("n2", transport.Raft) || !n.Allows("n2", transport.Client) {
 		t.Error("a member may not open streams")
@@ -173,10 +173,10 @@ func TestMembersOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	rejected("after it was removed")
-	if a := ask(topicMember); a.Error != "" || !a.Removed {
+	if a := ask(topicOwnMembership); a.Error != "" || !a.NotMember {
 		t.Errorf("whether it was removed: %+v", a)
 	}
-	if a := ask(topicJoin); !strings.Contains(a.Error, ErrRemoved.Error()) || !a.Removed || n.observer.find("n2") != nil {
+	if a := ask(topicJoin); !strings.Contains(a.Error, ErrRemoved.Error()) || !a.NotMember || n.observer.find("n2") != nil {
 		t.Errorf("joining again: %+v", a)
 	}
 	if err := n.Add(t.Context(), "n2", "127.0.0.1:1"); err != nil {

@@ -22,21 +22,22 @@ type Question struct {
 	Applied uint64        `json:"applied,omitempty"` // newest entry that Node has applied
 	Version uint64        `json:"version,omitempty"` // version of the heartbeat that Node has adopted
 	Last    entryID       `json:"last,omitzero"`     // newest entry in the log of Node when it started
-	Note    bool          `json:"note,omitempty"`    // the answering node must record the start of Node
+	// RecordStart makes the answering node record the start of Node.
+	RecordStart bool `json:"note,omitempty"`
 }
 
 // Answer is the answer to a question.
 type Answer struct {
-	Error   string        `json:"error,omitempty"`
-	Node    *Announcement `json:"node,omitempty"`    // the answering node
-	Leader  string        `json:"leader,omitempty"`  // raft address of the leader, if the question must be sent there
-	Begun   bool          `json:"begun,omitempty"`   // Raft is started on the answering node
-	Known   string        `json:"known,omitempty"`   // incarnation that the cluster has recorded for the asking node
-	Removed bool          `json:"removed,omitempty"` // the asking node was removed or is not a member
-	Member  string        `json:"member,omitempty"`  // raft address of the node in the question; "" if it is not a member
-	Term    uint64        `json:"term,omitempty"`    // term of Raft, for a joining node
-	Time    *timeAnswer   `json:"time,omitempty"`
-	Stale   string        `json:"stale,omitempty"` // how the data of the asking node is out of date; "" if it is not
+	Error            string        `json:"error,omitempty"`
+	Node             *Announcement `json:"node,omitempty"`    // the answering node
+	LeaderAddr       string        `json:"leader,omitempty"`  // raft address of the leader, which must be asked
+	Begun            bool          `json:"begun,omitempty"`   // Raft is started on the answering node
+	KnownIncarnation string        `json:"known,omitempty"`   // recorded incarnation of the asking node
+	NotMember        bool          `json:"removed,omitempty"` // the asking node was removed, or never added
+	MemberAddr       string        `json:"member,omitempty"`  // raft address of the node asked about; "" if not a member
+	Term             uint64        `json:"term,omitempty"`    // term of Raft, for a joining node
+	Time             *timeAnswer   `json:"time,omitempty"`
+	Stale            string        `json:"stale,omitempty"` // how the data of the asking node is out of date; "" if it is not
 
 	Recovery topology.Recovery `json:"recovery,omitempty"` // recovery of the cluster, for a joining node
 	Members  []topology.Member `json:"members,omitempty"`  // known members, for a node that was started with data

@@ -123,7 +123,7 @@ func TestNodeAsksForItself(t *testing.T) {
 				return a.Error
 			}
 			for _, id := range []string{"n1", "n3"} {
-				for _, about := range []topic{topicMeet, topicJoin, topicAnnounce, topicVote, topicRemove, topicMember} {
+				for _, about := range []topic{topicMeet, topicJoin, topicAnnounce, topicVote, topicRemove, topicOwnMembership} {
 					if got := ask(about, id); !strings.Contains(got, ErrNotItself.Error()) {
 						t.Errorf("n2 asks about %s for %s: %q", about, id, got)
 					}
@@ -150,8 +150,8 @@ func TestUnauthenticatedQuestion(t *testing.T) {
 	defer func() { _ = near.Close() }()
 	done := make(chan error, 1)
 	go func() { done <- n.control.serveOne(far) }()
-	a, err := AskOver(t.Context(), near, Question{About: topicMember, Node: &Announcement{ID: "n9"}})
-	if err != nil || a.Error != "" || !a.Removed {
+	a, err := AskOver(t.Context(), near, Question{About: topicOwnMembership, Node: &Announcement{ID: "n9"}})
+	if err != nil || a.Error != "" || !a.NotMember {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if err := <-done; err != nil && err != io.ErrClosedPipe {

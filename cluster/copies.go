@@ -98,8 +98,9 @@ func (m *nodeRecords) announced(a *Announcement) {
 	}
 }
 
-// returned records the start of a node that was started with data. It returns a staleError if the data is out of date.
-func (m *nodeRecords) returned(a *Announcement) error {
+// recordReturn records the start of a node that was started with data. It returns a staleError if the data is out of
+// date.
+func (m *nodeRecords) recordReturn(a *Announcement) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.nodes[a.ID]
@@ -267,19 +268,19 @@ func (k *recordKeeper) recordLeader(log *raft.Log) {
 	}
 }
 
-// checkReturn returns a staleError if the data of a node that was started with data is out of date. If q.Note is set,
-// checkReturn records the start of the node on disk before it returns, because the node may vote after the answer, long
-// before it is announced.
+// checkReturn returns a staleError if the data of a node that was started with data is out of date. If q.RecordStart is
+// set, checkReturn records the start of the node on disk before it returns, because the node may vote after the answer,
+// long before it is announced.
 func (k *recordKeeper) checkReturn(q *Question) error {
 	k.recordCommitted()
 	r := k.records.of(q.Node.ID)
 	if err := r.check(q.Node, q.Last, k.termOf(r.Held)); err != nil {
 		return err
 	}
-	if !q.Note {
+	if !q.RecordStart {
 		return nil
 	}
-	if err := k.records.returned(q.Node); err != nil {
+	if err := k.records.recordReturn(q.Node); err != nil {
 		return err
 	}
 	return k.records.save(k.stable, false)

@@ -305,11 +305,11 @@ func TestOldCopy_Unannounced(t *testing.T) {
 // number is announced later, it replaces the recorded process, because that process runs with a copy.
 func TestNodeRecords_Returned(t *testing.T) {
 	m := newNodeRecords()
-	if err := m.returned(&Announcement{ID: "n2", Boot: 7, Process: "p"}); err != nil {
+	if err := m.recordReturn(&Announcement{ID: "n2", Boot: 7, Process: "p"}); err != nil {
 		t.Error(err)
 	}
 	for _, boot := range []uint64{6, 7} {
-		if err := m.returned(&Announcement{ID: "n2", Boot: boot, Process: "q"}); !errors.Is(err, ErrStale) {
+		if err := m.recordReturn(&Announcement{ID: "n2", Boot: boot, Process: "q"}); !errors.Is(err, ErrStale) {
 			t.Errorf("boot number %d of another process: %v", boot, err)
 		}
 	}
@@ -411,21 +411,21 @@ func TestNodeRecords_Conflict(t *testing.T) {
 	}
 }
 
-// TestAdopt checks that a node adopts a valid recovery, and rejects invalid ones.
-func TestAdopt(t *testing.T) {
-	var adopted []topology.Recovery
-	n := New(Config{Clock: NewClock(), Adopted: func(r topology.Recovery) error {
-		adopted = append(adopted, r)
+// TestSetRecovery checks that a node stores a valid recovery, and rejects invalid ones.
+func TestSetRecovery(t *testing.T) {
+	var stored []topology.Recovery
+	n := New(Config{Clock: NewClock(), StoreRecovery: func(r topology.Recovery) error {
+		stored = append(stored, r)
 		return nil
 	}})
 	good := topology.Recovery("").Next("c", nil)
 	for r, want := range map[topology.Recovery]bool{good: true, "?": false, "1-x": false} {
-		if err := n.bootstrap.adopt(r); (err == nil) != want {
+		if err := n.bootstrap.setRecovery(r); (err == nil) != want {
 			t.Errorf("%q: %v", r, err)
 		}
 	}
-	if n.bootstrap.recovery != good || !slices.Equal(adopted, []topology.Recovery{good}) {
-		t.Errorf("adopted %q; the node has %q", adopted, n.bootstrap.recovery)
+	if n.bootstrap.recovery != good || !slices.Equal(stored, []topology.Recovery{good}) {
+		t.Errorf("stored %q; the node has %q", stored, n.bootstrap.recovery)
 	}
 }
 

@@ -161,14 +161,14 @@ func (f *fsm) checkSelf() error {
 // is standalone. A replicated heartbeat shows that all voters can read gauges: it is proposed only after all voters
 // have answered a question about it, and versions that cannot read gauges cannot answer that question.
 func (f *fsm) setGauges() {
-	f.table.SetGauges(f.config.Peers == nil || f.setting.known().Version > 0)
+	f.table.SetGauges(f.config.Peers == nil || f.setting.replicated().Version > 0)
 }
 
 // heartbeat returns the replicated heartbeat, and the index of the newest applied entry.
 func (f *fsm) heartbeat() (h heartbeats, applied uint64) {
 	f.state.Lock()
 	defer f.state.Unlock()
-	return f.setting.known(), f.appliedIndex
+	return f.setting.replicated(), f.appliedIndex
 }
 
 // fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million keys.

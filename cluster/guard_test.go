@@ -77,7 +77,7 @@ func newGuardRig(t *testing.T, other transport.Guard, heartbeat time.Duration) *
 	c.Fatal = func(error) {} // errors are ignored: no term follows a forged term of 2^64-1
 	b.Node = New(c)
 	for _, id := range []string{"n2", "n3"} {
-		b.bootstrap.met[id] = Announcement{ID: id}
+		b.bootstrap.participants[id] = Announcement{ID: id}
 	}
 	if other == nil {
 		other = b.Guard()

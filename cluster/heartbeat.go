@@ -136,7 +136,7 @@ func (s *heartbeatSetting) restore(h heartbeats) {
 
 // apply changes the replicated value as specified in an entry. index is the index of the entry.
 func (s *heartbeatSetting) apply(index uint64, e settings) {
-	h := s.known()
+	h := s.replicated()
 	switch {
 	case e.Heartbeat > 0:
 		h = h.set(index, time.Duration(e.Heartbeat)*time.Millisecond)
@@ -146,8 +146,8 @@ func (s *heartbeatSetting) apply(index uint64, e settings) {
 	s.restore(h)
 }
 
-// known returns the replicated value.
-func (s *heartbeatSetting) known() heartbeats {
+// replicated returns the replicated value.
+func (s *heartbeatSetting) replicated() heartbeats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
@@ -158,7 +158,7 @@ func (s *heartbeatSetting) heartbeat() time.Duration { return time.Duration(s.ru
 
 // shown returns the replicated heartbeat, or the heartbeat of this node if none has been replicated.
 func (s *heartbeatSetting) shown() time.Duration {
-	if h := s.known(); h.Version > 0 {
+	if h := s.replicated(); h.Version > 0 {
 		return h.Now
 	}
 	return s.heartbeat()

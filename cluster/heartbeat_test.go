@@ -24,7 +24,7 @@ func (s *sim) settled(want time.Duration) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("a heartbeat of %v is settled", want), 30*time.Second, func() bool {
 		for _, l := range s.lives() {
-			h := l.setting.known()
+			h := l.setting.replicated()
 			if !h.settled() || h.Now != want || l.setting.heartbeat() != want {
 				return false
 			}
@@ -130,8 +130,8 @@ func TestHeartbeatOfCluster(t *testing.T) {
 	c := mixed(longBeat, shortBeat)
 	c.logger = log.logger()
 	simulate(t, c, func(t *testing.T, s *sim) {
-		s.await("it is settled", 30*time.Second, func() bool { return s.leader().setting.known().settled() })
-		want := s.leader().setting.known().Now
+		s.await("it is settled", 30*time.Second, func() bool { return s.leader().setting.replicated().settled() })
+		want := s.leader().setting.replicated().Now
 		s.settled(want)
 		for _, n := range s.list() {
 			s.c.heartbeats[n.id] = 700 * time.Millisecond
@@ -202,7 +202,7 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 		for range 3 {
 			pass(3 * time.Second)
 			l := s.leader()
-			if h := l.setting.known(); h.Now != longBeat || h.settled() || l.setting.leaseTime() != leaseOf(testHeartbeat) || l.setting.heartbeat() != testHeartbeat {
+			if h := l.setting.replicated(); h.Now != longBeat || h.settled() || l.setting.leaseTime() != leaseOf(testHeartbeat) || l.setting.heartbeat() != testHeartbeat {
 				t.Errorf("%+v, lease %v, heartbeat of Raft %v", h, l.setting.leaseTime(), l.setting.heartbeat())
 			}
 			if err := l.Transfer(t.Context(), ""); err != nil {
@@ -286,9 +286,9 @@ func TestHeartbeatsState(t *testing.T) {
 	step := func(what string, s settings, now, least time.Duration, lease time.Duration) {
 		t.Helper()
 		if s != (settings{}) {
-			p.apply(p.known().Version+1, s)
+			p.apply(p.replicated().Version+1, s)
 		}
-		h := p.known()
+		h := p.replicated()
 		if h.Now != now || h.least() != least || time.Duration(p.lease.Load()) != lease || h.check() != nil {
 			t.Errorf("%s: %+v, a lease of %v, %v", what, h, time.Duration(p.lease.Load()), h.check())
 		}
@@ -368,7 +368,7 @@ func TestSettingsOfAnotherTerm(t *testing.T) {
 		if err := n.fsm.apply(&raft.Log{Index: 7, Term: 5, Data: b}, 0); err != nil {
 			t.Error(err)
 		}
-		if got := n.setting.known().Version; got != map[uint64]uint64{4: 0, 5: 7}[term] {
+		if got := n.setting.replicated().Version; got != map[uint64]uint64{4: 0, 5: 7}[term] {
 			t.Errorf("an entry of term %d: version %d", term, got)
 		}
 	}

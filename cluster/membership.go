@@ -165,7 +165,7 @@ func (s *membership) promote(ctx context.Context, q *Question) error {
 			return fmt.Errorf("give %s a vote: %w", m.ID, err)
 		}
 		defer s.setting.proposing.Unlock()
-		if m.Voter || q.Applied+promoteLag < s.raft.CommitIndex() || q.Version != s.setting.known().Version {
+		if m.Voter || q.Applied+promoteLag < s.raft.CommitIndex() || q.Version != s.setting.replicated().Version {
 			return nil
 		}
 		return s.addVoter(ctx, m)

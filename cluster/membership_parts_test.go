@@ -251,7 +251,7 @@ func TestMembership_Log(t *testing.T) {
 // TestMembership_Announce checks that a process whose data is out of date according to the records is rejected.
 func TestMembership_Announce(t *testing.T) {
 	r, m, _ := newMemberRig()
-	if err := m.records.returned(&Announcement{ID: "n4", Boot: 5, Process: "p"}); err != nil {
+	if err := m.records.recordReturn(&Announcement{ID: "n4", Boot: 5, Process: "p"}); err != nil {
 		t.Fatal(err)
 	}
 	for boot, want := range map[uint64]error{4: ErrStale, 6: nil} {

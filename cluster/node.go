@@ -31,8 +31,8 @@ type Config struct {
 	Peers     Peers             // nil on a standalone node
 
 	Recovery topology.Recovery // recovery that is stored on a node with data
-	// Adopted stores the recovery of the cluster on a node without data, before the node starts Raft. Optional.
-	Adopted func(topology.Recovery) error
+	// StoreRecovery stores the recovery of the cluster on a node without data, before the node starts Raft. Optional.
+	StoreRecovery func(topology.Recovery) error
 	// Announced is called when the announcement of this process is applied. It records that in the data directory, so that
 	// Self.Lineage of the next process begins with this process. Optional.
 	Announced func() error
@@ -62,8 +62,8 @@ type Config struct {
 	// Installed is called with the index of each snapshot that has replaced the state. Its error is returned to Raft.
 	// Optional.
 	Installed func(index uint64) error
-	// Stuck is called with the result of each attempt to begin a leadership. A nil error means success. Optional.
-	Stuck func(error)
+	// BeginResult is called with the result of each attempt to begin a leadership. A nil error means success. Optional.
+	BeginResult func(error)
 }
 
 // setDefaults replaces nil loggers and functions with defaults.
@@ -77,8 +77,8 @@ func (c *Config) setDefaults() {
 	if c.Installed == nil {
 		c.Installed = func(uint64) error { return nil }
 	}
-	if c.Stuck == nil {
-		c.Stuck = func(error) {}
+	if c.BeginResult == nil {
+		c.BeginResult = func(error) {}
 	}
 	if c.Announced == nil {
 		c.Announced = func() error { return nil }

@@ -87,10 +87,10 @@ func (c *peerClient) rejected(by topology.Member, about topic, why string) error
 // the question to the leader. If that fails, too, the error contains both errors.
 func (c *peerClient) askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	a, err := c.ask(ctx, to, q)
-	if err == nil || a.Leader == "" || a.Leader == to.Raft {
+	if err == nil || a.LeaderAddr == "" || a.LeaderAddr == to.Raft {
 		return a, err
 	}
-	leader := a.Leader
+	leader := a.LeaderAddr
 	a, leaderErr := c.ask(ctx, topology.Member{Raft: leader}, q)
 	if leaderErr != nil {
 		return a, fmt.Errorf("%w; ask the leader at %s: %w", err, leader, leaderErr)

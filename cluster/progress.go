@@ -26,11 +26,11 @@ type acknowledging interface {
 // seconds, and a follower that is reachable again would get no entries until the next retry.
 type tracker struct {
 	Transport
-	// sends reports whether entries for a follower may be held. It also returns a channel that is closed when the result may
-	// have changed.
-	sends func(raft.ServerID) (changed <-chan struct{}, sends bool)
-	ended <-chan struct{}      // closed when this node is closed
-	now   func() time.Duration // monotonic clock
+	// mayHold reports whether entries for a follower may be held. It also returns a channel that is closed when the result
+	// may have changed.
+	mayHold func(raft.ServerID) (changed <-chan struct{}, hold bool)
+	ended   <-chan struct{}      // closed when this node is closed
+	now     func() time.Duration // monotonic clock
 	// acknowledged records that a follower has acknowledged the log of this node, the leader in a term, up to an index.
 	acknowledged func(id string, term, index uint64)
 	// check returns an error if no messages may be sent to a node yet. Its duration is not part of a measured round trip.
@@ -94,8 +94,8 @@ func newest(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) u
 	return resp.LastLog
 }
 
-// in returns the progress of a follower in a term, or nil if a later term is known. The caller must hold t.mu.
-func (t *tracker) in(id raft.ServerID, term uint64) *progress {
+// progressIn returns the progress of a follower in a term, or nil if a later term is known. The caller must hold t.mu.
+func (t *tracker) progressIn(id raft.ServerID, term uint64) *progress {
 	p := t.progress[id]
 	switch {
 	case p == nil:
@@ -123,7 +123,7 @@ func (p *progress) resume() {
 func (t *tracker) recordHeartbeat(id raft.ServerID, term uint64, answered bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch p := t.in(id, term); {
+	switch p := t.progressIn(id, term); {
 	case p == nil:
 	case answered:
 		p.resume()
@@ -136,7 +136,7 @@ func (t *tracker) recordHeartbeat(id raft.ServerID, term uint64, answered bool) 
 func (t *tracker) recordResponse(id raft.ServerID, term, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.in(id, term); p != nil {
+	if p := t.progressIn(id, term); p != nil {
 		p.heard, p.last, p.heardAt = true, last, t.now()
 	}
 }
@@ -145,8 +145,8 @@ func (t *tracker) recordResponse(id raft.ServerID, term, last uint64) {
 func (t *tracker) await(id raft.ServerID, term uint64) {
 	for {
 		paused := t.paused(id, term)
-		changed, sends := t.sends(id)
-		if paused == nil || !sends {
+		changed, hold := t.mayHold(id)
+		if paused == nil || !hold {
 			return
 		}
 		select {
@@ -200,11 +200,11 @@ func (t *tracker) Close() error {
 	return nil
 }
 
-// sendsTo returns the function for tracker.sends. Entries for a node may be held while this node is the leader in its
-// view and the other node is a member. They may not be held during a hand-over, because Raft waits until the successor
-// has the entries.
-func sendsTo(view *observer, s *leaderships) func(raft.ServerID) (changed <-chan struct{}, sends bool) {
-	return func(id raft.ServerID) (changed <-chan struct{}, sends bool) {
+// mayHoldFor returns the function for tracker.mayHold. Entries for a node may be held while this node is the leader in
+// its view and the other node is a member. They may not be held during a hand-over, because Raft waits until the
+// successor has the entries.
+func mayHoldFor(view *observer, s *leaderships) func(raft.ServerID) (changed <-chan struct{}, hold bool) {
+	return func(id raft.ServerID) (changed <-chan struct{}, hold bool) {
 		v, l := view.View(), s.current()
 		return v.Changed, v.Leader == v.Self && v.Find(string(id)) != nil && (l == nil || !l.leaving.Load())
 	}

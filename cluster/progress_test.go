@@ -94,7 +94,7 @@ func (q *quiet) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.
 func (q *quiet) through(ended <-chan struct{}) *tracker {
 	c := &tracker{Transport: q, check: func(string) error { return nil }, ended: ended, now: NewClock().monotonic, progress: map[raft.ServerID]*progress{}, acknowledged: newNodeRecords().acknowledged,
 		roundTrips: &roundTrips{log: slog.New(slog.DiscardHandler)}, timeout: func() time.Duration { return testHeartbeat }}
-	c.sends = func(raft.ServerID) (<-chan struct{}, bool) { return nil, true }
+	c.mayHold = func(raft.ServerID) (<-chan struct{}, bool) { return nil, true }
 	return c
 }
 
@@ -127,7 +127,7 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 				wanted, changed, ended := true, make(chan struct{}), make(chan struct{})
 				q := &quiet{fail: errors.New("down")}
 				c := q.through(ended)
-				c.sends = func(raft.ServerID) (<-chan struct{}, bool) { return changed, wanted }
+				c.mayHold = func(raft.ServerID) (<-chan struct{}, bool) { return changed, wanted }
 				for range 2 {
 					if err := c.send("n2", heartbeat); err == nil {
 						t.Error("the heartbeat did not fail")

@@ -42,24 +42,24 @@ type rejoinCheck struct {
 	ask  func(m topology.Member, record bool) (others []topology.Member, err error)
 	find func(id string) *topology.Member
 
-	mu      sync.Mutex
-	open    bool // all messages pass, because the node was started without data or is standalone
-	checked map[string]bool
-	others  map[string]topology.Member // members that the asked nodes know
-	asking  map[string]chan struct{}   // closed when both questions were answered or one has failed
-	first   *round                     // latest round of first questions; nil if there was none
-	wake    chan struct{}              // signals that a node that has not answered yet is reachable
+	mu       sync.Mutex
+	disabled bool // all messages pass, because the node was started without data or is standalone
+	checked  map[string]bool
+	others   map[string]topology.Member // members that the asked nodes know
+	asking   map[string]chan struct{}   // closed when both questions were answered or one has failed
+	first    *round                     // latest round of first questions; nil if there was none
+	wake     chan struct{}              // signals that a node that has not answered yet is reachable
 }
 
 // round is a set of first questions that are asked concurrently.
 type round struct {
-	open int           // questions without an answer
-	done chan struct{} // closed when all questions are answered or have failed
+	unanswered int           // questions without an answer
+	done       chan struct{} // closed when all questions are answered or have failed
 }
 
-func newRejoinCheck(t Transport, open bool, find func(id string) *topology.Member) *rejoinCheck {
+func newRejoinCheck(t Transport, disabled bool, find func(id string) *topology.Member) *rejoinCheck {
 	return &rejoinCheck{
-		Transport: t, find: find, open: open,
+		Transport: t, find: find, disabled: disabled,
 		checked: map[string]bool{}, others: map[string]topology.Member{}, asking: map[string]chan struct{}{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -68,7 +68,7 @@ func newRejoinCheck(t Transport, open bool, find func(id string) *topology.Membe
 func (r *rejoinCheck) skip() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open = true
+	r.disabled = true
 }
 
 // allows reports whether a node may open Raft streams. If it returns false, the node is asked soon. A node that neither
@@ -80,7 +80,7 @@ func (r *rejoinCheck) allows(id string) bool {
 	if len(r.checked) > 0 && r.member(id) == nil {
 		r.checked[id] = true // if it was asked later, acknowledgments from this process would count as newer data
 	}
-	if r.open || r.checked[id] {
+	if r.disabled || r.checked[id] {
 		return true
 	}
 	select {
@@ -105,7 +105,7 @@ func (r *rejoinCheck) member(id string) *topology.Member {
 // and blocks until it has answered.
 func (r *rejoinCheck) check(id string) error {
 	r.mu.Lock()
-	if r.open || r.checked[id] {
+	if r.disabled || r.checked[id] {
 		r.mu.Unlock()
 		return nil
 	}
@@ -128,10 +128,10 @@ func (r *rejoinCheck) check(id string) error {
 // addToRound adds a question to the current round, or to a new round if all questions of the current one are finished.
 // The caller must hold r.mu.
 func (r *rejoinCheck) addToRound() *round {
-	if r.first == nil || r.first.open == 0 {
+	if r.first == nil || r.first.unanswered == 0 {
 		r.first = &round{done: make(chan struct{})}
 	}
-	r.first.open++
+	r.first.unanswered++
 	return r.first
 }
 
@@ -139,7 +139,7 @@ func (r *rejoinCheck) addToRound() *round {
 // round are answered or have failed, or until roundWithin has passed.
 func (r *rejoinCheck) awaitRound(first *round) {
 	r.mu.Lock()
-	if first.open--; first.open == 0 {
+	if first.unanswered--; first.unanswered == 0 {
 		close(first.done)
 	}
 	r.mu.Unlock()
@@ -180,7 +180,7 @@ func (r *rejoinCheck) remaining(v *topology.View) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range slices.AppendSeq(slices.Clone(v.Members), maps.Values(r.others)) {
-		if m.ID != v.Self && !r.open && !r.checked[m.ID] && !slices.Contains(ids, m.ID) {
+		if m.ID != v.Self && !r.disabled && !r.checked[m.ID] && !slices.Contains(ids, m.ID) {
 			ids = append(ids, m.ID)
 		}
 	}
@@ -235,7 +235,7 @@ func (j *rejoiner) ask(m topology.Member, record bool) ([]topology.Member, error
 	}
 	ctx, cancel := context.WithTimeout(j.life.ctx, max(j.setting.heartbeat(), time.Second))
 	defer cancel()
-	a, err := j.peers.ask(ctx, m, Question{About: topicReturn, Node: j.self, Last: j.last, Note: record})
+	a, err := j.peers.ask(ctx, m, Question{About: topicReturn, Node: j.self, Last: j.last, RecordStart: record})
 	if err != nil && a.Stale == "" && a.Node != nil && a.Node.Boot == 0 {
 		return nil, nil // the node runs a version that does not record starts
 	}

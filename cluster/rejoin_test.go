@@ -21,10 +21,10 @@ type rejoinRig struct {
 	failedAt time.Time
 }
 
-func (a *rejoinRig) ask(m topology.Member, note bool) ([]topology.Member, error) {
+func (a *rejoinRig) ask(m topology.Member, record bool) ([]topology.Member, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if note {
+	if record {
 		if !a.failedAt.IsZero() {
 			return nil, errUnchecked
 		}
@@ -95,7 +95,7 @@ func TestRejoin_Recorded(t *testing.T) {
 		if err := leader.fsm.keeper.checkReturn(&q); err != nil || leader.access.records.of(a.ID).Boot == a.Boot {
 			t.Errorf("the first question: %v; the record is %+v", err, leader.access.records.of(a.ID))
 		}
-		q.Note = true
+		q.RecordStart = true
 		if err := leader.fsm.keeper.checkReturn(&q); err != nil || leader.access.records.of(a.ID).Boot != a.Boot {
 			t.Errorf("the second question: %v; the record is %+v", err, leader.access.records.of(a.ID))
 		}

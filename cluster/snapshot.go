@@ -35,7 +35,7 @@ const (
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.state.Lock()
 	defer f.state.Unlock()
-	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Announced: f.announced.all(), Heartbeat: f.setting.known()}
+	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Announced: f.announced.all(), Heartbeat: f.setting.replicated()}
 	f.clock.save(&h)
 	if failpoint.Is(failpoint.ForgottenTime) {
 		h.Time = 0
@@ -99,7 +99,7 @@ func (f *fsm) Restore(src io.ReadCloser) error {
 	}
 	f.state.Lock()
 	defer f.state.Unlock()
-	f.leader.follow()
+	f.leader.stepDownCurrentLocked()
 	f.restores.Add(1)
 	f.table.Reset()
 	_, err = persistence.Read(src, func(rec limiter.Record) error { return f.table.Restore(rec, h.Time) })

@@ -34,7 +34,7 @@ func (k *timeKeeper) startingTime() uint64 {
 	}
 	ctx, cancel := context.WithTimeout(k.life.ctx, k.setting.heartbeat())
 	defer cancel()
-	return own.with(k.askAll(ctx, own.Term), len(voters(k.view.View()))/2+1)
+	return own.logTimeWith(k.askAll(ctx, own.Term), len(voters(k.view.View()))/2+1)
 }
 
 // timeAnswer contains a node's estimates of the log time.
@@ -45,9 +45,9 @@ type timeAnswer struct {
 	ByWall uint64 `json:"by_wall"` // current log time, estimated with the wall clock
 }
 
-// with returns the log time according to this node and the other nodes that have answered. It returns 0 if the log time is
-// unknown: no node is live, no majority has answered, and this node has applied entries.
-func (own timeAnswer) with(others []timeAnswer, majority int) (now uint64) {
+// logTimeWith returns the log time according to this node and the other nodes that have answered. It returns 0 if the
+// log time is unknown: no node is live, no majority has answered, and this node has applied entries.
+func (own timeAnswer) logTimeWith(others []timeAnswer, majority int) (now uint64) {
 	byWall := own.ByWall
 	for _, a := range others {
 		byWall = min(byWall, a.ByWall)

@@ -23,7 +23,7 @@ func TestTimeFromAnswers(t *testing.T) {
 		{"a new cluster", timeAnswer{ByWall: 5000}, []timeAnswer{{ByWall: 4000}}, 4000},
 	}
 	for _, c := range tests {
-		if got := c.own.with(c.others, majority); got != c.want {
+		if got := c.own.logTimeWith(c.others, majority); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}

@@ -23,7 +23,7 @@ func (n *Node) Status() topology.Status {
 	s.Snapshot = n.fsm.snapshotIndex.Load()
 	s.RoundTrips = n.leader.tracker.roundTrips.status()
 	s.Heartbeat = n.setting.shown()
-	s.Settled = n.standalone || n.setting.known().settled()
+	s.Settled = n.standalone || n.setting.replicated().settled()
 	l := n.leaderships.current()
 	if n.async && !n.standalone && (l == nil || !l.lease.offered.Load()) {
 		s.MayLose = n.setting.leaseTime()

@@ -35,8 +35,8 @@ func (d *leader) stepDownLocked(l *leadership) {
 	d.wake() // the node may still be the Raft leader
 }
 
-// follow ends the current leadership, if there is one. The caller must hold d.state.
-func (d *leader) follow() {
+// stepDownCurrentLocked ends the current leadership, if there is one. The caller must hold d.state.
+func (d *leader) stepDownCurrentLocked() {
 	if l := d.current(); l != nil {
 		d.stepDownLocked(l)
 	}

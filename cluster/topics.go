@@ -11,16 +11,16 @@ import (
 type topic string
 
 const (
-	topicMeet      topic = "meet"      // a node without data starts the bootstrap handshake
-	topicTime      topic = "time"      // a new leader asks for the log time
-	topicJoin      topic = "join"      // a node asks to be added
-	topicAnnounce  topic = "announce"  // a node announces itself
-	topicVote      topic = "vote"      // a nonvoter asks to be promoted to a voter
-	topicRemove    topic = "remove"    // a node asks to be removed
-	topicReturn    topic = "return"    // a node that was started with data asks whether there is a record of newer data
-	topicMember    topic = "member"    // a node that has no leader asks whether it is a member
-	topicPeer      topic = "peer"      // a node asks whether another node is a member
-	topicHeartbeat topic = "heartbeat" // the leader asks for the heartbeat that a voter runs with
+	topicMeet           topic = "meet"      // a node without data starts the bootstrap handshake
+	topicTime           topic = "time"      // a new leader asks for the log time
+	topicJoin           topic = "join"      // a node asks to be added
+	topicAnnounce       topic = "announce"  // a node announces itself
+	topicVote           topic = "vote"      // a nonvoter asks to be promoted to a voter
+	topicRemove         topic = "remove"    // a node asks to be removed
+	topicReturn         topic = "return"    // a node that was started with data asks whether there is a record of newer data
+	topicOwnMembership  topic = "member"    // a node that has no leader asks whether it is a member
+	topicPeerMembership topic = "peer"      // a node asks whether another node is a member
+	topicHeartbeat      topic = "heartbeat" // the leader asks for the heartbeat that a voter runs with
 )
 
 // topicRow defines which nodes may ask about a topic, which nodes answer, and the handler. If no flag is set, only members
@@ -37,16 +37,16 @@ type topicRow struct {
 
 // topics is the table of all topics.
 var topics = map[topic]topicRow{
-	topicMeet:      {nonMembers: true, unstarted: true, followers: true, handle: (*responder).meet},
-	topicJoin:      {nonMembers: true, stale: true, handle: (*responder).join},
-	topicMember:    {nonMembers: true, handle: (*responder).isMember},
-	topicReturn:    {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // nonMembers, because the asking node may have been added while this node was disconnected
-	topicTime:      {followers: true, noNode: true, handle: (*responder).time},
-	topicHeartbeat: {followers: true, noNode: true, handle: (*responder).heartbeat},
-	topicAnnounce:  {stale: true, handle: (*responder).announce},
-	topicVote:      {handle: (*responder).vote},
-	topicRemove:    {handle: (*responder).remove},
-	topicPeer:      {onBehalf: true, followers: true, handle: (*responder).confirm},
+	topicMeet:           {nonMembers: true, unstarted: true, followers: true, handle: (*responder).meet},
+	topicJoin:           {nonMembers: true, stale: true, handle: (*responder).join},
+	topicOwnMembership:  {nonMembers: true, handle: (*responder).isMember},
+	topicReturn:         {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // nonMembers, because the asking node may have been added while this node was disconnected
+	topicTime:           {followers: true, noNode: true, handle: (*responder).time},
+	topicHeartbeat:      {followers: true, noNode: true, handle: (*responder).heartbeat},
+	topicAnnounce:       {stale: true, handle: (*responder).announce},
+	topicVote:           {handle: (*responder).vote},
+	topicRemove:         {handle: (*responder).remove},
+	topicPeerMembership: {onBehalf: true, followers: true, handle: (*responder).confirm},
 }
 
 var errQuestion = errors.New("unknown question; run the same version on all nodes")
@@ -79,14 +79,14 @@ type (
 
 // responder answers questions as defined in the topics table.
 type responder struct {
-	role      role
-	members   members
-	announced *announcements
-	changes   memberChanges
-	handshake handshake
-	returns   returnChecker
-	logTime   func() timeAnswer
-	beat      func() heartbeatAnswer
+	role             role
+	members          members
+	announced        *announcements
+	changes          memberChanges
+	handshake        handshake
+	returns          returnChecker
+	logTime          func() timeAnswer
+	runningHeartbeat func() heartbeatAnswer
 }
 
 // answer answers a question. The caller must have checked that the asking node may ask it.
@@ -107,7 +107,7 @@ func (r *responder) answer(ctx context.Context, q *Question, a *Answer) error {
 func (r *responder) redirect(a *Answer) error {
 	v := r.members.View()
 	if leader := v.Find(v.Leader); leader != nil {
-		a.Leader = leader.Raft
+		a.LeaderAddr = leader.Raft
 	}
 	return topology.ErrNoLeader
 }
@@ -124,7 +124,7 @@ func (r *responder) time(_ context.Context, _ *Question, a *Answer) error {
 }
 
 func (r *responder) heartbeat(_ context.Context, _ *Question, a *Answer) error {
-	h := r.beat()
+	h := r.runningHeartbeat()
 	a.Heartbeat = &h
 	return nil
 }
@@ -135,7 +135,7 @@ func (r *responder) checkReturn(_ context.Context, q *Question, a *Answer) error
 }
 
 func (r *responder) isMember(_ context.Context, q *Question, a *Answer) error {
-	a.Removed = r.members.View().Find(q.Node.ID) == nil
+	a.NotMember = r.members.View().Find(q.Node.ID) == nil
 	return nil
 }
 
@@ -146,15 +146,15 @@ func (r *responder) confirm(_ context.Context, q *Question, a *Answer) error {
 		return r.redirect(a)
 	}
 	if m := r.members.member(q.Node.ID); m != nil {
-		a.Member = m.Raft
+		a.MemberAddr = m.Raft
 	}
 	return nil
 }
 
 func (r *responder) join(ctx context.Context, q *Question, a *Answer) error {
-	a.Known, a.Recovery, a.Term = r.announced.of(q.Node.ID).Incarnation, r.handshake.recoveryOf(), r.role.CurrentTerm()
+	a.KnownIncarnation, a.Recovery, a.Term = r.announced.of(q.Node.ID).Incarnation, r.handshake.recoveryOf(), r.role.CurrentTerm()
 	err := r.changes.admit(ctx, q)
-	a.Removed = errors.Is(err, ErrRemoved)
+	a.NotMember = errors.Is(err, ErrRemoved)
 	return err
 }
 

@@ -55,7 +55,7 @@ func newAnswerRig() (*answerRig, *control) {
 		self: &Announcement{ID: "n1"}, isMember: func(id string) bool { return r.member(id) != nil }, life: newLifetime(),
 		log: slog.New(slog.DiscardHandler),
 		responder: &responder{
-			role: r, members: r, announced: announced, changes: r, handshake: r, returns: r, logTime: r.time, beat: r.heartbeat,
+			role: r, members: r, announced: announced, changes: r, handshake: r, returns: r, logTime: r.time, runningHeartbeat: r.heartbeat,
 		},
 	}
 	return r, c
@@ -68,7 +68,7 @@ func (about topic) among(list ...topic) bool { return slices.Contains(list, abou
 // leader. It checks whether the node answers or redirects the question.
 func TestTopics_States(t *testing.T) {
 	for about := range topics {
-		byFollowers := about.among(topicMeet, topicReturn, topicTime, topicHeartbeat, topicPeer)
+		byFollowers := about.among(topicMeet, topicReturn, topicTime, topicHeartbeat, topicPeerMembership)
 		for _, state := range []struct {
 			takesPart, decides, answers bool
 		}{{false, false, about == topicMeet}, {true, false, byFollowers}, {true, true, true}} {
@@ -78,8 +78,8 @@ func TestTopics_States(t *testing.T) {
 			if answers := a.Error == ""; answers != state.answers {
 				t.Errorf("%s, %+v: %q", about, state, a.Error)
 			}
-			if redirects := a.Leader == "h2:1"; redirects != (state.takesPart && !state.answers) {
-				t.Errorf("%s, %+v: redirected to %q", about, state, a.Leader)
+			if redirects := a.LeaderAddr == "h2:1"; redirects != (state.takesPart && !state.answers) {
+				t.Errorf("%s, %+v: redirected to %q", about, state, a.LeaderAddr)
 			}
 			if a.Node == nil || a.Node.ID != "n1" {
 				t.Errorf("%s: answered by %+v", about, a.Node)
@@ -96,7 +96,7 @@ func TestTopics_States(t *testing.T) {
 // TestTopics_Answers asks a leader about all topics, and checks the calls and the answers.
 func TestTopics_Answers(t *testing.T) {
 	members := []topology.Member{{ID: "n1", Raft: "h1:1", Voter: true}, {ID: "n2", Raft: "h2:1", Voter: true}}
-	joined := Answer{Known: "of n2", Recovery: "1-0123456789abcdef", Term: 7}
+	joined := Answer{KnownIncarnation: "of n2", Recovery: "1-0123456789abcdef", Term: 7}
 	for _, tt := range []struct {
 		about topic
 		id    string
@@ -110,17 +110,17 @@ func TestTopics_Answers(t *testing.T) {
 		{topicVote, "n2", "promote", Answer{}},
 		{topicRemove, "n2", "remove n2", Answer{}},
 		{topicReturn, "n2", "return", Answer{Members: members}},
-		{topicMember, "n2", "", Answer{}},
-		{topicMember, "n9", "", Answer{Removed: true}},
-		{topicPeer, "n2", "", Answer{Member: "h2:1"}},
-		{topicPeer, "n9", "", Answer{}},
+		{topicOwnMembership, "n2", "", Answer{}},
+		{topicOwnMembership, "n9", "", Answer{NotMember: true}},
+		{topicPeerMembership, "n2", "", Answer{MemberAddr: "h2:1"}},
+		{topicPeerMembership, "n9", "", Answer{}},
 		{topicHeartbeat, "n2", "heartbeat", Answer{Heartbeat: &heartbeatAnswer{Version: 4}}},
 	} {
 		r, c := newAnswerRig()
 		r.takesPart, r.decides = true, true
 		a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: tt.id}})
-		if a.Error != "" || a.Known != tt.want.Known || a.Recovery != tt.want.Recovery || a.Term != tt.want.Term || a.Removed != tt.want.Removed ||
-			a.Member != tt.want.Member || !slices.Equal(a.Members, tt.want.Members) {
+		if a.Error != "" || a.KnownIncarnation != tt.want.KnownIncarnation || a.Recovery != tt.want.Recovery || a.Term != tt.want.Term || a.NotMember != tt.want.NotMember ||
+			a.MemberAddr != tt.want.MemberAddr || !slices.Equal(a.Members, tt.want.Members) {
 			t.Errorf("%s of %s: %+v, want %+v", tt.about, tt.id, a, tt.want)
 		}
 		if (a.Time == nil) != (tt.want.Time == nil) || a.Time != nil && *a.Time != *tt.want.Time {
@@ -144,10 +144,10 @@ func TestTopics_Peers(t *testing.T) {
 			want     error
 		}{{"n2", "n2", nil}, {"n2", "n1", ErrNotItself}, {"n9", "n9", ErrNotMember}, {"n9", "n1", ErrNotItself}} {
 			want := tt.want
-			if want == ErrNotItself && about == topicPeer {
+			if want == ErrNotItself && about == topicPeerMembership {
 				want = map[string]error{"n2": nil, "n9": ErrNotMember}[tt.peer]
 			}
-			if want == ErrNotMember && about.among(topicMeet, topicJoin, topicMember, topicReturn) {
+			if want == ErrNotMember && about.among(topicMeet, topicJoin, topicOwnMembership, topicReturn) {
 				want = nil
 			}
 			_, c := newAnswerRig()
@@ -173,11 +173,11 @@ func TestTopics_Errors(t *testing.T) {
 		want  Answer
 	}{
 		{topicReturn, staleError("outdated"), Answer{Error: ErrStale.Error(), Stale: "outdated"}},
-		{topicJoin, ErrRemoved, Answer{Error: ErrRemoved.Error(), Removed: true}},
+		{topicJoin, ErrRemoved, Answer{Error: ErrRemoved.Error(), NotMember: true}},
 		{topicVote, topology.ErrChanging, Answer{Error: topology.ErrChanging.Error()}},
 	} {
 		r.err = tt.err
-		if a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: "n2"}}); a.Error != tt.want.Error || a.Stale != tt.want.Stale || a.Removed != tt.want.Removed {
+		if a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: "n2"}}); a.Error != tt.want.Error || a.Stale != tt.want.Stale || a.NotMember != tt.want.NotMember {
 			t.Errorf("%s with %v: %+v", tt.about, tt.err, a)
 		}
 	}
@@ -187,10 +187,10 @@ func TestTopics_Errors(t *testing.T) {
 func TestConfirmByFollower(t *testing.T) {
 	r, c := newAnswerRig()
 	r.takesPart = true
-	if a := c.reply(t.Context(), Question{About: topicPeer, Node: &Announcement{ID: "n2"}}); a.Error != "" || a.Member != "h2:1" {
+	if a := c.reply(t.Context(), Question{About: topicPeerMembership, Node: &Announcement{ID: "n2"}}); a.Error != "" || a.MemberAddr != "h2:1" {
 		t.Errorf("the leader: %+v", a)
 	}
-	if a := c.reply(t.Context(), Question{About: topicPeer, Node: &Announcement{ID: "n1"}}); a.Error != topology.ErrNoLeader.Error() || a.Leader != "h2:1" {
+	if a := c.reply(t.Context(), Question{About: topicPeerMembership, Node: &Announcement{ID: "n1"}}); a.Error != topology.ErrNoLeader.Error() || a.LeaderAddr != "h2:1" {
 		t.Errorf("another node: %+v", a)
 	}
 }
@@ -198,15 +198,15 @@ func TestConfirmByFollower(t *testing.T) {
 // TestBootstrap_Answer checks the answers in the handshake before and after Raft is started.
 func TestBootstrap_Answer(t *testing.T) {
 	takesPart := false
-	b := &bootstrap{started: func() bool { return takesPart }, announced: newAnnouncements(), met: map[string]Announcement{}}
+	b := &bootstrap{started: func() bool { return takesPart }, announced: newAnnouncements(), participants: map[string]Announcement{}}
 	ask := func(id, incarnation string) (a Answer) {
 		b.answer(&Announcement{ID: id, Incarnation: incarnation}, &a)
 		return a
 	}
-	if a := ask("n2", "first"); a.Begun || a.Known != "first" {
+	if a := ask("n2", "first"); a.Begun || a.KnownIncarnation != "first" {
 		t.Errorf("a new node: %+v", a)
 	}
-	if a := ask("n2", "second"); a.Begun || a.Known != "first" {
+	if a := ask("n2", "second"); a.Begun || a.KnownIncarnation != "first" {
 		t.Errorf("with other data: %+v", a)
 	}
 	v := topology.View{Members: []topology.Member{{ID: "n2"}}}
@@ -215,10 +215,10 @@ func TestBootstrap_Answer(t *testing.T) {
 	}
 	b.announced.set(Announcement{ID: "n2", Incarnation: "announced"})
 	takesPart = true
-	if a := ask("n2", "second"); !a.Begun || a.Known != "announced" {
+	if a := ask("n2", "second"); !a.Begun || a.KnownIncarnation != "announced" {
 		t.Errorf("after the announcement: %+v", a)
 	}
-	if a := ask("n3", "late"); !a.Begun || a.Known != "" {
+	if a := ask("n3", "late"); !a.Begun || a.KnownIncarnation != "" {
 		t.Errorf("an unknown node after the start: %+v", a)
 	}
 	if list := b.unannounced(&v); len(list) != 0 {
@@ -253,20 +253,20 @@ func TestBootstrap_Join(t *testing.T) {
 		want    error // nil if the node joins
 	}{
 		{"the second node answers", joinAnswers{"b": admitted}, nil},
-		{"it was removed", joinAnswers{"a": {Error: "removed", Removed: true}, "b": admitted}, ErrRemoved},
-		{"its id is used", joinAnswers{"a": {Error: "used", Known: "other"}, "b": admitted}, ErrUsed},
+		{"it was removed", joinAnswers{"a": {Error: "removed", NotMember: true}, "b": admitted}, ErrRemoved},
+		{"its id is used", joinAnswers{"a": {Error: "used", KnownIncarnation: "other"}, "b": admitted}, ErrUsed},
 		{"no node answers", joinAnswers{}, context.DeadlineExceeded},
 	} {
-		var adopted topology.Recovery
+		var stored topology.Recovery
 		b := &bootstrap{
-			self: &Announcement{ID: "n9", Incarnation: "own"}, through: []string{"a", "b"}, peers: tt.answers, life: newLifetime(),
-			log: slog.New(slog.DiscardHandler), adopted: func(r topology.Recovery) error { adopted = r; return nil },
+			self: &Announcement{ID: "n9", Incarnation: "own"}, joinAddrs: []string{"a", "b"}, peers: tt.answers, life: newLifetime(),
+			log: slog.New(slog.DiscardHandler), storeRecovery: func(r topology.Recovery) error { stored = r; return nil },
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		term, err := b.join(ctx)
 		cancel()
-		if !errors.Is(err, tt.want) || tt.want == nil && (err != nil || term != 5 || adopted != admitted.Recovery || b.recoveryOf() != adopted) {
-			t.Errorf("%s: term %d, recovery %q, %v", tt.name, term, adopted, err)
+		if !errors.Is(err, tt.want) || tt.want == nil && (err != nil || term != 5 || stored != admitted.Recovery || b.recoveryOf() != stored) {
+			t.Errorf("%s: term %d, recovery %q, %v", tt.name, term, stored, err)
 		}
 	}
 }

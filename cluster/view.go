@@ -150,12 +150,12 @@ func (o *observer) start() {
 	o.raft.RegisterObserver(filter)
 	o.life.run(func() {
 		defer o.raft.DeregisterObserver(filter)
-		o.follow(seen)
+		o.run(seen)
 	})
 }
 
-// follow refreshes the view until the node is closed.
-func (o *observer) follow(seen <-chan raft.Observation) {
+// run refreshes the view until the node is closed.
+func (o *observer) run(seen <-chan raft.Observation) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	o.refresh()
@@ -196,8 +196,8 @@ func (o *observer) await(changed <-chan struct{}) bool {
 	}
 }
 
-// known returns the members in the current view.
-func (o *observer) known() []topology.Member { return o.View().Members }
+// viewMembers returns the members in the current view.
+func (o *observer) viewMembers() []topology.Member { return o.View().Members }
 
 // find returns a member in the current view, or nil.
 func (o *observer) find(id string) *topology.Member { return o.View().Find(id) }

@@ -62,8 +62,8 @@ func connectObserver(n *Node, s *shared) {
 func connectPeers(n *Node, s *shared) {
 	c := &n.config
 	n.peers = &peerClient{peers: c.Peers, members: n.observer, failure: s.failure}
-	inquirer := &inquirer{view: n.observer, through: c.Join, peers: n.peers, life: n.life}
-	confirmations := newConfirmations(n.life, n.clock.monotonic, n.observer.known, inquirer.inquire)
+	inquirer := &inquirer{view: n.observer, joinAddrs: c.Join, peers: n.peers, life: n.life}
+	confirmations := newConfirmations(n.life, n.clock.monotonic, n.observer.viewMembers, inquirer.inquire)
 	rejoin := newRejoinCheck(c.Transport, c.Peers == nil, n.observer.find)
 	n.rejoiner = &rejoiner{
 		check: rejoin, self: &c.Self, view: n.observer, setting: n.setting, peers: n.peers, failure: s.failure, life: n.life,
@@ -80,10 +80,10 @@ func connectState(n *Node, s *shared) {
 	c := &n.config
 	n.leader = &leader{
 		leaderships: n.leaderships, state: &s.state, raft: n.raft, table: n.table, clock: n.clock, setting: n.setting,
-		view: n.observer, async: c.Async, stuck: c.Stuck, life: n.life, log: c.Logger,
+		view: n.observer, async: c.Async, beginResult: c.BeginResult, life: n.life, log: c.Logger,
 		times: &timeKeeper{clock: n.clock, state: &s.state, view: n.observer, setting: n.setting, peers: n.peers, life: n.life},
 		tracker: &tracker{
-			Transport: n.access.rejoin, sends: sendsTo(n.observer, n.leaderships), ended: n.life.ended(), now: n.clock.monotonic,
+			Transport: n.access.rejoin, mayHold: mayHoldFor(n.observer, n.leaderships), ended: n.life.ended(), now: n.clock.monotonic,
 			acknowledged: s.records.acknowledged, check: n.access.rejoin.check, roundTrips: &roundTrips{log: c.Logger},
 			timeout: n.setting.shown, progress: map[raft.ServerID]*progress{},
 		},
@@ -110,8 +110,8 @@ func connectMembers(n *Node, s *shared) {
 		records: s.records, setting: n.setting, life: n.life, log: c.Logger,
 	}
 	n.bootstrap = &bootstrap{
-		self: &c.Self, advertise: c.Advertise, first: c.Bootstrap, through: c.Join, adopted: c.Adopted, recovery: c.Recovery,
-		started: n.raft.started, announced: s.announced, peers: n.peers, life: n.life, log: c.Logger, met: map[string]Announcement{},
+		self: &c.Self, advertise: c.Advertise, initialMembers: c.Bootstrap, joinAddrs: c.Join, storeRecovery: c.StoreRecovery, recovery: c.Recovery,
+		started: n.raft.started, announced: s.announced, peers: n.peers, life: n.life, log: c.Logger, participants: map[string]Announcement{},
 	}
 }
 
@@ -121,7 +121,7 @@ func connectControl(n *Node, s *shared) {
 		self: &n.config.Self, isMember: n.observer.isMember, life: n.life, log: n.config.Logger,
 		responder: &responder{
 			role: nodeRole{n.raft, n.leaderships}, members: n.observer, announced: s.announced, changes: n.members,
-			handshake: n.bootstrap, returns: s.keeper, logTime: n.leader.times.answer, beat: n.agreement.runsWith,
+			handshake: n.bootstrap, returns: s.keeper, logTime: n.leader.times.answer, runningHeartbeat: n.agreement.runsWith,
 		},
 	}
 }
@@ -132,7 +132,7 @@ func connectLoops(n *Node, s *shared) {
 	c := &n.config
 	compactor := &compactor{fsm: n.fsm, table: n.table, raft: n.raft, tuner: s.tuner, life: n.life, log: c.Logger}
 	announcer := &announcer{
-		self: &c.Self, through: c.Join, recorded: c.Announced, raft: n.raft, view: n.observer, announced: s.announced,
+		self: &c.Self, joinAddrs: c.Join, recorded: c.Announced, raft: n.raft, view: n.observer, announced: s.announced,
 		agreement: n.agreement, setting: n.setting, changes: n.members, bootstrap: n.bootstrap, peers: n.peers,
 		failure: s.failure, life: n.life, log: c.Logger,
 	}

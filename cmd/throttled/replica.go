@@ -136,8 +136,8 @@ func (r *replica) identify(o *options.Options, c *cluster.Config) (identity raft
 func (r *replica) connect(c *cluster.Config) {
 	c.Logs, c.Stable, c.Snapshots = r.store.Logs(), r.store.Stable(), r.store.Snapshots()
 	c.Logger, c.RaftLogger = r.log, raftstore.Logger(r.log)
-	c.Adopted, c.Announced = r.adopt, r.store.NoteAnnounced
-	c.Fatal, c.Installed, c.Stuck = r.die, r.noteInstall, r.noteStuck
+	c.StoreRecovery, c.Announced = r.adopt, r.store.NoteAnnounced
+	c.Fatal, c.Installed, c.BeginResult = r.die, r.noteInstall, r.noteStuck
 }
 
 var errNoCluster = errors.New("data-dir has no data of a cluster: set bootstrap to create a cluster or join to join one; if this node was a member before, check data-dir")

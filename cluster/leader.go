@@ -21,18 +21,18 @@ const (
 // leader begins and ends the leaderships of a node, and hands them over.
 type leader struct {
 	*leaderships
-	state   *sync.Mutex // guards the applied state, see fsm
-	raft    *raftHandle
-	table   *buckets.Table
-	clock   *logClock
-	times   *timeKeeper
-	setting *heartbeatSetting
-	view    *observer
-	tracker *tracker
-	async   bool
-	stuck   func(error) // called with the result of each attempt to begin a leadership
-	life    *lifetime
-	log     *slog.Logger
+	state       *sync.Mutex // guards the applied state, see fsm
+	raft        *raftHandle
+	table       *buckets.Table
+	clock       *logClock
+	times       *timeKeeper
+	setting     *heartbeatSetting
+	view        *observer
+	tracker     *tracker
+	async       bool
+	beginResult func(error) // called with the result of each attempt to begin a leadership
+	life        *lifetime
+	log         *slog.Logger
 }
 
 // run begins a leadership when Raft reports that this node is the leader, and ends it when Raft reports that it is not.
@@ -89,11 +89,11 @@ func (d *leader) takeOver() {
 	for d.raft.State() == raft.Leader {
 		err := d.begin()
 		if err == nil {
-			d.stuck(nil)
+			d.beginResult(nil)
 			return
 		}
 		d.log.Debug("cannot begin to lead yet", "error", err)
-		d.stuck(err)
+		d.beginResult(err)
 		select {
 		case <-d.life.ended():
 			return
