@@ -133,7 +133,7 @@ func TestGaugesWaitForAllVoters(t *testing.T) {
 		s.settled(testHeartbeat)
 		s.wantGauge("s3", true)
 		s.wantGauge("s1", true)
-		for _, l := range s.lives() {
+		for _, l := range s.processes() {
 			if err := l.Snapshot(); err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func (s *sim) wantGauge(key string, want bool) {
 	s.t.Helper()
 	leader := s.leader()
 	s.grant(leader, key)
-	for _, l := range s.lives() {
+	for _, l := range s.processes() {
 		if s.isCut(leader.node.id, l.node.id) {
 			continue
 		}

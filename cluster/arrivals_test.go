@@ -67,7 +67,7 @@ func TestArrivalsAreBounded(t *testing.T) {
 			}
 		}
 		s.converge()
-		for _, l := range s.lives() {
+		for _, l := range s.processes() {
 			l.clock.arrivals.mu.Lock()
 			n := len(l.clock.arrivals.waiting)
 			l.clock.arrivals.mu.Unlock()

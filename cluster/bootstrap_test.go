@@ -41,13 +41,13 @@ func (n *simNode) down() {
 }
 
 // ends waits until Start has returned, and returns its error.
-func (l *life) ends(t *testing.T, within time.Duration) error {
+func (p *process) ends(t *testing.T, within time.Duration) error {
 	t.Helper()
 	select {
-	case <-l.started:
-		return l.err
+	case <-p.started:
+		return p.err
 	case <-time.After(within):
-		t.Fatalf("%s neither starts nor fails", l.node.id)
+		t.Fatalf("%s neither starts nor fails", p.node.id)
 		return nil
 	}
 }
@@ -108,7 +108,7 @@ func TestForgottenVote(t *testing.T) {
 			t.Errorf("the node was not rejected: %v", err)
 		}
 		l.crash(true)
-		if got := s.left(s.leader(), "s"); got != left {
+		if got := s.remaining(s.leader(), "s"); got != left {
 			t.Errorf("%d left, want %d as after the last charge", got, left)
 		}
 	})

@@ -119,7 +119,7 @@ func checkUsed(s *sim, ops []op) {
 // was wrong, checkLog also checks that log time is never ahead of real time and never runs faster than real time. It
 // returns the time by which log time is behind real time at the last entry.
 func checkLog(s *sim, honest bool) (lag time.Duration) {
-	for _, l := range s.lives() {
+	for _, l := range s.processes() {
 		s.noteCommitted(l, l.Status().Committed)
 	}
 	s.mu.Lock()
@@ -162,7 +162,7 @@ func watch(s *sim) *watcher {
 
 func (w *watcher) run() {
 	for {
-		for _, l := range w.sim.lives() {
+		for _, l := range w.sim.processes() {
 			w.look(l)
 		}
 		select {
@@ -173,9 +173,9 @@ func (w *watcher) run() {
 	}
 }
 
-func (w *watcher) look(l *life) {
+func (w *watcher) look(l *process) {
 	f := l.Fingerprint()
-	if f.Index < l.fuzzy.Load() {
+	if f.Index < l.exactFrom.Load() {
 		return
 	}
 	if first, seen := w.seen[f.Index]; seen && first != f {

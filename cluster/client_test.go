@@ -163,7 +163,7 @@ func (c *clients) ask(reqs []limiter.Request) bool {
 }
 
 // askNode sends requests to a node without a timeout.
-func (c *clients) askNode(l *life, reqs []limiter.Request) bool {
+func (c *clients) askNode(l *process, reqs []limiter.Request) bool {
 	call := time.Since(c.sim.begun)
 	if !l.resumed() {
 		return false
@@ -209,17 +209,17 @@ func judge(d *limiter.Decision, err error) outcome {
 }
 
 // pick returns a random node, usually the leader.
-func (c *clients) pick() *life {
-	lives := c.sim.lives()
-	if len(lives) == 0 {
+func (c *clients) pick() *process {
+	processes := c.sim.processes()
+	if len(processes) == 0 {
 		return nil
 	}
-	l := lives[rand.IntN(len(lives))]
+	l := processes[rand.IntN(len(processes))]
 	for range 3 {
 		if l.View().Leading {
 			break
 		}
-		l = lives[rand.IntN(len(lives))]
+		l = processes[rand.IntN(len(processes))]
 	}
 	return l
 }
@@ -239,7 +239,7 @@ func charge(n *Node, key string, quantity int64) (limiter.Decision, error) {
 }
 
 // grant charges one unit and returns the remaining units. The test fails if the charge is not admitted.
-func (s *sim) grant(l *life, key string) int64 {
+func (s *sim) grant(l *process, key string) int64 {
 	s.t.Helper()
 	d, err := ask1(l.Node, key)
 	if err != nil || d.Limited {
@@ -248,8 +248,8 @@ func (s *sim) grant(l *life, key string) int64 {
 	return d.Remaining
 }
 
-// left returns the remaining units of a key.
-func (s *sim) left(l *life, key string) int64 {
+// remaining returns the remaining units of a key.
+func (s *sim) remaining(l *process, key string) int64 {
 	s.t.Helper()
 	d, err := charge(l.Node, key, 0)
 	if err != nil {

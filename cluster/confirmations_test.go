@@ -13,23 +13,23 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// asked wraps confirmations. The test sets the clock (at), the members (current) and the results. ids contains the
-// nodes about which the members were to be asked.
-type asked struct {
+// confirmationsRig wraps confirmations. The test sets the clock (at), the members (current) and the results. ids contains
+// the nodes about which the members were to be asked.
+type confirmationsRig struct {
 	*confirmations
 	at      time.Duration
 	ids     []string
 	current []topology.Member
 }
 
-func newAsked() *asked {
-	a := &asked{}
+func newConfirmationsRig() *confirmationsRig {
+	a := &confirmationsRig{}
 	a.confirmations = newConfirmations(nil, func() time.Duration { return a.at }, func() []topology.Member { return a.current }, nil)
 	a.start = func(id string) { a.ids = append(a.ids, id) }
 	return a
 }
 
-func (a *asked) expect(t *testing.T, id, addr string, inquiries int) {
+func (a *confirmationsRig) expect(t *testing.T, id, addr string, inquiries int) {
 	t.Helper()
 	if got := a.confirmed(id); got != addr || len(a.ids) != inquiries {
 		t.Errorf("time %v: node %s has address %q after %d inquiries, want %q after %d", a.at, id, got, len(a.ids), addr, inquiries)
@@ -37,7 +37,7 @@ func (a *asked) expect(t *testing.T, id, addr string, inquiries int) {
 }
 
 func TestConfirmations(t *testing.T) {
-	a := newAsked()
+	a := newConfirmationsRig()
 	a.expect(t, "n4", "", 1)
 	a.expect(t, "n4", "", 1) // no second inquiry while one is in progress
 	a.set("n4", "")
@@ -57,7 +57,7 @@ func TestConfirmations(t *testing.T) {
 }
 
 func TestConfirmationsAreBounded(t *testing.T) {
-	a := newAsked()
+	a := newConfirmationsRig()
 	for i := range 10 * maxConfirmations {
 		a.expect(t, fmt.Sprint("n", i), "", min(i+1, maxConfirmations))
 	}

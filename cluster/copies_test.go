@@ -152,7 +152,7 @@ func endsStale(t *testing.T, ended <-chan error, want string) {
 }
 
 // leadsNot makes a node other than the given one the leader, and returns its process.
-func (s *sim) leadsNot(t *testing.T, id string) *life {
+func (s *sim) leadsNot(t *testing.T, id string) *process {
 	t.Helper()
 	if s.leader().node.id == id {
 		if err := s.leader().Transfer(t.Context(), "n1"); err != nil {
@@ -185,7 +185,7 @@ func TestOldCopy(t *testing.T) {
 			}
 			copied := s.alive("n3").disk.copy()
 			lags.down()
-			left := s.left(leader, "s")
+			left := s.remaining(leader, "s")
 			for range 5 {
 				left = s.grant(leader, "s")
 			}
@@ -207,7 +207,7 @@ func TestOldCopy(t *testing.T) {
 			}
 			last.node.boot()
 			s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
-			if got := s.left(s.leader(), "s"); got != left {
+			if got := s.remaining(s.leader(), "s"); got != left {
 				t.Errorf("%d left, want %d as after the last charge", got, left)
 			}
 		})
@@ -324,8 +324,8 @@ func TestNodeRecords_Returned(t *testing.T) {
 }
 
 // announcement returns the announcement of a node in the log.
-func (l *life) announcement(id string) Announcement {
-	return l.fsm.announced.of(id)
+func (p *process) announcement(id string) Announcement {
+	return p.fsm.announced.of(id)
 }
 
 // TestOldCopy_Twice announces a process of n3 with a higher boot number than that of the running process, as if it had

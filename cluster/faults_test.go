@@ -171,7 +171,7 @@ func (x *schedule) run(steps int) (r result) {
 	}
 	x.note("converge")
 	x.heal()
-	for _, l := range x.lives() {
+	for _, l := range x.processes() {
 		l.resume()
 	}
 	pass(time.Second)
@@ -217,7 +217,7 @@ func (x *schedule) bootLater(n *simNode, after time.Duration) {
 	x.ending.Go(func() {
 		pass(after)
 		x.mu.Lock()
-		down := n.life == nil && !n.gone && !x.closed
+		down := n.process == nil && !n.gone && !x.closed
 		x.mu.Unlock()
 		if down {
 			n.boot()
@@ -225,7 +225,7 @@ func (x *schedule) bootLater(n *simNode, after time.Duration) {
 	})
 }
 
-func (x *schedule) crashLife(l *life) {
+func (x *schedule) crashProcess(l *process) {
 	if l == nil {
 		return
 	}
@@ -235,30 +235,30 @@ func (x *schedule) crashLife(l *life) {
 }
 
 // any draws a process.
-func (x *schedule) any() *life {
-	lives := x.lives()
-	if len(lives) == 0 {
+func (x *schedule) any() *process {
+	processes := x.processes()
+	if len(processes) == 0 {
 		return nil
 	}
-	return lives[x.rng.IntN(len(lives))]
+	return processes[x.rng.IntN(len(processes))]
 }
 
 // mayStop reports whether another node may be stopped. If wall clocks are wrong, only one node may be down at a time.
 func (x *schedule) mayStop() bool {
-	return !x.c.skewed || len(x.lives()) == len(x.list())
+	return !x.c.skewed || len(x.processes()) == len(x.list())
 }
 
 func (x *schedule) crashOne() {
 	if x.mayStop() {
-		x.crashLife(x.any())
+		x.crashProcess(x.any())
 	}
 }
 
-func (x *schedule) crashLeader() { x.crashLife(x.leading()) }
+func (x *schedule) crashLeader() { x.crashProcess(x.leading()) }
 
 func (x *schedule) crashAll() {
-	for _, l := range x.lives() {
-		x.crashLife(l)
+	for _, l := range x.processes() {
+		x.crashProcess(l)
 		if x.rng.IntN(2) == 0 {
 			pass(x.between(0, 20*time.Millisecond))
 		}
@@ -339,7 +339,7 @@ func (x *schedule) pauseLeader() {
 }
 
 // inBackground runs an action in a goroutine, as it may block. An error is only logged.
-func (x *schedule) inBackground(l *life, f func(context.Context) error) {
+func (x *schedule) inBackground(l *process, f func(context.Context) error) {
 	x.ending.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
 		defer cancel()
@@ -417,7 +417,7 @@ func (x *schedule) swapMember() {
 	})
 }
 
-func (x *schedule) removeSome(l *life, but string) {
+func (x *schedule) removeSome(l *process, but string) {
 	for _, m := range l.View().Members {
 		if m.ID == but || rand.IntN(2) == 0 {
 			continue

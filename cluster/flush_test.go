@@ -123,7 +123,7 @@ func TestFlush(t *testing.T) {
 				t.Fatal(err)
 			}
 			leader.crash(false)
-			if left := s.left(s.newLeader(leader), "s"); left != 5000-granted {
+			if left := s.remaining(s.newLeader(leader), "s"); left != 5000-granted {
 				t.Fatalf("%d left, %d are granted", left, granted)
 			}
 			s.converge()

@@ -71,7 +71,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.grant(s.leader(), "s")
 		s.converge()
-		for _, l := range s.lives() {
+		for _, l := range s.processes() {
 			term := l.raft.CurrentTerm()
 			l.crash(false)
 			pass(downFor)
@@ -115,7 +115,7 @@ func TestSkippedGeneration(t *testing.T) {
 			t.Errorf("exit error: %v", err)
 		}
 		s.converge()
-		if got := s.left(s.leader(), "t"); got != 100 {
+		if got := s.remaining(s.leader(), "t"); got != 100 {
 			t.Errorf("%d left after a rejected charge", got)
 		}
 	})

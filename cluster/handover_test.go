@@ -204,7 +204,7 @@ func TestInterruptedTransfers(t *testing.T) {
 			<-done
 			cancel()
 			s.await("some node decides", 3*time.Second, func() bool {
-				for _, l := range s.lives() {
+				for _, l := range s.processes() {
 					if _, err := ask1(l.Node, "s"); err == nil {
 						return true
 					}

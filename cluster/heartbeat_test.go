@@ -23,7 +23,7 @@ const (
 func (s *sim) settled(want time.Duration) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("a heartbeat of %v is settled", want), 30*time.Second, func() bool {
-		for _, l := range s.lives() {
+		for _, l := range s.processes() {
 			h := l.setting.replicated()
 			if !h.settled() || h.Now != want || l.setting.heartbeat() != want {
 				return false
@@ -39,7 +39,7 @@ func mixed(first, others time.Duration) simConfig {
 }
 
 // lead makes a node the leader.
-func (s *sim) lead(id string) (l *life) {
+func (s *sim) lead(id string) (l *process) {
 	s.t.Helper()
 	s.await(id+" leads", 30*time.Second, func() bool {
 		l = s.alive(id)
@@ -76,9 +76,9 @@ func TestMixedHeartbeats(t *testing.T) {
 
 // cutAndAsk isolates a leader, and sends requests to it and to the other nodes until another node has been the leader for
 // some time.
-func (s *sim) cutAndAsk(old *life) (ops []op) {
+func (s *sim) cutAndAsk(old *process) (ops []op) {
 	s.isolate(old.node.id)
-	ask := func(l *life, quantity int64) {
+	ask := func(l *process, quantity int64) {
 		call := time.Since(s.begun)
 		done := make(chan op, 1)
 		go func() {
@@ -171,7 +171,7 @@ func TestSetHeartbeat(t *testing.T) {
 			if l.setting.leaseTime() != leaseOf(to) {
 				t.Errorf("lease is %v with a heartbeat of %v", l.setting.leaseTime(), to)
 			}
-			for _, l := range s.lives() {
+			for _, l := range s.processes() {
 				settings := l.raft.ReloadableConfig()
 				if settings.HeartbeatTimeout < to-1 || settings.ElectionTimeout != to {
 					t.Errorf("%s runs with %+v", l.node.id, settings)

@@ -33,7 +33,7 @@ func TestVoidEntry(t *testing.T) {
 				<-*held
 			}
 		}
-		old.node.looks.Store(&hold)
+		old.node.onWallRead.Store(&hold)
 		armed.Store(&release)
 		uncertain := make(chan error, 1)
 		go func() {
@@ -71,7 +71,7 @@ func TestVoidEntry(t *testing.T) {
 		}
 		free()
 		s.await("the node leads again", 5*time.Second, func() bool { return old.View().Leading })
-		if left := s.left(old, "s"); left != 5000-11 {
+		if left := s.remaining(old, "s"); left != 5000-11 {
 			t.Errorf("%d left", left)
 		}
 		s.converge()
@@ -79,7 +79,7 @@ func TestVoidEntry(t *testing.T) {
 }
 
 // handTo transfers leadership to a node. This may fail if another node is about to become the leader.
-func (s *sim) handTo(from, to *life) {
+func (s *sim) handTo(from, to *process) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := from.Transfer(ctx, to.node.id); err != nil {
@@ -96,12 +96,12 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 		term := l.raft.CurrentTerm()
 		var hold atomic.Bool
 		held := make(chan struct{})
-		looks := func() {
+		onWallRead := func() {
 			if hold.Swap(false) {
 				<-held
 			}
 		}
-		l.node.looks.Store(&looks)
+		l.node.onWallRead.Store(&onWallRead)
 		for round := range 20 {
 			s.grant(l, "s")
 			hold.Store(true)
@@ -115,7 +115,7 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 			if l.raft.CurrentTerm() != term {
 				t.Fatalf("term %d, was %d", l.raft.CurrentTerm(), term)
 			}
-			if left := s.left(l, "s"); left < int64(5000-2*(round+1)) {
+			if left := s.remaining(l, "s"); left < int64(5000-2*(round+1)) {
 				t.Fatalf("%d left after %d rounds", left, round+1)
 			}
 		}
@@ -147,7 +147,7 @@ func TestOwnEntryAfterStepDown(t *testing.T) {
 				t.Errorf("%d rollbacks, %+v", old.leaderships.rollbacks.Load(), e)
 			}
 			next := s.newLeader(old)
-			switch left := s.left(next, "s"); left {
+			switch left := s.remaining(next, "s"); left {
 			case 5000 - 4:
 				carried++
 			case 5000 - 1:
@@ -168,27 +168,27 @@ func TestPartitions(t *testing.T) {
 	tests := []struct {
 		name  string
 		size  int
-		cut   func(s *sim, leader, other *life)
+		cut   func(s *sim, leader, other *process)
 		stays bool
 		slow  bool // messages from the old leader arrive for a while, or votes are split
 	}{
-		{"a follower is isolated", 3, func(s *sim, _, other *life) { s.isolate(other.node.id) }, true, false},
-		{"one link is cut", 3, func(s *sim, leader, other *life) {
+		{"a follower is isolated", 3, func(s *sim, _, other *process) { s.isolate(other.node.id) }, true, false},
+		{"one link is cut", 3, func(s *sim, leader, other *process) {
 			s.cut(leader.node.id, other.node.id)
 			s.cut(other.node.id, leader.node.id)
 		}, true, false},
-		{"the leader is isolated", 3, func(s *sim, leader, _ *life) { s.isolate(leader.node.id) }, false, false},
-		{"the leader cannot send", 3, func(s *sim, leader, _ *life) {
+		{"the leader is isolated", 3, func(s *sim, leader, _ *process) { s.isolate(leader.node.id) }, false, false},
+		{"the leader cannot send", 3, func(s *sim, leader, _ *process) {
 			for _, l := range s.followers(leader) {
 				s.cut(leader.node.id, l.node.id)
 			}
 		}, false, false},
-		{"the leader cannot receive", 3, func(s *sim, leader, _ *life) {
+		{"the leader cannot receive", 3, func(s *sim, leader, _ *process) {
 			for _, l := range s.followers(leader) {
 				s.cut(l.node.id, leader.node.id)
 			}
 		}, false, true},
-		{"the leader reaches one of five only", 5, func(s *sim, leader, other *life) {
+		{"the leader reaches one of five only", 5, func(s *sim, leader, other *process) {
 			for _, l := range s.followers(leader) {
 				if l != other {
 					s.cut(l.node.id, leader.node.id)

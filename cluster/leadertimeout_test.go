@@ -47,7 +47,7 @@ func TestCheckOfALiveLeader(t *testing.T) {
 		term := leader.View().Term
 		follower := s.followers(leader)[0]
 		for range 50 {
-			for _, l := range s.lives() {
+			for _, l := range s.processes() {
 				l.observer.timeout.check()
 			}
 			pass(10 * time.Millisecond)

@@ -16,7 +16,7 @@ const (
 
 // loseMajority kills both followers while the leader makes decisions, so that the leader has uncommitted charges. It
 // returns the leader.
-func loseMajority(s *sim) (survivor *life) {
+func loseMajority(s *sim) (survivor *process) {
 	survivor = s.leader()
 	for range 10 {
 		s.grant(survivor, "b0")
@@ -39,7 +39,7 @@ func checkRefill(t *testing.T, s *sim, honest bool) {
 	if lag := lag(next); lag < 0 || lag > outageLoss {
 		t.Errorf("log time is %v behind with %s", lag, next.node.id)
 	}
-	if left := s.left(next, "b0"); left != 10 {
+	if left := s.remaining(next, "b0"); left != 10 {
 		t.Errorf("%d left after %v", left, outage)
 	}
 	s.converge()

@@ -75,7 +75,7 @@ func TestFollowerRefuses(t *testing.T) {
 			t.Error(err)
 		}
 		s.converge()
-		for _, l := range s.lives() {
+		for _, l := range s.processes() {
 			if l.Usage().Keys != 0 {
 				t.Errorf("%s: %d keys", l.node.id, l.Usage().Keys)
 			}
@@ -91,7 +91,7 @@ func TestLease(t *testing.T) {
 		s.grant(leader, "s")
 		before := leader.Status().Entries
 		for range 5 {
-			s.left(leader, "s")
+			s.remaining(leader, "s")
 			if err := leader.WaitCommitted(leader.LastWrite()); err != nil {
 				t.Error(err)
 			}
@@ -101,7 +101,7 @@ func TestLease(t *testing.T) {
 		}
 		pass(leader.setting.leaseTime() + time.Millisecond)
 		before = leader.Status().Entries
-		s.left(leader, "s")
+		s.remaining(leader, "s")
 		if got := leader.Status().Entries; got != before+1 {
 			t.Errorf("%d entries for a peek after the lease", got-before)
 		}
@@ -182,7 +182,7 @@ func TestAsyncIdle(t *testing.T) {
 			s.grant(leader, "s")
 		}
 		s.converge()
-		if left := s.left(leader, "s"); left != 5000-21 {
+		if left := s.remaining(leader, "s"); left != 5000-21 {
 			t.Errorf("%d left", left)
 		}
 		if mode := leader.Status().Mode; mode != "async" {
@@ -213,7 +213,7 @@ func TestAsyncLoss(t *testing.T) {
 			end := time.Since(begun)
 			leader.crash(false)
 			next := s.newLeader(leader)
-			used := 5000 - int(s.left(next, "s"))
+			used := 5000 - int(s.remaining(next, "s"))
 			if silent {
 				end = time.Second
 			}
@@ -255,10 +255,10 @@ func TestSingleNode(t *testing.T) {
 			}
 		}
 		l := s.leader()
-		if left := s.left(l, "t"); left != 50 {
+		if left := s.remaining(l, "t"); left != 50 {
 			t.Errorf("%d left", left)
 		}
-		if left := s.left(l, "l"); left != 40 {
+		if left := s.remaining(l, "l"); left != 40 {
 			t.Errorf("%d left in a window that has passed", left)
 		}
 	})
@@ -295,7 +295,7 @@ func TestCloseAtAnyTime(t *testing.T) {
 			defer s.close()
 			s.start()
 			pass(time.Duration(after) * 20 * time.Millisecond)
-			for _, l := range s.lives() {
+			for _, l := range s.processes() {
 				decide(l.Node, "s", 1)
 				l.crash(false)
 			}
@@ -319,7 +319,7 @@ func TestCloseUnstarted(t *testing.T) {
 func TestViewWithoutObservations(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
-		for _, l := range s.lives() {
+		for _, l := range s.processes() {
 			s.await("it shows the leader", time.Second, func() bool { return l.View().Leader == leader.node.id })
 			l.fsm.state.Lock()
 			old := l.observer.view.Load()
@@ -343,7 +343,7 @@ func TestViewOfSilence(t *testing.T) {
 		leader.pause()
 		s.followers(leader)[0].pause()
 		s.await("it shows no leader", testHeartbeat+lookEvery+5*time.Millisecond, func() bool { return last.View().Leader == "" })
-		for _, l := range s.lives() {
+		for _, l := range s.processes() {
 			l.resume()
 		}
 		s.await("it shows a leader again", 5*time.Second, func() bool { return last.View().Leader != "" })
@@ -374,7 +374,7 @@ func TestView(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		s.await("all views are complete", 5*time.Second, func() bool {
-			for _, l := range s.lives() {
+			for _, l := range s.processes() {
 				v := l.View()
 				for _, m := range v.Members {
 					if m.Host == "" || !m.Voter {

@@ -211,11 +211,11 @@ func TestProgress(t *testing.T) {
 func TestFollowers(t *testing.T) {
 	for _, fault := range []struct {
 		name string
-		do   func(*sim, *life)
+		do   func(*sim, *process)
 	}{
-		{"killed", func(_ *sim, l *life) { l.crash(false) }},
-		{"isolated", func(s *sim, l *life) { s.isolate(l.node.id) }},
-		{"paused", func(_ *sim, l *life) { l.pause() }},
+		{"killed", func(_ *sim, l *process) { l.crash(false) }},
+		{"isolated", func(s *sim, l *process) { s.isolate(l.node.id) }},
+		{"paused", func(_ *sim, l *process) { l.pause() }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {

@@ -32,9 +32,9 @@ func (s *sim) describe() (text string) {
 }
 
 // leader waits until a node makes decisions, and returns its process.
-func (s *sim) leader() *life {
+func (s *sim) leader() *process {
 	s.t.Helper()
-	var found *life
+	var found *process
 	s.await("a node leads", 20*time.Second, func() bool {
 		found = s.leading()
 		return found != nil
@@ -43,8 +43,8 @@ func (s *sim) leader() *life {
 }
 
 // leading returns a node whose view shows it as the leader, or nil.
-func (s *sim) leading() *life {
-	for _, l := range s.lives() {
+func (s *sim) leading() *process {
+	for _, l := range s.processes() {
 		if l.View().Leading {
 			return l
 		}
@@ -53,12 +53,12 @@ func (s *sim) leading() *life {
 }
 
 // followers returns all processes except the given one.
-func (s *sim) followers(leader *life) []*life {
-	return slices.DeleteFunc(s.lives(), func(l *life) bool { return l == leader })
+func (s *sim) followers(leader *process) []*process {
+	return slices.DeleteFunc(s.processes(), func(l *process) bool { return l == leader })
 }
 
 // newLeader waits until a different node is the leader.
-func (s *sim) newLeader(before *life) (found *life) {
+func (s *sim) newLeader(before *process) (found *process) {
 	s.t.Helper()
 	s.await("another node leads", 10*time.Second, func() bool {
 		for _, l := range s.followers(before) {
@@ -86,7 +86,7 @@ func (s *sim) members() (all []*simNode) {
 func (s *sim) converge() {
 	s.t.Helper()
 	s.heal()
-	for _, l := range s.lives() {
+	for _, l := range s.processes() {
 		l.resume()
 	}
 	for _, n := range s.list() {

@@ -65,7 +65,7 @@ type sim struct {
 	entries   map[[2]uint64]entryNote // stored entries, by index and term
 	committed map[uint64]uint64       // term of each committed entry
 	noted     uint64                  // highest index in committed
-	fuzzy     map[uint64]uint64       // newest entry whose changes a snapshot may contain, by the index of the snapshot
+	exactFrom map[uint64]uint64       // newest entry whose changes a snapshot may contain, by the index of the snapshot
 	leads     atomic.Int64            // number of leaderships
 	closed    bool
 	ending    sync.WaitGroup
@@ -75,7 +75,7 @@ func newSim(t testing.TB, c simConfig) *sim {
 	s := &sim{
 		t: t, c: c, begun: time.Now(),
 		nodes: map[string]*simNode{}, cuts: map[[2]string]bool{},
-		entries: map[[2]uint64]entryNote{}, committed: map[uint64]uint64{}, fuzzy: map[uint64]uint64{},
+		entries: map[[2]uint64]entryNote{}, committed: map[uint64]uint64{}, exactFrom: map[uint64]uint64{},
 	}
 	var members []topology.Member
 	for i := range c.size {
@@ -121,7 +121,7 @@ func (s *sim) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	for _, l := range s.lives() {
+	for _, l := range s.processes() {
 		l.crash(false)
 	}
 	s.ending.Wait()
@@ -143,8 +143,8 @@ func (s *sim) list() (all []*simNode) {
 	return all
 }
 
-// lives returns the running processes.
-func (s *sim) lives() (all []*life) {
+// processes returns the running processes.
+func (s *sim) processes() (all []*process) {
 	for _, n := range s.list() {
 		if l := s.alive(n.id); l != nil {
 			all = append(all, l)
@@ -154,11 +154,11 @@ func (s *sim) lives() (all []*life) {
 }
 
 // alive returns the process of a node, or nil if the node is down.
-func (s *sim) alive(id string) *life {
+func (s *sim) alive(id string) *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.nodes[id]; n != nil {
-		return n.life
+		return n.process
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (s *sim) noteStored(l *raft.Log) {
 }
 
 // noteCommitted records the entries that a leader has reported as committed.
-func (s *sim) noteCommitted(l *life, index uint64) {
+func (s *sim) noteCommitted(l *process, index uint64) {
 	s.mu.Lock()
 	from := s.noted + 1
 	s.noted = max(s.noted, index)

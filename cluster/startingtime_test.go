@@ -39,7 +39,7 @@ func TestDowntimeCounts(t *testing.T) {
 		for range 10 {
 			s.grant(leader, "b0")
 		}
-		for _, l := range s.lives() {
+		for _, l := range s.processes() {
 			l.crash(false)
 		}
 		s.heal()
@@ -50,7 +50,7 @@ func TestDowntimeCounts(t *testing.T) {
 		if lag := lag(next); lag < 0 || lag > time.Second {
 			t.Errorf("log time is %v behind", lag)
 		}
-		if left := s.left(next, "b0"); left != 10 {
+		if left := s.remaining(next, "b0"); left != 10 {
 			t.Errorf("%d left", left)
 		}
 	})
@@ -127,4 +127,4 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 }
 
 // lag returns the time by which log time is behind real time on the leader.
-func lag(l *life) time.Duration { return time.Since(time.Unix(0, int64(l.clock.Now()))) }
+func lag(l *process) time.Duration { return time.Since(time.Unix(0, int64(l.clock.Now()))) }

@@ -19,7 +19,7 @@ func TestLeaderLeaseFollows(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.settled(to)
-			s.left(l, "s")
+			s.remaining(l, "s")
 			cut := time.Now()
 			s.isolate(l.node.id)
 			s.await("it steps down", 3*to, func() bool { return l.raft.State() != raft.Leader })

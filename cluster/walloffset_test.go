@@ -41,7 +41,7 @@ func TestWallCorrected(t *testing.T) {
 				}
 				s.converge()
 				pass(3 * offsetEvery)
-				for _, l := range s.lives() {
+				for _, l := range s.processes() {
 					l.crash(false)
 				}
 				leader.node.skew.Store(int64(after))

@@ -23,14 +23,14 @@ var errLost = errors.New("the message was lost")
 
 // wire is the transport of a simulated process.
 type wire struct {
-	life     *life
+	process  *process
 	consumer chan raft.RPC
 }
 
-func newWire(l *life) *wire { return &wire{life: l, consumer: make(chan raft.RPC, 16)} }
+func newWire(p *process) *wire { return &wire{process: p, consumer: make(chan raft.RPC, 16)} }
 
 func (w *wire) Consumer() <-chan raft.RPC                                  { return w.consumer }
-func (w *wire) LocalAddr() raft.ServerAddress                              { return raft.ServerAddress(w.life.node.id) }
+func (w *wire) LocalAddr() raft.ServerAddress                              { return raft.ServerAddress(w.process.node.id) }
 func (w *wire) EncodePeer(_ raft.ServerID, addr raft.ServerAddress) []byte { return []byte(addr) }
 func (w *wire) DecodePeer(b []byte) raft.ServerAddress                     { return raft.ServerAddress(b) }
 func (w *wire) SetHeartbeatHandler(func(raft.RPC))                         {}
@@ -39,7 +39,7 @@ func (w *wire) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.Ap
 }
 
 func (w *wire) AppendEntries(_ raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	w.life.node.sim.noteCommitted(w.life, args.LeaderCommitIndex)
+	w.process.node.sim.noteCommitted(w.process, args.LeaderCommitIndex)
 	return call(w, to, args, nil, callWithin, resp)
 }
 
@@ -65,11 +65,11 @@ func (w *wire) TimeoutNow(_ raft.ServerID, to raft.ServerAddress, args *raft.Tim
 
 // call sends a request, and waits for the response.
 func call[T any](w *wire, to raft.ServerAddress, args any, data []byte, within time.Duration, resp *T) error {
-	ctx, cancel := context.WithTimeout(w.life.ctx, within)
+	ctx, cancel := context.WithTimeout(w.process.ctx, within)
 	defer cancel()
 	answers := make(chan raft.RPCResponse, 1)
-	if err := w.life.exchange(ctx, string(to), func(there *life) error {
-		if !there.access.rejoin.allows(w.life.node.id) || !there.Current(w.life.node.id, w.life.config.Self.Boot) {
+	if err := w.process.exchange(ctx, string(to), func(there *process) error {
+		if !there.access.rejoin.allows(w.process.node.id) || !there.Current(w.process.node.id, w.process.config.Self.Boot) {
 			return errUnchecked
 		}
 		return there.wire.handle(raft.RPC{Command: args, Reader: bytes.NewReader(data)}, answers)
@@ -90,14 +90,14 @@ func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 	rpc.RespChan = responses
 	select {
 	case w.consumer <- rpc:
-	case <-w.life.ctx.Done():
+	case <-w.process.ctx.Done():
 		return net.ErrClosed
 	}
 	select {
 	case r := <-responses:
 		answers <- r
 		return nil
-	case <-w.life.ctx.Done():
+	case <-w.process.ctx.Done():
 		return net.ErrClosed
 	}
 }
@@ -105,11 +105,11 @@ func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 // exchange makes another process call do, and returns when the response has arrived. If the process is down, the
 // connection is refused immediately. A paused process calls do later, even if the caller has timed out. A link that is cut
 // in one direction drops the messages in that direction.
-func (l *life) exchange(ctx context.Context, to string, do func(*life) error) error {
-	if !l.resumed() {
+func (p *process) exchange(ctx context.Context, to string, do func(*process) error) error {
+	if !p.resumed() {
 		return net.ErrClosed
 	}
-	s := l.node.sim
+	s := p.node.sim
 	there := s.alive(to)
 	if there == nil {
 		return net.ErrClosed
@@ -117,7 +117,7 @@ func (l *life) exchange(ctx context.Context, to string, do func(*life) error) er
 	done := make(chan error, 1)
 	s.ending.Go(func() {
 		pass(s.latency())
-		if s.isCut(l.node.id, to) || !there.arrives() {
+		if s.isCut(p.node.id, to) || !there.arrives() {
 			return
 		}
 		err := do(there)
@@ -125,13 +125,13 @@ func (l *life) exchange(ctx context.Context, to string, do func(*life) error) er
 			return
 		}
 		pass(s.latency())
-		if !s.isCut(to, l.node.id) {
+		if !s.isCut(to, p.node.id) {
 			done <- err
 		}
 	})
 	select {
 	case err := <-done:
-		if !l.resumed() {
+		if !p.resumed() {
 			return net.ErrClosed
 		}
 		return err
@@ -141,14 +141,14 @@ func (l *life) exchange(ctx context.Context, to string, do func(*life) error) er
 }
 
 // simPeers implements Peers for a process.
-type simPeers struct{ life *life }
+type simPeers struct{ process *process }
 
 func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	answers := make(chan Answer, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(p.life.ctx, cancel)()
-	err := p.life.exchange(ctx, to.Raft, func(there *life) error {
+	defer context.AfterFunc(p.process.ctx, cancel)()
+	err := p.process.exchange(ctx, to.Raft, func(there *process) error {
 		replyCtx, cancel := context.WithTimeout(there.ctx, messageWithin)
 		defer cancel()
 		answers <- there.Reply(replyCtx, q)
@@ -163,12 +163,12 @@ func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answ
 // Dial opens a stream that breaks when either process stops. While the link is cut, no stream is opened and none breaks.
 func (p simPeers) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {
 	accepted := make(chan net.Conn, 1)
-	if there := p.life.node.sim.alive(to.Raft); there == nil || there.refuses.Load() {
+	if there := p.process.node.sim.alive(to.Raft); there == nil || there.refuses.Load() {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	err := p.life.exchange(ctx, to.Raft, func(there *life) error {
+	err := p.process.exchange(ctx, to.Raft, func(there *process) error {
 		near, far := net.Pipe()
-		for _, end := range []*life{p.life, there} {
+		for _, end := range []*process{p.process, there} {
 			context.AfterFunc(end.ctx, func() { _ = far.Close() })
 		}
 		there.accept(far)
