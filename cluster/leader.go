@@ -9,14 +9,10 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
-	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/topology"
 )
 
-const (
-	barrierWithin = 2 * time.Second
-	retryEvery    = 5 * time.Millisecond // interval at which failed steps are retried
-)
+const retryEvery = 5 * time.Millisecond // interval at which failed steps are retried
 
 // leader begins and ends the leaderships of a node, and hands them over.
 type leader struct {
@@ -82,78 +78,6 @@ func (d *leader) commit(l *leadership, c *changes) error {
 	}
 	d.clock.record(c, l.commit(c.generation, d.clock.monotonic()), true)
 	return nil
-}
-
-// takeOver begins a leadership. It retries until it succeeds or this node is no longer the Raft leader.
-func (d *leader) takeOver() {
-	for d.raft.State() == raft.Leader {
-		err := d.begin()
-		if err == nil {
-			d.beginResult(nil)
-			return
-		}
-		d.log.Debug("cannot begin to lead yet", "error", err)
-		d.beginResult(err)
-		select {
-		case <-d.life.ended():
-			return
-		case <-time.After(retryEvery):
-		}
-	}
-}
-
-var errTerm = errors.New("the term has changed")
-
-// begin begins a leadership. Before that, it waits until the previous leadership of this node has submitted its last
-// entry, and uses a barrier of Raft to wait until all earlier entries are applied. It reads the term before and after
-// the barrier, to ensure that the leadership belongs to the term of the barrier.
-func (d *leader) begin() error {
-	d.drain()
-	term := d.raft.CurrentTerm()
-	asked := d.clock.monotonic()
-	if !failpoint.Is(failpoint.NoBarrier) {
-		if err := d.raft.Barrier(barrierWithin).Error(); err != nil {
-			return err
-		}
-	}
-	d.view.refresh() // startingTime needs the voters of this term
-	from := d.times.startingTime()
-	if d.raft.CurrentTerm() != term {
-		return errTerm
-	}
-	d.state.Lock()
-	defer d.state.Unlock()
-	l := d.next(term)
-	l.lease.confirmed.Store(int64(asked))
-	d.setting.ceiling.begin(term)
-	d.clock.run(from)
-	d.table.Lead(l.epoch)
-	d.set(l)
-	d.setting.wake()
-	d.view.publish()
-	f := d.newFlusher(l)
-	d.life.run(f.run)
-	d.life.run(func() { d.watch(l, f.futures) })
-	d.log.Info("this node leads", "term", term)
-	return nil
-}
-
-func (d *leader) newFlusher(l *leadership) *flusher {
-	return &flusher{
-		leadership: l, table: d.table, clock: d.clock, raft: d.raft, async: d.async, counts: &d.submitted,
-		futures: make(chan raft.ApplyFuture, maxInFlight),
-	}
-}
-
-// watch ends a leadership if the future of one of its entries returns an error, because that entry may or may not be
-// committed later. Entries that succeed are acknowledged when they are applied.
-func (d *leader) watch(l *leadership, futures <-chan raft.ApplyFuture) {
-	for f := range futures {
-		if err := f.Error(); err != nil {
-			d.log.Debug("an entry was not committed", "error", err)
-			d.stepDownFrom(l)
-		}
-	}
 }
 
 // followers returns the progress of the other members, or nil if this node is not the leader.

@@ -1,11 +1,17 @@
 package cluster
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 )
+
+const barrierWithin = 2 * time.Second // timeout of the barrier at the start of a leadership
 
 // leadership is a period in which a node makes decisions. It begins when the node is the Raft leader and has applied all
 // entries from earlier terms. It ends when the node detects that it is no longer the leader.
@@ -122,5 +128,117 @@ func (l *leadership) pause(d time.Duration) bool {
 		return false
 	case <-timer.C:
 		return true
+	}
+}
+
+// takeOver begins a leadership. It retries until it succeeds or this node is no longer the Raft leader.
+func (d *leader) takeOver() {
+	for d.raft.State() == raft.Leader {
+		err := d.begin()
+		if err == nil {
+			d.beginResult(nil)
+			return
+		}
+		d.log.Debug("cannot begin to lead yet", "error", err)
+		d.beginResult(err)
+		select {
+		case <-d.life.ended():
+			return
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+var errTerm = errors.New("the term has changed")
+
+// begin begins a leadership. Before that, it waits until the previous leadership of this node has submitted its last
+// entry, and uses a barrier of Raft to wait until all earlier entries are applied. It reads the term before and after
+// the barrier, to ensure that the leadership belongs to the term of the barrier.
+func (d *leader) begin() error {
+	d.drain()
+	term := d.raft.CurrentTerm()
+	asked := d.clock.monotonic()
+	if !failpoint.Is(failpoint.NoBarrier) {
+		if err := d.raft.Barrier(barrierWithin).Error(); err != nil {
+			return err
+		}
+	}
+	d.view.refresh() // startingTime needs the voters of this term
+	from := d.times.startingTime()
+	if d.raft.CurrentTerm() != term {
+		return errTerm
+	}
+	d.state.Lock()
+	defer d.state.Unlock()
+	l := d.next(term)
+	l.lease.confirmed.Store(int64(asked))
+	d.setting.ceiling.begin(term)
+	d.clock.run(from)
+	d.table.Lead(l.epoch)
+	d.set(l)
+	d.setting.wake()
+	d.view.publish()
+	f := d.newFlusher(l)
+	d.life.run(f.run)
+	d.life.run(func() { d.watch(l, f.futures) })
+	d.log.Info("this node leads", "term", term)
+	return nil
+}
+
+func (d *leader) newFlusher(l *leadership) *flusher {
+	return &flusher{
+		leadership: l, table: d.table, clock: d.clock, raft: d.raft, async: d.async, counts: &d.submitted,
+		futures: make(chan raft.ApplyFuture, maxInFlight),
+	}
+}
+
+// watch ends a leadership if the future of one of its entries returns an error, because that entry may or may not be
+// committed later. Entries that succeed are acknowledged when they are applied.
+func (d *leader) watch(l *leadership, futures <-chan raft.ApplyFuture) {
+	for f := range futures {
+		if err := f.Error(); err != nil {
+			d.log.Debug("an entry was not committed", "error", err)
+			d.stepDownFrom(l)
+		}
+	}
+}
+
+// stepDown ends the current leadership, if there is one.
+func (d *leader) stepDown() {
+	if l := d.current(); l != nil {
+		d.stepDownFrom(l)
+	}
+}
+
+// stepDownFrom ends a leadership. It does nothing if the leadership has already ended.
+func (d *leader) stepDownFrom(l *leadership) {
+	d.state.Lock()
+	defer d.state.Unlock()
+	d.stepDownLocked(l)
+}
+
+// stepDownLocked ends a leadership: it rolls back the uncommitted generations and unblocks their waiters. It does nothing
+// if the leadership has already ended. The caller must hold d.state.
+func (d *leader) stepDownLocked(l *leadership) {
+	if !d.finish(l) {
+		return
+	}
+	if failpoint.Is(failpoint.NoUndo) {
+		generation, _ := d.table.Collect(nil)
+		d.table.Commit(generation, d.clock.lastApplied())
+	}
+	d.table.Follow()
+	d.clock.stop()
+	d.rollbacks.Add(1)
+	close(l.over)
+	d.setting.wake()
+	d.view.publish()
+	d.wake() // the node may still be the Raft leader
+}
+
+// stepDownCurrentLocked ends the current leadership, if there is one. The caller must hold d.state.
+func (d *leader) stepDownCurrentLocked() {
+	if l := d.current(); l != nil {
+		d.stepDownLocked(l)
 	}
 }
