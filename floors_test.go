@@ -71,10 +71,10 @@ var floors = map[string]int{
 	"tests/shape":             7,
 }
 
-// arithmetic lists the imports that are forbidden in pure packages, with the reasons.
+// arithmetic lists the imports that are forbidden in packages that only compute, with the reasons.
 var arithmetic = map[string]string{"sync": "arithmetic has no shared state", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"}
 
-// barred lists, for each package, forbidden imports of lower floors, with the reasons.
+// barred lists, for each package, the imports that are forbidden although the floors allow them, with the reasons.
 var barred = map[string]map[string]string{
 	"server":              {module + "buckets": "it accesses the state only through limiter.Engine"},
 	"persistence":         {module + "buckets": "it accesses the state only through its interface State"},

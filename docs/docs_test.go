@@ -180,7 +180,7 @@ func TestLinks(t *testing.T) {
 	for name, text := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("link in %s: %v", name, err)
 			}
 		}
 	}
@@ -225,7 +225,7 @@ func TestMemoryFigures(t *testing.T) {
 		p.ask(t, nil, strings.Fields(c.command))
 		var bytes int
 		if _, err := fmt.Sscanf(p.ask(t, nil, []string{"MEMORY", "USAGE", c.key}), "(integer) %d", &bytes); err != nil {
-			t.Fatalf("%s: %v", row, err)
+			t.Fatalf("MEMORY USAGE of the key of %s: %v", row, err)
 		}
 		bytes -= len(c.key)
 		if row == "window of buckets" {
@@ -233,7 +233,7 @@ func TestMemoryFigures(t *testing.T) {
 		}
 		cells := regexp.MustCompile(`(?m)^\| \[` + row + `\]\(#[a-z-]+\) \|[^|]*\|[^|]*\|[^|]*\| (\d+)`).FindStringSubmatch(text)
 		if cells == nil || cells[1] != strconv.Itoa(bytes) {
-			t.Errorf("%s takes %d bytes; the overview has %.200q", row, bytes, cells)
+			t.Errorf("a key of %s takes %d bytes; the row and number in the overview are %.200q", row, bytes, cells)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestSessionsOfAText(t *testing.T) {
 		}},
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+		t.Errorf("sessions returns\n     %+v\nwant %+v", got, want)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestSessionsThatCannotBePlayed(t *testing.T) {
 	} {
 		_, err := sessions("x.md", "```\n"+c.lines+"\n```\n")
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %s", name, err, c.want)
+			t.Errorf("%s: error %v, want one that begins with %s", name, err, c.want)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestWaits(t *testing.T) {
 		"(integer) 10":             0,
 	} {
 		if got, ok := parseWait(line); got != want || ok != (want > 0) {
-			t.Errorf("%s: got %v, %v", line, got, ok)
+			t.Errorf("parseWait(%s) = %v, %v; want the duration and true, or 0 and false", line, got, ok)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestRemarks(t *testing.T) {
 		"(error) ERR value is out of range": "(error) ERR value is out of range",
 	} {
 		if got := withoutRemark(line); got != want {
-			t.Errorf("%q: got %q, want %q", line, got, want)
+			t.Errorf("withoutRemark(%q) = %q, want %q", line, got, want)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestDiffer(t *testing.T) {
 		{"OK", "", `line 1 of the reply is "", and "OK" in the document`},
 	} {
 		if got := differ(strings.Split(c.want, "\n"), c.shown); got != c.wrong {
-			t.Errorf("%q for %q: got %q, want %q", c.shown, c.want, got, c.wrong)
+			t.Errorf("output %q, document %q: differ returns %q, want %q", c.shown, c.want, got, c.wrong)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestWrongExamplesAreFound(t *testing.T) {
 		t.Error(wrong)
 	}
 	if differ(want, p.ask(t, nil, args)) == "" {
-		t.Error("the second reply equals the first")
+		t.Error("differ returns no difference for the second reply, want one")
 	}
 	p.now.Add(uint64(20 * time.Second))
 	if wrong := differ(want, p.ask(t, nil, args)); wrong != "" {

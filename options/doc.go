@@ -25,6 +25,6 @@
 // value. Only CONFIG REWRITE writes secrets, to the configuration file, since the server
 // needs them at its next start.
 //
-// Load looks up only the environment variables of known options. Any other THROTTLED_
-// variable is ignored.
+// Load looks up only THROTTLED_CONFIG and the environment variables of known options. Any
+// other THROTTLED_ variable is ignored.
 package options

@@ -59,7 +59,7 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		l := parseLine("logfile " + quote(s))
 		if l.err != nil || l.words != 1 || l.value != s {
-			t.Errorf("%q is quoted as %s, which parses as %+v", s, quote(s), l)
+			t.Errorf("%q is quoted as %s, which parses as %+v; want one word, the quoted text", s, quote(s), l)
 		}
 	})
 }
@@ -77,14 +77,14 @@ func FuzzParseLines(f *testing.F) {
 			raw = append(raw, ln.raw)
 		}
 		if got := strings.Join(raw, "\n"); got != strings.TrimSuffix(string(data), "\n") {
-			t.Fatalf("%q is split into %q", data, raw)
+			t.Fatalf("the lines of %q are %q, want the same text", data, raw)
 		}
 		before, err := fromLines(lines)
 		if err != nil {
 			return
 		}
 		if got := rewritten(data, before); string(got) != string(data) {
-			t.Errorf("rewritten without a change:\n%q\n%q", data, got)
+			t.Errorf("a rewrite without changed values changes the file from\n%q\nto\n%q", data, got)
 		}
 		after := *before
 		after.RequirePass, after.MaxClients = password, 1+max(maxClients, -maxClients, 0)%1000
@@ -110,6 +110,6 @@ func checkRewritten(t *testing.T, data []byte, o *Options) {
 	}
 	wantSame(t, got, o)
 	if again := rewritten(text, o); string(again) != string(text) {
-		t.Errorf("rewritten once and twice:\n%q\n%q", text, again)
+		t.Errorf("the file after one rewrite:\n%q\nafter a second rewrite:\n%q", text, again)
 	}
 }

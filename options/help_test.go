@@ -35,12 +35,12 @@ func TestHelp_IsReadable(t *testing.T) {
 	}
 	for line := range strings.Lines(help.String()) {
 		if line = strings.TrimSuffix(line, "\n"); len(line) > 100 || strings.TrimRight(line, " ") != line {
-			t.Errorf("%d columns or trailing space: %q", len(line), line)
+			t.Errorf("a line has %d columns, want at most 100, or ends in a space: %q", len(line), line)
 		}
 	}
 	for _, r := range table {
 		if n := strings.Count(help.String(), "\n  --"+r.name+" "+r.form+" "); n != 1 {
-			t.Errorf("%s is listed %d times", r.name, n)
+			t.Errorf("option %s is listed %d times, want once", r.name, n)
 		}
 	}
 }
@@ -62,6 +62,6 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestHelp_ReturnsTheErrorOfTheWriter(t *testing.T) {
 	if err := Help(brokenWriter{}); !errors.Is(err, errBroken) {
-		t.Errorf("error = %v", err)
+		t.Errorf("Help = %v, want the error of the writer", err)
 	}
 }

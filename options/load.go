@@ -196,7 +196,8 @@ func (l *loader) setLoose(r *row, text, origin string) error {
 	return l.set(r, text, normalized, origin)
 }
 
-// set sets an option to the value in the parameter normalized. Errors contain the parameter text,
+// set sets an option to the value in the parameter normalized. If the option accumulates, set
+// appends the value to the earlier values of the same source. Errors contain the parameter text,
 // which is the value as specified in the source.
 func (l *loader) set(r *row, text, normalized, origin string) error {
 	v := r.field(&l.options)
@@ -208,8 +209,8 @@ func (l *loader) set(r *row, text, normalized, origin string) error {
 	return nil
 }
 
-// refuseConflict returns the error for a conflict. It reports the conflict as an error of
-// the first of the two options that a source has set.
+// refuseConflict returns the error for a conflict. The error names one of the two options:
+// the first one in c.names that a source has set.
 func (l *loader) refuseConflict(c *conflict) error {
 	for _, name := range c.names {
 		if origin, ok := l.origin[name]; ok {

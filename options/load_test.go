@@ -14,7 +14,7 @@ func TestLoad_Defaults(t *testing.T) {
 	want := Default()
 	wantSame(t, s.Get(), &want)
 	if s.File() != "" {
-		t.Errorf("without a file, File() = %q", s.File())
+		t.Errorf("without a file, File() = %q, want an empty string", s.File())
 	}
 }
 
@@ -66,7 +66,7 @@ func TestLoad_TypedFields(t *testing.T) {
 	o := s.Get()
 	if o.Timeout != 30*time.Second || o.MaxMemory != 1<<30 || len(o.Bind) != 2 || o.SlowlogLogSlowerThan >= 0 ||
 		o.LatencyMonitorThreshold != 5*time.Millisecond || o.ProtectedMode {
-		t.Errorf("options = %+v", *o)
+		t.Errorf("at least one field does not have the given value: %+v", *o)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestLoad_Booleans(t *testing.T) {
 	}
 	_, err := Load([]string{mustWrite(t, "protected-mode true")}, environment{}.lookup)
 	if err == nil || !strings.HasSuffix(err.Error(), ":1): must be yes or no") {
-		t.Errorf("error = %v", err)
+		t.Errorf("\"protected-mode true\" in a file: error %v, want \"must be yes or no\"", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestLoad_SaveAddsUp(t *testing.T) {
 func TestLoad_SavePoints(t *testing.T) {
 	o := mustLoad(t, nil, "--save", "3600 1 300 100").Get()
 	if len(o.Save) != 2 || o.Save[0] != (SavePoint{time.Hour, 1}) || o.Save[1] != (SavePoint{5 * time.Minute, 100}) {
-		t.Errorf("save = %v", o.Save)
+		t.Errorf("Save = %v, want {1h0m0s 1} and {5m0s 100}", o.Save)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestLoad_FileIsAbsolute(t *testing.T) {
 	t.Chdir(filepath.Dir(path))
 	s := mustLoad(t, nil, filepath.Base(path))
 	if !filepath.IsAbs(s.File()) || filepath.Base(s.File()) != filepath.Base(path) {
-		t.Errorf("File() = %q", s.File())
+		t.Errorf("File() = %q, want the absolute path of the file", s.File())
 	}
 }
 
@@ -171,7 +171,7 @@ func TestLoad_Sentinels(t *testing.T) {
 	} {
 		for _, args := range [][]string{{arg}, {"--port", "x", arg}, {"no-such-file", arg}} {
 			if s, err := Load(args, environment{}.lookup); s != nil || !errors.Is(err, want) {
-				t.Errorf("Load(%q) = %v, %v, want %v", args, s, err, want)
+				t.Errorf("Load(%q) = %v, error %v; want no Store and error %v", args, s, err, want)
 			}
 		}
 	}
@@ -269,7 +269,7 @@ func TestLoad_MissingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none.conf")
 	_, err := Load([]string{path}, environment{}.lookup)
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
-		t.Errorf("error = %v", err)
+		t.Errorf("error = %v, want fs.ErrNotExist with the path", err)
 	}
 }
 

@@ -239,8 +239,8 @@ func (o *Options) AdvertisedRaft() string {
 }
 
 // ServedLeaderPort returns the port on which this node listens for clients that Sentinel has
-// directed to the leader. It returns 0 if there is no such port, which is the case if
-// SentinelPort is 0, or if LeaderPort is 0 and those clients use Port.
+// directed to the leader. It returns 0, which means no such port, in two cases: SentinelPort
+// is 0; or LeaderPort is 0, so those clients use Port.
 func (o *Options) ServedLeaderPort() int {
 	if o.SentinelPort == 0 {
 		return 0

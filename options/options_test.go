@@ -69,11 +69,11 @@ var singleValued = []string{"databases", "appendonly", "replica-read-only", "sto
 func TestTable_HasAValueForEachTest(t *testing.T) {
 	for _, r := range table {
 		if _, ok := otherValue[r.name]; ok == slices.Contains(singleValued, r.name) {
-			t.Errorf("%s is in both or neither of the lists of these tests", r.name)
+			t.Errorf("option %s must be in exactly one of otherValue and singleValued", r.name)
 		}
 	}
 	if len(otherValue)+len(singleValued) != len(table) {
-		t.Errorf("the lists of these tests have %d options, the table has %d", len(otherValue)+len(singleValued), len(table))
+		t.Errorf("otherValue and singleValued have %d options, the table has %d", len(otherValue)+len(singleValued), len(table))
 	}
 }
 
@@ -132,10 +132,10 @@ func TestTable_IsInOrder(t *testing.T) {
 			t.Errorf("%q is not a valid name", r.name)
 		}
 		if find(strings.ToUpper(r.name)) != &table[i] {
-			t.Errorf("find does not find %s", r.name)
+			t.Errorf("find, with the name in upper case, does not return the row of %s", r.name)
 		}
 		if r.form == "" || r.help == "" || strings.HasSuffix(r.help, ".") {
-			t.Errorf("%s: form %q, help %q", r.name, r.form, r.help)
+			t.Errorf("%s: form %q or help %q is empty, or the help ends in a period", r.name, r.form, r.help)
 		}
 		g := slices.Index(groups, r.group)
 		if g < at {
@@ -154,7 +154,7 @@ func TestTable_RoundTrips(t *testing.T) {
 					continue // the zero value may be invalid, and the options in singleValued have only one valid value
 				}
 				if got := r.get(&o); got != text {
-					t.Errorf("after Set(%q) the value is %q", text, got)
+					t.Errorf("after Set(%q) the value is %q, want the same text", text, got)
 				}
 				before := o
 				if err := r.field(&o).Set(r.get(&o)); err != nil {
@@ -172,10 +172,10 @@ func TestTable_OtherValuesAreLegal(t *testing.T) {
 		o := Default()
 		r := find(name)
 		if err := r.field(&o).Set(text); err != nil {
-			t.Errorf("%s %q: %v", name, text, err)
+			t.Errorf("otherValue of %s, %q, is invalid: %v", name, text, err)
 		}
 		if r.get(&o) == r.get(&defaults) {
-			t.Errorf("%s %q is the default", name, text)
+			t.Errorf("otherValue of %s, %q, is the default", name, text)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestDefault(t *testing.T) {
 	for _, r := range table {
 		text, ok := want[r.name]
 		if !ok {
-			t.Errorf("%s: the test has no default", r.name)
+			t.Errorf("the test has no default for option %s", r.name)
 		}
 		wantText(t, &o, r.name, text)
 	}
@@ -220,10 +220,10 @@ func TestClientMemory(t *testing.T) {
 		o := Default()
 		o.MaxMemory = tt.maxMemory
 		if err := find("maxmemory-clients").field(&o).Set(tt.text); err != nil {
-			t.Errorf("%s: %v", tt.text, err)
+			t.Errorf("Set of maxmemory-clients to %s: %v", tt.text, err)
 		}
 		if got := o.ClientMemory(); got != tt.want {
-			t.Errorf("%s with maxmemory %d is %d bytes, want %d", tt.text, tt.maxMemory, got, tt.want)
+			t.Errorf("ClientMemory with maxmemory-clients %s and maxmemory %d = %d, want %d", tt.text, tt.maxMemory, got, tt.want)
 		}
 	}
 }
@@ -296,7 +296,7 @@ func TestValidate(t *testing.T) {
 			tt.change(&o)
 			wantError(t, o.Validate(), tt.want)
 			if s, err := New(o); s != nil || err == nil {
-				t.Errorf("New = %v, %v, want an error", s, err)
+				t.Errorf("New with the same options = %v, error %v; want no Store and an error", s, err)
 			}
 		})
 	}

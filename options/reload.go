@@ -42,12 +42,12 @@ type Reloaded struct {
 // Reload reads the sources of [Load] again. Reload changes an option if its value in the
 // sources has changed since they were last read or rewritten, and if the option can change
 // while the server runs. All other options keep their values, including values changed by
-// Set. For example, a reload after a rotation of the log file must not revert a password.
-// Flags and environment override the file, as in Load.
+// Set. For example, a reload after a rotation of the log file must not revert a password
+// that was changed by Set. Flags and environment override the file, as in Load.
 //
 // The new values take effect together. If Reload returns an error, nothing has changed. For
-// an invalid line, the error contains the file and the line. If the hook fails, the error
-// contains the error of the hook.
+// an invalid line, the error contains the file and the line. If the hook set by OnChange
+// fails, the error contains the error of the hook.
 //
 // On a Store made by [New], Reload does nothing.
 func (s *Store) Reload() (Reloaded, error) {

@@ -29,7 +29,7 @@ func TestReload(t *testing.T) {
 		mustRewrite(t, path, text)
 		got, err := s.Reload()
 		if err != nil || !slices.Equal(got.Changed, want.Changed) || !slices.Equal(got.Restart, want.Restart) {
-			t.Errorf("%q: reloaded %+v, %v; want %+v", text, got, err, want)
+			t.Errorf("Reload of %q = %+v, error %v; want %+v", text, got, err, want)
 		}
 	}
 	// An option whose line has not changed keeps its value, even a value set by CONFIG SET.
@@ -83,7 +83,7 @@ func TestReload_Refused(t *testing.T) {
 		refusal = tt.hook
 		list, err := s.Reload()
 		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "2097152", "2mb"), tt.want) || len(list.Changed)+len(list.Restart) > 0 {
-			t.Errorf("%q: %+v, %v; want %s", tt.text, list, err, tt.want)
+			t.Errorf("Reload of %q = %+v, error %v; want no changes and the error %s", tt.text, list, err, tt.want)
 		}
 		wantSame(t, s.Get(), &before)
 	}
@@ -91,7 +91,7 @@ func TestReload_Refused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Reload(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("after the file was removed: %v", err)
+		t.Errorf("Reload after the file was removed: error %v, want os.ErrNotExist", err)
 	}
 	// Reload finds the file after a change of the working directory, and compares it with the last successful read.
 	refusal = nil
@@ -103,7 +103,7 @@ func TestReload_Refused(t *testing.T) {
 	wantText(t, s.Get(), "timeout", "30")
 }
 
-// TestSet_LogFileBack sets the log file to the one used at startup, after its line has been removed from the
+// TestSet_LogFileBack sets the log file to the one used at startup, after CONFIG REWRITE has removed its name from the
 // configuration file.
 func TestSet_LogFileBack(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -121,7 +121,7 @@ func TestReload_WithoutFile(t *testing.T) {
 	for _, s := range []*Store{mustNew(t, Default()), mustLoad(t, environment{"THROTTLED_TIMEOUT": "5"})} {
 		mustSet(t, s, "timeout", "7")
 		if list, err := s.Reload(); err != nil || len(list.Changed)+len(list.Restart) > 0 {
-			t.Errorf("reloaded %+v, %v", list, err)
+			t.Errorf("Reload = %+v, error %v; want no changes", list, err)
 		}
 		wantText(t, s.Get(), "timeout", "7")
 	}
@@ -141,7 +141,7 @@ func TestReload_AfterRewrite(t *testing.T) {
 		before := *s.Get()
 		got, err := s.Reload()
 		if err != nil || !slices.Equal(got.Changed, want.Changed) || len(got.Restart) > 0 {
-			t.Fatalf("reloaded %+v, %v", got, err)
+			t.Fatalf("Reload reports the wrong changes: %+v, error %v", got, err)
 		}
 		if len(want.Changed) == 0 {
 			wantSame(t, s.Get(), &before)
@@ -159,7 +159,7 @@ func TestReload_AfterRewrite(t *testing.T) {
 	mustRewrite(t, path, strings.Replace(mustRead(t, path), "timeout 20", "timeout 30", 1))
 	reload(Reloaded{Changed: []string{"timeout"}})
 	if s.Get().RequirePass != "third" {
-		t.Errorf("the password is %q", s.Get().RequirePass)
+		t.Errorf("the password is %q, want third", s.Get().RequirePass)
 	}
 }
 
@@ -199,9 +199,9 @@ func TestSet_LogFile(t *testing.T) {
 		err := s.Set(pairs("logfile", path))
 		switch {
 		case want == "" && (err != nil || s.Get().LogFile != path):
-			t.Errorf("%q: %v; logfile is %q", path, err, s.Get().LogFile)
+			t.Errorf("Set of logfile to %q: error %v, and the value is %q; want the new value", path, err, s.Get().LogFile)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%q: %v; want %s", path, err, want)
+			t.Errorf("Set of logfile to %q: error %v; want %s", path, err, want)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestSet_LogFileIsTaken(t *testing.T) {
 			"db2": false, "dump.thr": false,
 		} {
 			if err := s.Set(pairs("logfile", path)); (err != nil) != want {
-				t.Errorf("with %s, %s: %v", file, path, err)
+				t.Errorf("with the configuration file %s, Set of logfile to %s: unexpected result %v", file, path, err)
 			}
 		}
 	}

@@ -106,11 +106,11 @@ func wantOneFile(t *testing.T, dir string, mode fs.FileMode) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Fatalf("the directory holds %v, %v", entries, err)
+		t.Fatalf("the directory contains %v, error %v; want one file", entries, err)
 	}
 	info, err := entries[0].Info()
 	if err != nil || info.Mode() != mode {
-		t.Errorf("mode = %v, want %v (%v)", info.Mode(), mode, err)
+		t.Errorf("the mode of the file is %v, want %v; error %v", info.Mode(), mode, err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestStore_RewriteLeavesAnEqualFileAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the file has been replaced (%v)", err)
+		t.Errorf("the file has been replaced, or cannot be read: error %v", err)
 	}
 }
 
@@ -163,10 +163,10 @@ func TestStore_RewriteFollowsALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mustRead(t, path); got != "timeout 6\n" {
-		t.Errorf("the target of the link is %q", got)
+		t.Errorf("the target of the link contains %q, want the new timeout", got)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("the link was replaced (%v)", err)
+		t.Errorf("the link was replaced, or cannot be read: error %v", err)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestStore_RewriteFails(t *testing.T) {
 			mustSet(t, s, "timeout", "6")
 			err := s.Rewrite()
 			if err == nil || !strings.HasPrefix(err.Error(), "Rewriting config file: ") {
-				t.Errorf("error = %v", err)
+				t.Errorf("error = %v, want one with the prefix of Redis", err)
 			}
 		})
 	}
@@ -201,9 +201,9 @@ func TestReplaceFile_CleansUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := replaceFile(target, []byte("x"), 0o600); err == nil {
-		t.Error("a directory was replaced")
+		t.Error("replaceFile replaced a directory, want an error")
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("the directory holds %v, %v", entries, err)
+		t.Errorf("the directory contains %v, error %v; want no temporary file", entries, err)
 	}
 }

@@ -127,7 +127,7 @@ func (s *Store) Set(pairs []Pair) error {
 }
 
 // runHook runs the hook. If the error of the hook is not a [*SetError], runHook returns a
-// SetError with the same text. Its option is then the one named by the argument first.
+// SetError with the same text, for the option named by the parameter first.
 func (s *Store) runHook(old, next *Options, first string) error {
 	if s.hook == nil {
 		return nil

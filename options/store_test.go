@@ -43,11 +43,11 @@ func TestStore_MatchAll(t *testing.T) {
 	mustSet(t, s, "requirepass", "hunter2")
 	all := s.Match("*", "port")
 	if len(all) != len(table) {
-		t.Fatalf("* matches %d of %d options", len(all), len(table))
+		t.Fatalf("Match(\"*\") returns %d of %d options", len(all), len(table))
 	}
 	for i, p := range all {
 		if p.Name != table[i].name || p.Value != table[i].public(s.Get()) || p.Value == "hunter2" {
-			t.Errorf("option %d is %v", i, p)
+			t.Errorf("option %d of Match(\"*\") is %v; want that of the table, without a secret", i, p)
 		}
 	}
 }
@@ -142,10 +142,10 @@ func TestStore_SetRefusals(t *testing.T) {
 func TestStore_SetErrorTypes(t *testing.T) {
 	s := mustNew(t, Default())
 	if err, want := (*UnknownError)(nil), s.Set(pairs("Nope", "1")); !errors.As(want, &err) || err.Name != "Nope" {
-		t.Errorf("error = %#v", want)
+		t.Errorf("Set of an unknown option: error %#v, want an UnknownError with its name", want)
 	}
 	if err, want := (*SetError)(nil), s.Set(pairs("PORT", "1")); !errors.As(want, &err) || err.Name != "port" {
-		t.Errorf("error = %#v", want)
+		t.Errorf("Set of port: error %#v, want a SetError with its name", want)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestStore_GetStaysAsItWas(t *testing.T) {
 	before := s.Get()
 	mustSet(t, s, "timeout", "30")
 	if before.Timeout != 0 || s.Get().Timeout != 30*time.Second {
-		t.Errorf("timeouts = %v and %v", before.Timeout, s.Get().Timeout)
+		t.Errorf("timeout in the earlier result of Get = %v, in the new result = %v; want 0s and 30s", before.Timeout, s.Get().Timeout)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestStore_Concurrent(t *testing.T) {
 func TestStore_GetDoesNotAllocate(t *testing.T) {
 	s := mustNew(t, Default())
 	if n := testing.AllocsPerRun(100, func() { s.Get() }); n != 0 {
-		t.Errorf("Get allocates %v times", n)
+		t.Errorf("Get allocates %v times, want 0", n)
 	}
 }
 
@@ -254,7 +254,7 @@ func FuzzStore_Set(f *testing.F) {
 			wantSame(t, s.Get(), &before)
 		}
 		if err := s.Get().Validate(); err != nil {
-			t.Errorf("after Set(%q %q %q %q): %v", name1, value1, name2, value2, err)
+			t.Errorf("after Set(%q %q %q %q) Validate returns %v", name1, value1, name2, value2, err)
 		}
 	})
 }

@@ -55,8 +55,8 @@ type row struct {
 	change change
 	secret bool // not shown by CONFIG GET or in errors
 
-	// accumulates is true if the lines of a file accumulate, and flags too. An empty value
-	// discards the previous values.
+	// accumulates is true if the values of several lines or flags are joined to one value. An
+	// empty value discards the previous values.
 	accumulates bool
 
 	field func(o *Options) value // returns the option's field in o

@@ -210,7 +210,7 @@ func FuzzValue(f *testing.F) {
 				t.Errorf("%s: Set accepts %q, but Validate returns %v", r.name, text, o.Validate())
 			}
 			if r.form == formYesNo && !strings.Contains("yes no", shown) {
-				t.Errorf("%s: %q is shown as %q", r.name, text, shown)
+				t.Errorf("%s: %q is stored as %q, want yes or no", r.name, text, shown)
 			}
 		}
 	})

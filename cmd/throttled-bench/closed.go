@@ -34,7 +34,7 @@ func (r *round) exchange(l *link, n int, count bool) (now int64, err error) {
 }
 
 // answers writes l.out, which must contain n requests, and reads the replies to them. If
-// count is true, it adds them to the journal.
+// count is true, it adds the replies to the journal.
 func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
 	sent := r.now()
 	if err := l.write(r, sent); err != nil {

@@ -28,7 +28,7 @@ const (
 	keyPart
 	numberPart // {n}
 	randomPart // {rand}
-	headPart   // length of an argument that contains numbers
+	headPart   // header, with the length, of an argument that contains {n} or {rand}
 )
 
 // placeholders maps the placeholders of templates to the kinds of their pieces.

@@ -90,7 +90,7 @@ func TestSourceShareOfDenials(t *testing.T) {
 			t.Errorf("share %v: %v of %d requests are for exhausted keys; want within %v of %v", share, used, n, bound, n*share)
 		}
 		if total := strings.Count(stream, "*5\r\n"); total != n {
-			t.Errorf("share %v: %d requests; want %d", share, total, n)
+			t.Errorf("share %v: the stream has %d requests; want %d", share, total, n)
 		}
 	}
 	f(0)
@@ -107,7 +107,7 @@ func TestSourceKeysApart(t *testing.T) {
 		words := strings.Split(request, "\r\n")
 		index, err := strconv.Atoi(strings.TrimPrefix(words[3], "bench:"))
 		if usedUp := words[len(words)-2] == "31536000"; err != nil || usedUp != (index >= 10) || index >= 20 {
-			t.Fatalf("key %q is sent with period %q", words[3], words[len(words)-2])
+			t.Fatalf("key %q is sent with period %q; want period 31536000 for the keys 10 to 19 only", words[3], words[len(words)-2])
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestSourceAllocatesNothing(t *testing.T) {
 	w := testWorkload(t, "-denied", "0.3", "-dist", "zipf")
 	s, buf := w.source(0, 0, 1), make([]byte, 0, 64<<10)
 	if n := testing.AllocsPerRun(100, func() { buf = s.append(buf[:0], 100) }); n != 0 {
-		t.Errorf("100 requests take %v allocations", n)
+		t.Errorf("100 requests take %v allocations; want 0", n)
 	}
 }
 

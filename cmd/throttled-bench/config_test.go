@@ -16,10 +16,10 @@ func TestParseFlagsDefaults(t *testing.T) {
 	}
 	if len(c.targets) != 1 || c.targets[0].address != defaultTarget || c.conns != 50 || c.depth != 1 || c.rate != 0 ||
 		c.duration != 10*time.Second || c.output != "text" || c.work.exhausted != nil {
-		t.Errorf("the defaults are %+v", c)
+		t.Errorf("at least one default is wrong: %+v", c)
 	}
 	if got := c.work.regular.text; got != "CL.THROTTLE {key} 15 30 60" {
-		t.Errorf("the default command is %q", got)
+		t.Errorf("the default command is %q; want CL.THROTTLE with 15 30 60", got)
 	}
 }
 
@@ -28,7 +28,7 @@ func TestParseFlagsMeaning(t *testing.T) {
 		t.Helper()
 		c, err := parseFlags(args, io.Discard)
 		if err != nil || !holds(c) {
-			t.Errorf("%q: %v, %+v", args, err, c)
+			t.Errorf("flags %q: error %v, or a wrong value in %+v", args, err, c)
 		}
 	}
 	f(func(c *config) bool { return c.duration == never && c.extent() == "5,000 requests" }, "-requests", "5000")
@@ -87,7 +87,7 @@ func TestParseFlagsRefuses(t *testing.T) {
 func TestParseFlagsHelp(t *testing.T) {
 	var help strings.Builder
 	if _, err := parseFlags([]string{"-h"}, &help); !errors.Is(err, flag.ErrHelp) {
-		t.Fatalf("-h returns %v", err)
+		t.Fatalf("-h returns %v; want flag.ErrHelp", err)
 	}
 	for _, want := range []string{"Usage: throttled-bench", "-denied share", "-plot file", "-rate float"} {
 		if !strings.Contains(help.String(), want) {
@@ -100,7 +100,7 @@ func TestParseTarget(t *testing.T) {
 	f := func(s string, want target) {
 		t.Helper()
 		if got, err := parseTarget(s); err != nil || got != want {
-			t.Errorf("%q is %+v, %v; want %+v", s, got, err, want)
+			t.Errorf("parseTarget(%q) = %+v, error %v; want %+v", s, got, err, want)
 		}
 	}
 	f("h:1", target{"h:1", "tcp", "h:1", "", ""})

@@ -6,14 +6,14 @@
 //
 // In the closed loop (without -rate) each connection sends -depth requests in one write,
 // reads their replies, and repeats. A latency is the time from just before the write to
-// the read that completed the reply. A closed loop slows down with its target: while the
-// target stalls, few requests are in flight, so the percentiles do not describe
-// independent clients.
+// the read that completed the reply. A closed loop slows down with its target: it sends no
+// further requests while the target stalls. Independent clients would continue to send, so
+// the percentiles do not describe them.
 //
-// In the open loop (-rate) requests are sent on a schedule that is fixed before the run:
-// write j, of -depth requests, is due at j*depth/rate seconds, on connection j modulo
-// -conns. A latency is measured from the time at which the request was due, not from the
-// time of the write. It therefore includes the delay caused by a stalled target, a full
+// In the open loop (-rate) requests are sent on a schedule that is fixed before the run.
+// Each write has -depth requests. Write j is due at j*depth/rate seconds, on connection j
+// modulo -conns. A latency is measured from the time at which the request was due, not from
+// the time of the write. It therefore includes the delay caused by a stalled target, a full
 // socket or a late generator (no "coordinated omission"). The number of requests in flight
 // on a connection is limited only by the socket buffers. The delay of the writes is
 // reported separately.
@@ -24,12 +24,13 @@
 // # Method
 //
 // Requests that are sent during -warmup are not counted. In the open loop, the time at
-// which a request is due determines whether it is counted. Throughput is the number of good
-// replies divided by the time from the end of the warm-up to the last reply. Latencies are
-// recorded in HDR histograms with three significant digits; values above 60 seconds are
-// recorded as 60 seconds. With several -rounds, max is the maximum of the rounds, counts
-// are sums, and all other figures are medians. The rounds alternate between the targets, so
-// that temporary load on the machine does not affect a single target only.
+// which a request is due determines whether it is counted. Throughput is the number of
+// replies other than errors, divided by the time from the end of the warm-up to the last
+// reply. Latencies are recorded in HDR histograms with three significant digits; values
+// above 60 seconds are recorded as 60 seconds. With several -rounds, max is the maximum
+// of the rounds, counts are sums, and all other figures are medians. The rounds alternate
+// between the targets, so that temporary load on the machine does not affect a single
+// target only.
 //
 // -threads is the number of cores that the generator may use (GOMAXPROCS). Each connection
 // has one goroutine. The open loop adds one goroutine per thread, but at most one per

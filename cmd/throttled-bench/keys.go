@@ -136,9 +136,9 @@ type zipf struct {
 	rng      *rand.Rand
 	exponent float64
 	n        float64
-	first    float64 // integral up to 1.5, minus the weight of the first key
-	last     float64 // integral up to n + 0.5
-	sure     float64 // distance within which a candidate is accepted without a check
+	first    float64 // integral(1.5) - 1; 1 is the weight of the first key
+	last     float64 // integral(n + 0.5)
+	sure     float64 // next accepts a candidate without a check if it is rounded up by at most this
 }
 
 func newZipf(rng *rand.Rand, exponent float64, n int64) *zipf {

@@ -67,7 +67,7 @@ func TestZipfBounds(t *testing.T) {
 			z := newZipf(rand.New(rand.NewPCG(3, 4)), exponent, n)
 			for range 10_000 {
 				if k := z.next(); k < 0 || k >= n {
-					t.Fatalf("exponent %v: key %d of %d", exponent, k, n)
+					t.Fatalf("exponent %v: next returns %d; want at least 0 and less than %d", exponent, k, n)
 				}
 			}
 		}
@@ -84,7 +84,7 @@ func TestSequential(t *testing.T) {
 		}
 		for n := range 5 * keys {
 			if got := choosers[n%int64(conns)].next(); got != n%keys {
-				t.Fatalf("%d connections: choice %d of %d keys is %d", conns, n, keys, got)
+				t.Fatalf("%d connections: choice number %d of %d keys is key %d; want the keys in order", conns, n, keys, got)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func TestSequential(t *testing.T) {
 
 func TestHot(t *testing.T) {
 	if counts := choices(dist{name: hotDist}.chooser(5, 3, 4, nil), 5, 100); counts[0] != 100 {
-		t.Errorf("hot chooses %v", counts)
+		t.Errorf("hot chooses the keys this often: %v; want 100 times the first key", counts)
 	}
 }
 

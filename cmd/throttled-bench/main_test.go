@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 		t.Helper()
 		got, out, errs := cli(t.Context(), args...)
 		if got != code || !strings.Contains(out, stdout) || !strings.Contains(errs, stderr) {
-			t.Errorf("%q exits with %d and prints %q and %q; want %d, %q, %q", args, got, out, errs, code, stdout, stderr)
+			t.Errorf("%q exits with %d, stdout %q, stderr %q; want %d, %q in stdout, %q in stderr", args, got, out, errs, code, stdout, stderr)
 		}
 	}
 	quick := []string{"-requests", "10", "-warmup", "0"}
@@ -52,7 +52,7 @@ func build(t *testing.T, folder string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "binary")
 	if out, err := exec.Command("go", "build", "-C", folder, "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return binary
 }
@@ -71,7 +71,7 @@ func start(t *testing.T, program string, args ...string) (pid int, first string)
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s exits with %v", program, err)
+			t.Errorf("%s exits with %v; want exit code 0", program, err)
 		}
 		_ = write.Close()
 	})
@@ -116,7 +116,7 @@ func decode(t *testing.T, args ...string) []jsonTarget {
 	code, out, errs := cli(t.Context(), append([]string{"-output", "json", "-warmup", "50ms"}, args...)...)
 	var report jsonRun
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK {
-		t.Fatalf("%q: exit code %d, %v\n%s%s", args, code, err, out, errs)
+		t.Fatalf("%q exits with %d, or its report is not JSON: error %v\n%s%s", args, code, err, out, errs)
 	}
 	return report.Targets
 }
@@ -128,19 +128,19 @@ func TestRealServers(t *testing.T) {
 
 	both := decode(t, "-command", "SET {key} x", "-duration", "500ms", "-rounds", "2", "-depth", "16", redis)
 	if f := both[0].Figures; f["errors"] != 0 || f["replies"] < 1000 || f["server_cpu_us_per_reply"] <= 0 || f["server_rss_bytes"] < 1<<20 {
-		t.Errorf("SET on Redis: %v", f)
+		t.Errorf("SET on Redis: errors, or a figure that is too low: %v", f)
 	}
 
 	both = decode(t, "-command", "PING", "-duration", "500ms", redis, throttled)
 	if both[1].Figures["errors"] != 0 || both[1].Ratios["requests_per_second"] <= 0 || both[1].Ratios["latency_p99_us"] <= 0 {
-		t.Errorf("PING on Redis and throttled: %+v", both)
+		t.Errorf("PING on Redis and throttled: errors, or a ratio of 0: %+v", both)
 	}
 
 	f := func(deniedLeast, deniedMost float64, flags ...string) {
 		t.Helper()
 		got := decode(t, append(flags, "-duration", "300ms", throttled)...)[0].Figures
 		if got["errors"] != 0 || got["replies"] < 100 || got["denied_share"] < deniedLeast || got["denied_share"] > deniedMost {
-			t.Errorf("%q: %v; want %v to %v denied", flags, got, deniedLeast, deniedMost)
+			t.Errorf("flags %q: figures %v; want no errors, 100 replies or more, and a denied share of %v to %v", flags, got, deniedLeast, deniedMost)
 		}
 	}
 	f(0, 0, "-denied", "0", "-dist", "hot", "-depth", "100")
@@ -160,7 +160,7 @@ func TestServerProcess(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	if p, local, err := serverOf(conn); p.pid != pid || !local || err != nil {
-		t.Errorf("process %d, %v, %v; want %d", p.pid, local, err, pid)
+		t.Errorf("serverOf = process %d, local %v, error %v; want process %d, local", p.pid, local, err, pid)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestServerDies(t *testing.T) {
 	cmd := exec.Command(binary, "-duration", "60s", server.addr)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != exitError || !strings.Contains(string(out), "connection lost") {
-		t.Errorf("%v, exit code %d: %s", err, cmd.ProcessState.ExitCode(), out)
+		t.Errorf("after the server closed the connections: %v, exit code %d; want 1 and \"connection lost\": %s", err, cmd.ProcessState.ExitCode(), out)
 	}
 }
 
@@ -201,6 +201,6 @@ func TestCtrlC(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "; interrupted") || !strings.Contains(out.String(), "p99.99") {
-		t.Errorf("%v: %s", err, &out)
+		t.Errorf("after an interrupt: error %v; want none, and a report: %s", err, &out)
 	}
 }

@@ -77,7 +77,7 @@ func checkLayout(t *testing.T, name string, r *results) (shown []string) {
 	t.Helper()
 	svg, err := drawPlot("svg", r)
 	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("draw %s: %v", name, err)
 	}
 	texts, bounds := parsePlot(t, svg)
 	for i, b := range texts {
@@ -158,10 +158,10 @@ func TestLatencyTicks(t *testing.T) {
 		t.Helper()
 		ticks := latencyTicks(least, most)
 		if got := labels(ticks); got != want {
-			t.Errorf("from %v to %v us: %s; want %s", least, most, got, want)
+			t.Errorf("labels from %v to %v us: %s; want %s", least, most, got, want)
 		}
 		if ticks[0].Value != least || ticks[len(ticks)-1].Value != most {
-			t.Errorf("from %v to %v us: ticks from %v to %v", least, most, ticks[0].Value, ticks[len(ticks)-1].Value)
+			t.Errorf("from %v to %v us: the first tick is at %v, the last one at %v; want them at the ends", least, most, ticks[0].Value, ticks[len(ticks)-1].Value)
 		}
 	}
 	f(100, 1000, "100 µs, 200 µs, 500 µs, 1 ms")
@@ -174,7 +174,7 @@ func TestPercentileTicks(t *testing.T) {
 	f := func(most float64, want string) {
 		t.Helper()
 		if got := labels(percentileTicks(1, most)); got != want {
-			t.Errorf("up to %v: %s; want %s", most, got, want)
+			t.Errorf("labels up to %v: %s; want %s", most, got, want)
 		}
 	}
 	f(10, "0 %, 90 %")
@@ -192,6 +192,6 @@ func TestFitted(t *testing.T) {
 		}
 	}
 	if s := fitted(style, "short", 100); s != "short" {
-		t.Errorf("a short text becomes %q", s)
+		t.Errorf("a short text becomes %q; want no change", s)
 	}
 }

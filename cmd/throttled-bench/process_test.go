@@ -37,7 +37,7 @@ func TestParseUnix(t *testing.T) {
 	f := func(path string, want ...string) {
 		t.Helper()
 		if got := parseUnix(table, path); !slices.Equal(got, want) {
-			t.Errorf("%s: %v; want %v", path, got, want)
+			t.Errorf("inodes of %s: %v; want %v", path, got, want)
 		}
 	}
 	f("/run/a.sock", "11")
@@ -50,12 +50,12 @@ func TestParseStat(t *testing.T) {
 	want := usage{2.5, 0.5, 300 * int64(os.Getpagesize())}
 	for _, name := range []string{"redis", "a) S 1 (b", ""} {
 		if got, err := parseStat("42 (" + name + ")" + tail); err != nil || got != want {
-			t.Errorf("stat of %q: %+v, %v; want %+v", name, got, err, want)
+			t.Errorf("usage of a process with the name %q: %+v, error %v; want %+v", name, got, err, want)
 		}
 	}
 	for _, bad := range []string{"", "42 (x) S 1", "42 (x)" + " S 1 2 3 4 -1 0 10 11 12 13 x 50 0 0 20 0 9 0 7777 1000000 300"} {
 		if got, err := parseStat(bad); err == nil {
-			t.Errorf("stat %q: %+v", bad, got)
+			t.Errorf("parseStat(%q) = %+v; want an error", bad, got)
 		}
 	}
 }
@@ -76,10 +76,10 @@ func TestServerOf(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		p, local, err := serverOf(conn)
 		if p.pid != os.Getpid() || !local || err != nil {
-			t.Fatalf("%s %s: process %d, local %v, %v; want %d", network, address, p.pid, local, err, os.Getpid())
+			t.Fatalf("listener %s %s: process %d, local %v, error %v; want process %d, local", network, address, p.pid, local, err, os.Getpid())
 		}
 		if u, err := p.usage(); err != nil || u.resident < 1<<20 {
-			t.Errorf("its usage: %+v, %v", u, err)
+			t.Errorf("usage of this process: %+v, error %v; want at least 1 MiB of resident memory", u, err)
 		}
 	}
 	f("tcp", "127.0.0.1:0")

@@ -104,7 +104,7 @@ func merged(recorders []*recorder) *recorder {
 }
 
 // journal buffers the measurements of one connection until they are flushed to the
-// recorder. It is owned by one goroutine, so that requests need no lock.
+// recorder. It is owned by one goroutine, so that adding a reply needs no lock.
 type journal struct {
 	recorder *recorder
 	entries  []entry

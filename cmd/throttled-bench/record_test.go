@@ -30,13 +30,13 @@ func TestJournal(t *testing.T) {
 	}
 	sum := merged(recorders)
 	if sum.counts != want || sum.latency.TotalCount() != int64(len(all)) || sum.last != 29_999 {
-		t.Fatalf("%+v, %d latencies, last at %d; want %+v, %d", sum.counts, sum.latency.TotalCount(), sum.last, want, len(all))
+		t.Fatalf("counts %+v, %d latencies, last reply at %d; want counts %+v, %d latencies, last reply at 29999", sum.counts, sum.latency.TotalCount(), sum.last, want, len(all))
 	}
 	slices.Sort(all)
 	for _, p := range percentiles {
 		exact := float64(all[max(0, int(math.Ceil(p.of/100*float64(len(all))))-1)])
 		if got := float64(sum.latency.ValueAtPercentile(p.of)); math.Abs(got-exact) > exact/1000+1 {
-			t.Errorf("p%v is %v; want %v", p.of, got, exact)
+			t.Errorf("percentile %v is %v; want %v", p.of, got, exact)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestJournalHandsOnInTime(t *testing.T) {
 		j.add(flushEvery+3, 1000, counts{passed: 1})
 	}
 	if got := j.recorder.counts.passed; got != journalSize+2 {
-		t.Errorf("a full journal: %d replies", got)
+		t.Errorf("after the journal was full, %d replies have been flushed; want all", got)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestRecordClamps(t *testing.T) {
 		record(h, latency, 1)
 	}
 	if h.Min() != 1 || h.TotalCount() != 3 || h.Max() < int64(longest) || h.Max() > int64(longest)*1001/1000 {
-		t.Errorf("%d latencies from %d to %d", h.TotalCount(), h.Min(), h.Max())
+		t.Errorf("the histogram has %d latencies, from %d to %d ns; want 3, from 1 ns to a minute", h.TotalCount(), h.Min(), h.Max())
 	}
 }
 
@@ -77,10 +77,10 @@ func TestFailures(t *testing.T) {
 		r.fail(fmt.Appendf(nil, "E%d text %d", i/2, i))
 	}
 	if len(r.failures) != maxFailures+1 {
-		t.Fatalf("%d kinds of errors", len(r.failures))
+		t.Fatalf("%d kinds of errors; want maxFailures and one for all others", len(r.failures))
 	}
 	if got, want := r.failures[3], (failure{"E3", 2, "E3 text 6"}); got != want {
-		t.Errorf("a kind is %+v; want %+v", got, want)
+		t.Errorf("the fourth kind is %+v; want %+v", got, want)
 	}
 	if got, want := r.failures[maxFailures], (failure{otherFailures, maxFailures, "E20 text 40"}); got != want {
 		t.Errorf("the remaining kinds are %+v; want %+v", got, want)
@@ -106,6 +106,6 @@ func TestMergeValues(t *testing.T) {
 	a[serverCPU] = 1
 	got := mergeValues([]values{a, b})
 	if got[requests] != 30 || got[longestWait] != 7 || got[p50] != 1.5 || !math.IsNaN(got[serverCPU]) || !math.IsNaN(got[p99]) {
-		t.Errorf("merged: %v", got)
+		t.Errorf("at least one merged value is wrong: %v", got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// scanAll returns the verdicts of a stream that arrives in pieces of the given size, and
-// the bytes that were not consumed.
+// scanAll returns the verdicts of a stream that arrives in pieces of the given size: the
+// letter p, d or f for each reply. It also returns the bytes that were not consumed.
 func scanAll(s *scanner, stream string, size int) (verdicts string, rest string, err error) {
 	var b []byte
 	for len(stream) > 0 {
@@ -37,7 +37,7 @@ func TestScanner(t *testing.T) {
 		for size := 1; size <= len(stream); size++ {
 			got, rest, err := scanAll(&scanner{limiter: true}, stream, size)
 			if got != want || rest != "" || err != nil {
-				t.Errorf("%q in pieces of %d: %q, rest %q, %v; want %q", stream, size, got, rest, err, want)
+				t.Errorf("%q in pieces of %d: verdicts %q, rest %q, error %v; want verdicts %q and no rest", stream, size, got, rest, err, want)
 			}
 		}
 	}
@@ -55,21 +55,21 @@ func TestScanner(t *testing.T) {
 
 func TestScannerJudgesOnlyLimiters(t *testing.T) {
 	if got, _, err := scanAll(&scanner{}, "*1\r\n:1\r\n", 100); got != "p" || err != nil {
-		t.Errorf("an array that begins with 1, without limiter: %q, %v; want p", got, err)
+		t.Errorf("an array that begins with 1, without limiter: verdict %q, error %v; want p", got, err)
 	}
 }
 
 func TestScannerText(t *testing.T) {
 	s := &scanner{}
 	if _, v, err := s.next([]byte("-ERR out of luck\r\n")); v != failed || string(s.text) != "ERR out of luck" || err != nil {
-		t.Errorf("an error reply is %v %q, %v", v, s.text, err)
+		t.Errorf("an error reply has verdict %v, text %q, error %v; want failed and the text after the hyphen", v, s.text, err)
 	}
 }
 
 func TestScannerRefuses(t *testing.T) {
 	for _, stream := range []string{"HTTP/1.1 400 Bad Request\r\n", "\r\n", "+\n", "$x\r\n", "$-2\r\n", "*99999999999999\r\n", "!3\r\n", "+OK\n\n"} {
 		if _, _, err := scanAll(&scanner{}, stream, 1000); !errors.Is(err, errReply) {
-			t.Errorf("%q: %v", stream, err)
+			t.Errorf("%q: error %v; want errReply", stream, err)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func FuzzScanner(f *testing.F) {
 		whole, rest, err := scanAll(s, stream, len(stream)+1)
 		pieces, rest2, err2 := scanAll(&scanner{limiter: true}, stream, max(1, size%64))
 		if whole != pieces || err == nil && rest != rest2 || fmt.Sprint(err) != fmt.Sprint(err2) {
-			t.Fatalf("%q: whole %q %q %v, in pieces %q %q %v", stream, whole, rest, err, pieces, rest2, err2)
+			t.Fatalf("%q: in one piece: verdicts %q, rest %q, error %v; in pieces: verdicts %q, rest %q, error %v", stream, whole, rest, err, pieces, rest2, err2)
 		}
 		if err != nil || strings.Count(stream, "*") > 50 {
 			return

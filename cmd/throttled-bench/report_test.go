@@ -64,7 +64,7 @@ func TestReports(t *testing.T) {
 		}
 		want, err := os.ReadFile(name)
 		if err != nil || !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%v, the report differs from %s (-update rewrites it):\n%s", err, name, &got)
+			t.Errorf("error %v, or the report differs from %s (-update rewrites it):\n%s", err, name, &got)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestReportJSONDecodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Targets) != 2 || len(got.Targets[1].Rounds) != 2 || got.Targets[1].Ratios["requests_per_second"] <= 0 || got.Targets[0].Ratios != nil {
-		t.Errorf("decoded: %+v", got)
+		t.Errorf("the decoded report lacks a target, round or ratio: %+v", got)
 	}
 	if _, found := got.Targets[1].Figures["server_cpu_us_per_reply"]; found {
 		t.Error("a figure that was not measured is reported")
@@ -93,7 +93,7 @@ func TestReportCSVIsARectangle(t *testing.T) {
 	}
 	rows, err := csv.NewReader(&b).ReadAll() // refuses rows of different lengths
 	if err != nil || len(rows) != 1+4+2 || rows[6][1] != "all" {
-		t.Errorf("%v, rows %q", err, rows)
+		t.Errorf("error %v, rows %q; want a heading, 4 rounds and 2 totals", err, rows)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestFigureTable(t *testing.T) {
 	names := map[string]bool{}
 	for f, info := range figureTable {
 		if info.name == "" || info.label == "" || info.merge == nil || names[info.name] || len(info.label) > labelWidth {
-			t.Errorf("figure %d is %+v", f, info)
+			t.Errorf("figure %d is incomplete, has the name of another one, or a label that is too long: %+v", f, info)
 		}
 		names[info.name] = true
 	}
@@ -117,7 +117,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 func TestReportErrors(t *testing.T) {
 	for form, write := range reports {
 		if err := write(fullDisk{}, sample(t)); !errors.Is(err, errFull) {
-			t.Errorf("%s on a full disk: %v", form, err)
+			t.Errorf("%s on a full disk: error %v; want errFull", form, err)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestPlot(t *testing.T) {
 	}
 	var root struct{ XMLName xml.Name }
 	if err := xml.Unmarshal(content, &root); err != nil || root.XMLName.Local != "svg" {
-		t.Errorf("the SVG is %v, %v", root.XMLName, err)
+		t.Errorf("the root element of the SVG is %v, error %v; want svg", root.XMLName, err)
 	}
 	for _, want := range []string{"a:1", "b:2", "99.9 %", "percentile"} {
 		if !strings.Contains(string(content), want) {
@@ -157,7 +157,7 @@ func TestPlot(t *testing.T) {
 	}
 	defer func() { _ = f.Close() }()
 	if i, err := png.Decode(f); err != nil || i.Bounds().Dx() < 500 {
-		t.Errorf("the PNG: %v", err)
+		t.Errorf("the PNG is invalid, or narrower than 500 pixels; error %v", err)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestPlotOfLittle(t *testing.T) {
 
 func TestPlotErrors(t *testing.T) {
 	if err := writePlot(filepath.Join(t.TempDir(), "missing", "p.svg"), sample(t)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a plot in a missing directory: %v", err)
+		t.Errorf("a plot in a missing directory: error %v; want os.ErrNotExist", err)
 	}
 }
 
@@ -192,11 +192,11 @@ func TestPlotErrors(t *testing.T) {
 func TestCurve(t *testing.T) {
 	points := curve(sample(t).totals[0].latency)
 	if len(points) != 34 || points[0].X != 1 || points[0].Y != 20 {
-		t.Fatalf("%d points, the first one %v", len(points), points[0])
+		t.Fatalf("%d points, the first one %v; want 34, from x = 1, y = 20", len(points), points[0])
 	}
 	for i, p := range points[1:] {
 		if p.X <= points[i].X || p.Y < points[i].Y {
-			t.Errorf("point %v follows %v", p, points[i])
+			t.Errorf("point %v follows %v; want a greater x, and no smaller y", p, points[i])
 		}
 	}
 }

@@ -36,8 +36,8 @@ type round struct {
 
 func (r *round) now() int64 { return int64(time.Since(r.start)) }
 
-// counted reports whether a request is measured that is sent or, in the open loop, due at
-// the given time.
+// counted reports whether a request is measured. The parameter sent is the time at which the
+// request was sent or, in the open loop, was due.
 func (r *round) counted(sent int64) bool { return sent >= r.from }
 
 func (r *round) over(now int64) bool { return now >= r.end || r.stopped.Load() }

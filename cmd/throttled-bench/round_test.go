@@ -39,7 +39,7 @@ func TestExactRequests(t *testing.T) {
 			server := newFake(t, "tcp", limiter)
 			got := total(t, append(flags, "-warmup", "0", "-rate", rate, server.addr)...)
 			if server.asked() != want || got.values[requests] != float64(want) || got.latency.TotalCount() != int64(want) {
-				t.Errorf("%q, rate %s: %d sent, %v counted, %d measured; want %d", flags, rate, server.asked(), got.values[requests], got.latency.TotalCount(), want)
+				t.Errorf("%q, rate %s: %d requests sent, %v counted, %d latencies; want %d of each", flags, rate, server.asked(), got.values[requests], got.latency.TotalCount(), want)
 			}
 		}
 	}
@@ -66,10 +66,10 @@ func TestLast(t *testing.T) {
 	})
 	got := total(t, "-requests", "100", "-conns", "1", "-depth", "8", "-warmup", "0", "-last", "WAIT 1 0", server.addr)
 	if waits != 13 || got.values[requests] != 100 || got.latency.TotalCount() != 100 {
-		t.Errorf("%d WAITs, %v counted, %d measured; want 13, 100, 100", waits, got.values[requests], got.latency.TotalCount())
+		t.Errorf("%d WAITs sent, %v requests counted, %d latencies; want 13, 100, 100", waits, got.values[requests], got.latency.TotalCount())
 	}
 	if quick, slow := got.latency.ValueAtPercentile(92), got.latency.ValueAtPercentile(93); quick >= int64(stallTime) || slow < int64(stallTime) {
-		t.Errorf("%d and %d ns; want 8 of 100 to take as long as their WAIT, %v", quick, slow, stallTime)
+		t.Errorf("percentiles 92 and 93 are %d and %d ns; want 8 of 100 latencies to include the slow WAIT of %v", quick, slow, stallTime)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestLastFails(t *testing.T) {
 		return admits
 	})
 	if _, err := runBench(t.Context(), t, "-requests", "10", "-last", "WAIT 1 0", server.addr); err == nil || !strings.Contains(err.Error(), "ERR no") {
-		t.Errorf("%v; want the reply of the target", err)
+		t.Errorf("error %v; want the error reply of the target in it", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestLastChecksTheNumberOfReplies(t *testing.T) {
 	})
 	args := []string{"-requests", "100", "-conns", "1", "-warmup", "0", "-last", "WAIT 1 0", server.addr}
 	if _, err := runBench(t.Context(), t, args...); !errors.Is(err, errExtra) {
-		t.Errorf("two replies to WAIT: %v; want %v", err, errExtra)
+		t.Errorf("two replies to WAIT: error %v; want %v", err, errExtra)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestWarmupIsNotCounted(t *testing.T) {
 		server := newFake(t, "tcp", limiter)
 		got := total(t, "-requests", "500", "-warmup", "250ms", "-rate", rate, "-conns", "3", server.addr)
 		if got.values[requests] != 500 || server.asked() <= 500 {
-			t.Errorf("rate %s: %v of %d requests counted; want 500 of more", rate, got.values[requests], server.asked())
+			t.Errorf("rate %s: %v of %d requests counted; want 500, and more sent", rate, got.values[requests], server.asked())
 		}
 		if rate == "2000" && server.asked() != 1000 {
 			t.Errorf("%d requests sent; want 500 in the warm-up and 500 after it", server.asked())
@@ -120,7 +120,7 @@ func TestOpenLoopKeepsTheRate(t *testing.T) {
 	got := total(t, "-rate", "2000", "-duration", "500ms", "-warmup", "0", "-conns", "5", "-depth", "2", server.addr)
 	v := got.values
 	if v[requests] != 1000 || v[seconds] < 0.49 || v[seconds] > 10 || v[targetRate] != 2000 || v[unsentRequests] != 0 {
-		t.Errorf("%v requests in %v s, %v unsent; want 1000 in 0.5, or later on a busy machine", v[requests], v[seconds], v[unsentRequests])
+		t.Errorf("%v requests in %v s, %v unsent; want 1000 in 0.5 s (10 s on a busy machine), none unsent", v[requests], v[seconds], v[unsentRequests])
 	}
 }
 
@@ -133,10 +133,10 @@ func TestStall(t *testing.T) {
 	open := total(t, "-rate", "400", "-duration", "5s", "-warmup", "0", "-conns", "4", server.addr).values
 	// One request in ten was due during the stall, and waited for half of it on average.
 	if open[longestWait] < 0.95*us || open[p99] < 0.7*us || open[p95] < 0.3*us {
-		t.Errorf("open loop: p95 %v, p99 %v, max %v us; the stall was %v", open[p95], open[p99], open[longestWait], us)
+		t.Errorf("open loop: p95 %v, p99 %v, max %v us; want at least 0.3, 0.7 and 0.95 times the stall of %v us", open[p95], open[p99], open[longestWait], us)
 	}
 	if open[p50] > 0.5*us || open[longestWait] > 10*us {
-		t.Errorf("open loop: p50 %v, max %v us: more than the stall", open[p50], open[longestWait])
+		t.Errorf("open loop: p50 %v, max %v us; want at most 0.5 and 10 times the stall", open[p50], open[longestWait])
 	}
 	server = newFake(t, "tcp", stall(500))
 	closed := total(t, "-requests", "2000", "-warmup", "0", "-conns", "4", server.addr).values
@@ -155,10 +155,10 @@ func TestOverload(t *testing.T) {
 	})
 	got := total(t, "-rate", "4000", "-duration", "300ms", "-warmup", "0", "-conns", "2", slow.addr)
 	if got.values[requests] != 1200 || got.values[perSecond] > 2000 || got.values[longestWait] < 200_000 {
-		t.Errorf("%v requests, %v per second, max %v us; want 1200, at most 2000, a growing wait", got.values[requests], got.values[perSecond], got.values[longestWait])
+		t.Errorf("%v requests, %v per second, max %v us; want 1200, at most 2000, at least 200000", got.values[requests], got.values[perSecond], got.values[longestWait])
 	}
 	if !strings.Contains(strings.Join(got.notes, "\n"), "did not keep up") {
-		t.Errorf("the notes are %q", got.notes)
+		t.Errorf("the notes are %q; want \"did not keep up\" in them", got.notes)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestDenied(t *testing.T) {
 	})
 	got := total(t, "-denied", "0.3", "-requests", "20000", "-warmup", "0", "-keys", "700", "-depth", "20", "-conns", "4", server.addr)
 	if share := got.values[deniedShare]; math.Abs(share-0.3) > 0.02 || len(seen) != 700 || len(got.failures) != 0 {
-		t.Errorf("share of denials %v, %d exhausted keys, %v; want 0.3, 700", share, len(seen), got.failures)
+		t.Errorf("share of denials %v, %d exhausted keys, failures %v; want 0.3, 700, none", share, len(seen), got.failures)
 	}
 }
 
@@ -195,10 +195,10 @@ func TestErrorsAreNoSuccesses(t *testing.T) {
 		got := total(t, "-requests", "2000", "-warmup", "0", "-conns", "3", "-depth", "7", "-rate", rate, server.addr)
 		v := got.values
 		if v[requests] != 2000 || v[errorReplies] != 400 || v[errorShare] != 0.2 || got.good != 1600 || got.latency.TotalCount() != 1600 {
-			t.Errorf("rate %s: %v replies, %v errors, %v good, %d measured", rate, v[requests], v[errorReplies], got.good, got.latency.TotalCount())
+			t.Errorf("rate %s: %v replies, %v errors, %v good replies, %d latencies; want 2000, 400, 1600, 1600", rate, v[requests], v[errorReplies], got.good, got.latency.TotalCount())
 		}
 		if want := 1600 / v[seconds]; math.Abs(v[perSecond]-want) > 1 {
-			t.Errorf("rate %s: %v per second; want %v", rate, v[perSecond], want)
+			t.Errorf("rate %s: %v good replies per second; want %v", rate, v[perSecond], want)
 		}
 		for _, want := range []failure{{"ERR", 200, "ERR number ten"}, {"OOM", 200, "OOM full"}} {
 			if len(got.failures) != 2 || got.failures[0] != want && got.failures[1] != want {
@@ -222,7 +222,7 @@ func TestRunFails(t *testing.T) {
 				t.Errorf("rate %s: error %v; want one that contains %q", rate, err, want)
 			}
 			if took := time.Since(begun); took > time.Minute {
-				t.Errorf("rate %s: detected after %v: %q", rate, took, want)
+				t.Errorf("rate %s: the run ended only after %v; want less than a minute, for %q", rate, took, want)
 			}
 		}
 	}
@@ -245,7 +245,7 @@ func TestRunFails(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	server := newFake(t, "tcp", limiter)
 	if _, err := runBench(t.Context(), t, "-requests", "1", "-warmup", "0", server.addr, "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: dial") {
-		t.Errorf("a target without a listener: %v", err)
+		t.Errorf("a target without a listener: error %v; want the target and \"dial\" in it", err)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestLogIn(t *testing.T) {
 		t.Helper()
 		_, err := runBench(t.Context(), t, "-requests", "1", "-warmup", "0", "-conns", "1", "redis://"+userinfo+"@"+server.addr)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || strings.Join(got, " ") != words {
-			t.Errorf("%s: sends %q, and %v; want %q, %q", userinfo, got, err, words, want)
+			t.Errorf("%s: the target received %q, error %v; want %q, error %q", userinfo, got, err, words, want)
 		}
 	}
 	f(":secret", "AUTH secret", "")
@@ -287,7 +287,7 @@ func TestInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := r.totals[0].values[requests]; !r.interrupted || len(r.rounds) != 1 || int(got) != server.asked() {
-			t.Errorf("rate %s: interrupted %v, %d rounds, %v of %d requests", rate, r.interrupted, len(r.rounds), got, server.asked())
+			t.Errorf("rate %s: interrupted %v, %d rounds, %v of %d requests counted; want true, 1, all", rate, r.interrupted, len(r.rounds), got, server.asked())
 		}
 	}
 }
@@ -299,7 +299,7 @@ func TestInterruptBeforeAnything(t *testing.T) {
 		return admits
 	})
 	if _, err := runBench(ctx, t, "-duration", "100s", "-warmup", "100s", server.addr); !errors.Is(err, errNothing) {
-		t.Errorf("an interrupt during the warm-up: %v", err)
+		t.Errorf("an interrupt during the warm-up: error %v; want errNothing", err)
 	}
 }
 
@@ -321,10 +321,10 @@ func TestRoundsAlternate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(order, ""); got != "aabbaabbaabb" || keys["a"] != keys["b"] {
-		t.Errorf("order of requests %s, keys %s", got, keys)
+		t.Errorf("order of requests %s, keys %s; want aabbaabbaabb and the same keys for a and b", got, keys)
 	}
 	if len(r.totals) != 2 || r.totals[1].values[requests] != 6 || len(r.rounds) != 6 || r.rounds[3].round != 2 {
-		t.Errorf("totals %+v of %d rounds", r.totals, len(r.rounds))
+		t.Errorf("totals %+v of %d rounds; want 2 totals of 6 rounds, with 6 requests each", r.totals, len(r.rounds))
 	}
 }
 
@@ -342,7 +342,7 @@ func TestScheduleIsWhole(t *testing.T) {
 			for link := range c.conns {
 				if j := s.index(link, m); j < s.writes {
 					if sent[j] || s.due(j) <= before {
-						t.Fatalf("%q: write %d is due at %d, after one at %d", flags, j, s.due(j), before)
+						t.Fatalf("%q: write %d is repeated, or its time %d is not after that of the previous write, %d", flags, j, s.due(j), before)
 					}
 					sent[j], before = true, s.due(j)
 					if j >= s.warm {
@@ -377,7 +377,7 @@ func TestUnsent(t *testing.T) {
 			r.links = append(r.links, l)
 		}
 		if got := r.unsent(); got != want {
-			t.Errorf("%v writes were sent: %d requests unsent; want %d", sent, got, want)
+			t.Errorf("writes sent per connection %v: %d requests unsent; want %d", sent, got, want)
 		}
 	}
 	f(25, 0, 0) // the writes have 10, 10 and 5 requests, on connections 0, 1 and 0

@@ -32,7 +32,7 @@ func mustMakeCerts(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := makeCerts(t, args...)
 	if code != exitOK || stderr != "" {
-		t.Fatalf("certs %q exits %d: %s", args, code, stderr)
+		t.Fatalf("certs %q exits with %d, want 0 and nothing on stderr: %s", args, code, stderr)
 	}
 	return stdout
 }
@@ -63,7 +63,7 @@ func TestCertsFiles(t *testing.T) {
 	}
 	files := readFiles(t, dir)
 	if len(files) != len(modes) {
-		t.Errorf("%d files, want %d", len(files), len(modes))
+		t.Errorf("the directory has %d files, want %d", len(files), len(modes))
 	}
 	for name, want := range modes {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -78,7 +78,7 @@ func TestCertsFiles(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the directory has mode %v (%v), want 0700", info.Mode(), err)
+		t.Errorf("the directory has mode %v (error %v), want 0700", info.Mode(), err)
 	}
 	for _, option := range []string{"--raft-tls-ca", "--raft-tls-cert", "--raft-tls-key", "--cluster-id c1", "--node-id n2"} {
 		if !strings.Contains(stdout, option) {
@@ -88,7 +88,7 @@ func TestCertsFiles(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		serial, err := certs.Serial(dir, node)
 		if err != nil || !strings.Contains("\n"+files["issued"], "\n"+serial+" # "+node+".c1.throttled ") {
-			t.Errorf("serial number %s of %s (%v) is not in %q", serial, node, err, files["issued"])
+			t.Errorf("serial number %s of node %s (error %v) is not in the file of issued certificates: %q", serial, node, err, files["issued"])
 		}
 	}
 	pair, err := tls.X509KeyPair([]byte(files["n1.pem"]), []byte(files["n1-key.pem"]))
@@ -159,7 +159,7 @@ func exchange(t *testing.T, from, to namedLink) {
 		t.Fatal(err)
 	}
 	if transport.PeerOf(in) != from.node || transport.PeerOf(out) != to.node {
-		t.Errorf("%s is connected to %q, %s is connected to %q", to.node, transport.PeerOf(in), from.node, transport.PeerOf(out))
+		t.Errorf("node %s sees the peer %q, node %s sees the peer %q; want the id of the other node for both", to.node, transport.PeerOf(in), from.node, transport.PeerOf(out))
 	}
 	if _, err := io.WriteString(out, "hello"); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func exchange(t *testing.T, from, to namedLink) {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(in); err != nil || string(got) != "hello" {
-		t.Errorf("%s reads %q (%v), want hello", to.node, got, err)
+		t.Errorf("node %s reads %q (error %v), want hello", to.node, got, err)
 	}
 	_ = in.Close() // the other end is closed
 }
@@ -195,10 +195,10 @@ func TestCertsUsage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			code, stdout, stderr := makeCerts(t, append([]string{"--dir", dir}, test.args...)...)
 			if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
-				t.Errorf("exits %d with %q and %q, want %d and an error with %q", code, stdout, stderr, exitUsage, test.want)
+				t.Errorf("exits with %d, stdout %q, stderr %q; want %d, no stdout, and %q in stderr", code, stdout, stderr, exitUsage, test.want)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("a file was created: %v", err)
+				t.Errorf("os.Stat of the directory returns %v, want that it does not exist", err)
 			}
 		})
 	}
@@ -207,7 +207,7 @@ func TestCertsUsage(t *testing.T) {
 func TestCertsHelp(t *testing.T) {
 	code, stdout, stderr := makeCerts(t, "--help")
 	if code != exitOK || stderr != "" {
-		t.Fatalf("exits %d: %s", code, stderr)
+		t.Fatalf("certs --help exits with %d, want 0 and nothing on stderr: %s", code, stderr)
 	}
 	for _, want := range []string{"Usage: throttled certs", "--dir DIR", "--cluster NAME", "--days N", "(365)", "--renew"} {
 		if !strings.Contains(stdout, want) {
@@ -247,11 +247,11 @@ func TestCertsRefusals(t *testing.T) {
 			before := readFiles(t, dir)
 			code, stdout, stderr := makeCerts(t, append([]string{"--dir", dir, "--cluster", "c1"}, test.args...)...)
 			if code != exitError || stdout != "" || !strings.Contains(stderr, test.want) {
-				t.Errorf("exits %d with %q and %q, want %d and an error with %q", code, stdout, stderr, exitError, test.want)
+				t.Errorf("exits with %d, stdout %q, stderr %q; want %d, no stdout, and %q in stderr", code, stdout, stderr, exitError, test.want)
 			}
 			after := readFiles(t, dir)
 			if len(after) != len(before) {
-				t.Errorf("%d files, %d before", len(after), len(before))
+				t.Errorf("%d files after the command, %d before it", len(after), len(before))
 			}
 			for name, content := range before {
 				if after[name] != content {
@@ -289,10 +289,10 @@ func TestCertsInterrupted(t *testing.T) {
 	var out, errs bytes.Buffer
 	dir := t.TempDir()
 	if code := runCerts(ctx, []string{"--dir", dir, "--cluster", "c1", "n1"}, &out, &errs); code != exitError || !strings.Contains(errs.String(), "interrupted before node n1") {
-		t.Errorf("exits %d with %q", code, errs.String())
+		t.Errorf("with a canceled context certs exits with %d, stderr %q; want 1 and the node before which it was interrupted", code, errs.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "n1.pem")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a certificate was created: %v", err)
+		t.Errorf("os.Stat of n1.pem returns %v, want that it does not exist", err)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestCertsDNSName(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := pair.Leaf.DNSNames; len(got) != 1 || got[0] != want {
-			t.Errorf("the names are %q, want only %q", got, want)
+			t.Errorf("the DNS names of the certificate are %q, want only %q", got, want)
 		}
 		if pair.Leaf.PublicKeyAlgorithm != x509.ECDSA {
 			t.Errorf("the key is %v, want ECDSA", pair.Leaf.PublicKeyAlgorithm)

@@ -35,7 +35,7 @@ func TestProcess_ManyThroughAFollower(t *testing.T) {
 						p.Do(ctx, "CL.THROTTLE", fmt.Sprint("k", i), "1000", "1", "60")
 					}
 					if _, err = p.Exec(ctx); err != nil && !strings.HasPrefix(err.Error(), "LOADING") && !strings.HasPrefix(err.Error(), "UNCERTAIN") {
-						t.Errorf("client %d: %v", i, err)
+						t.Errorf("client %d: unexpected error %v", i, err)
 						return
 					}
 				}
@@ -44,7 +44,7 @@ func TestProcess_ManyThroughAFollower(t *testing.T) {
 	}
 	wait.Wait()
 	if text := "too many streams"; strings.Contains(leader.log.String(), text) {
-		t.Errorf("the leader logs %s:\n%s", text, leader.log)
+		t.Errorf("the log of the leader contains %s:\n%s", text, leader.log)
 	}
 }
 
@@ -62,10 +62,10 @@ func TestProcess_UsedID(t *testing.T) {
 	}
 	joiner.start()
 	if code, _ := joiner.waitExit(patience); code == 0 {
-		t.Error("the node exits with code 0")
+		t.Error("the restarted node exits with code 0, want an error")
 	}
 	if !strings.Contains(joiner.log.String(), cluster.ErrUsed.Error()) {
-		t.Errorf("the log has no reason:\n%s", joiner.log)
+		t.Errorf("the log of the restarted node does not contain cluster.ErrUsed:\n%s", joiner.log)
 	}
 	leader.askUntil("[1 ", "CL.THROTTLE", "k", "0", "1", "3600")
 }

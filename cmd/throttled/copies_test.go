@@ -50,7 +50,7 @@ func (p *process) startInVain() {
 	defer func() { _ = ln.Close() }()
 	p.start()
 	if code, _ := p.waitExit(patience); code != exitError {
-		p.t.Errorf("a node whose address is in use exits with %d:\n%s", code, p.log)
+		p.t.Errorf("a node whose address is in use exits with %d, want 1:\n%s", code, p.log)
 	}
 }
 
@@ -73,13 +73,13 @@ func TestProcess_OldCopy(t *testing.T) {
 	stale.putBack(copied)
 	stale.start()
 	if code, _ := stale.waitExit(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftstore.ErrStale.Error()) {
-		t.Errorf("an old copy exits with %d:\n%s", code, stale.log)
+		t.Errorf("a node with an old copy exits with %d, want 75 and ErrStale in its log:\n%s", code, stale.log)
 	}
 	leader.kill()
 	lags.start()
 	stale.start() // together with the node lags it would be a majority
 	if code, _ := stale.waitExit(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
-		t.Errorf("a second start of an old copy exits with %d:\n%s", code, stale.log)
+		t.Errorf("the second start with an old copy exits with %d, want 1 and the acknowledged entry in the log:\n%s", code, stale.log)
 	}
 	leader.start()
 	for i := range 20 {
@@ -113,7 +113,7 @@ func TestProcess_StaleBoot(t *testing.T) {
 		p.start()
 	}
 	if code, _ := stale.waitExit(patience); code != exitFailed || !strings.Contains(stale.log.String(), "its data lacks that start") {
-		t.Errorf("an old copy exits with %d:\n%s", code, stale.log)
+		t.Errorf("a node with an old copy exits with %d, want 75 and the missing start in its log:\n%s", code, stale.log)
 	}
 	others[1].askUntil("[1 ", "CL.THROTTLE", "k", 0, 1, "1h")
 }

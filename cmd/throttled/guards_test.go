@@ -137,7 +137,7 @@ func (p *process) askUntil(want string, args ...any) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			p.t.Fatalf("%s answers %v with %v, %v:\n%s", p.id, args, got, err, p.log)
+			p.t.Fatalf("%s does not give the expected reply to %v; the last one is %v, error %v; its log:\n%s", p.id, args, got, err, p.log)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestProcess_InstallLoop(t *testing.T) {
 	}
 	list, err := snapshots.List()
 	if err != nil || len(list) == 0 {
-		t.Fatalf("%d snapshots: %v", len(list), err)
+		t.Fatalf("the leader has %d snapshots, want at least 1; error %v", len(list), err)
 	}
 	l, err := transport.Listen(transport.Config{Cluster: "test", Node: leader.id, Bind: leader.raft, Insecure: true})
 	if err != nil {
@@ -215,7 +215,7 @@ func TestProcess_InstallLoop(t *testing.T) {
 		}
 	}
 	if code, _ := victim.waitExit(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftstore.ErrInstallLoop.Error()) {
-		t.Errorf("it exits with %d:\n%s", code, victim.log)
+		t.Errorf("the node exits with %d, want 75 and ErrInstallLoop in its log:\n%s", code, victim.log)
 	}
 	victim.start()
 	victim.waitLog("the log was set aside")
@@ -240,8 +240,8 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 }
 
 // TestProcess_StuckTransfer transfers the leadership to a node that answers heartbeats but accepts no entries. Raft
-// gives up after five seconds, the heartbeat of this cluster. Until then the leader rejects all entries. The leader
-// must detect this earlier and exit.
+// gives up the transfer after five seconds, the heartbeat of this cluster. Until then the leader rejects all entries.
+// The leader must detect the stuck transfer before that, and exit.
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
@@ -254,7 +254,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: leader.addr, MaxRetries: -1, DisableIdentity: true})
 	defer func() { _ = client.Close() }()
 	if err := client.Do(t.Context(), "CL.CLUSTER", "TRANSFER", others[0].id).Err(); err == nil {
-		t.Error("a node that accepts no entries is the leader")
+		t.Error("CL.CLUSTER TRANSFER to a node that accepts no entries succeeds, want an error")
 	} else if strings.Contains(err.Error(), topology.ErrSilent.Error()) {
 		t.Fatalf("the leadership transfer has not begun: %v", err)
 	}
@@ -274,7 +274,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	code, _ := leader.waitExit(patience)
 	close(ended)
 	if code != exitFailed || !strings.Contains(leader.log.String(), raftstore.ErrStuckTransfer.Error()) {
-		t.Errorf("it exits with %d:\n%s", code, leader.log)
+		t.Errorf("the leader exits with %d, want 75 and ErrStuckTransfer in its log:\n%s", code, leader.log)
 	}
 }
 
@@ -326,6 +326,6 @@ func TestProcess_Gap(t *testing.T) {
 	}
 	p.start()
 	if code, _ := p.waitExit(patience); code == exitOK || !strings.Contains(p.log.String(), raftstore.ErrGap.Error()) {
-		t.Errorf("it exits with %d:\n%s", code, p.log)
+		t.Errorf("the node exits with %d, want an error and ErrGap in its log:\n%s", code, p.log)
 	}
 }

@@ -22,6 +22,6 @@ func TestProcess_LastOfAll(t *testing.T) {
 	code, _ := leader.waitExit(patience)
 	log := leader.log.String()
 	if code != exitOK || !strings.Contains(log, "most other nodes have stopped or do not answer") || strings.Contains(log, "charged") {
-		t.Errorf("it exits with %d:\n%s", code, log)
+		t.Errorf("the leader exits with %d; want 0, the reason in its log, and no \"charged\" there:\n%s", code, log)
 	}
 }

@@ -64,10 +64,10 @@ func imports(t *testing.T, code int, stdout, stderr string, args ...string) {
 		t.Errorf("import %q exits with %d; want %d\n%s", args, got, code, &errs)
 	}
 	if !strings.Contains(out.String(), stdout) || !strings.Contains(errs.String(), stderr) {
-		t.Errorf("import %q prints %q and %q; want %q and %q in them", args, &out, &errs, stdout, stderr)
+		t.Errorf("import %q prints %q on stdout and %q on stderr; want %q in stdout and %q in stderr", args, &out, &errs, stdout, stderr)
 	}
 	if strings.Contains(out.String()+errs.String(), "secret") {
-		t.Errorf("import %q shows the password: %q, %q", args, &out, &errs)
+		t.Errorf("import %q prints the password: stdout %q, stderr %q", args, &out, &errs)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestImport(t *testing.T) {
 	dir := t.TempDir()
 	imports(t, exitOK, "no snapshot was written", "", "--from", url, "--dir", dir, "--dry-run")
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
-		t.Fatalf("a dry run left files behind: %v, %v", files, err)
+		t.Fatalf("after a dry run the directory contains %v, error %v; want no files", files, err)
 	}
 	imports(t, exitOK, `1 skipped: a string that is not a number: "text"`, "", "--from", url, "--dir", dir, "--count", "10", "--tolerance", "1m")
 
@@ -87,7 +87,7 @@ func TestImport(t *testing.T) {
 	got := r.ask("DBSIZE", "CL.THROTTLE user:7 4 1 3600 0", "CL.THROTTLE text 4 1 3600 0")
 	want := regexp.MustCompile(`^:100\r\n\*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:3[456]\d\d\r\n\*5\r\n:0\r\n:5\r\n:5\r\n:-1\r\n:0\r\n$`) // some of the hour has passed
 	if !want.MatchString(got) {
-		t.Errorf("after the import: %q; want %s", got, want)
+		t.Errorf("replies after the import: %q; want a match for %s", got, want)
 	}
 	imports(t, exitError, "", "it is in use by another process", "--from", url, "--dir", dir, "--replace")
 	r.end()
@@ -99,7 +99,7 @@ func TestImport(t *testing.T) {
 	imports(t, exitOK, "1 imported", "", "--from", url, "--dir", dir, "--replace", "--tolerance", "1m")
 	r = startIn(t, dir)
 	if got := r.ask("DBSIZE", "EXISTS late"); got != ":1\r\n:1\r\n" {
-		t.Errorf("after --replace: %q; want only what was imported last", got)
+		t.Errorf("replies after --replace: %q; want only the key of the last import", got)
 	}
 }
 
@@ -117,14 +117,14 @@ func TestImportFailures(t *testing.T) {
 	cancel()
 	var out, errs bytes.Buffer
 	if got := runImport(ctx, []string{"--from", url, "--dir", dir, "--replace"}, &out, &errs); got != exitError || !strings.Contains(errs.String(), "canceled") {
-		t.Errorf("an interrupted import exits with %d: %s", got, &errs)
+		t.Errorf("an interrupted import exits with %d, want 1 and \"canceled\": %s", got, &errs)
 	}
 	imports(t, exitError, "", "WRONGPASS", "--from", strings.Replace(url, "secret", "wrong", 1), "--dir", dir, "--replace")
 	imports(t, exitError, "", "not a URL", "--from", "http://:secret@host", "--dir", dir, "--replace")
 	imports(t, exitError, "", "no such file or directory", "--from", url, "--dir", filepath.Join(dir, "nowhere"))
 	imports(t, exitError, "", "must be a file name without a directory", "--from", url, "--dir", dir, "--dbfilename", "../x")
 	if after, err := os.ReadFile(filepath.Join(dir, "dump.thr")); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the snapshot was changed by an import that failed (%v)", err)
+		t.Errorf("the snapshot was changed by an import that failed, or cannot be read: error %v", err)
 	}
 
 	if err := os.WriteFile(filepath.Join(dir, "bad.thr"), []byte("not a snapshot"), 0o600); err != nil {
@@ -152,7 +152,7 @@ func TestImportProgress(t *testing.T) {
 	progress(1, 2)
 	remove()
 	if log.Len() != 0 {
-		t.Errorf("%q was written to a log immediately", &log)
+		t.Errorf("%q was written to a buffer immediately, want nothing", &log)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -163,6 +163,6 @@ func TestImportProgress(t *testing.T) {
 	progress(1, 2)
 	remove()
 	if info, err := file.Stat(); err != nil || info.Size() != 0 {
-		t.Errorf("a bar was written to a file (%v)", err)
+		t.Errorf("a bar was written to a file, or the file has no size: error %v", err)
 	}
 }

@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 	file := snapshotOf(t, throttleRecord("user:1", 1150), throttleRecord("user:22", 1201), throttleRecord("ip", math.MaxUint64))
 	code, out, errs := inspection(runCheck).with(file)
 	if code != exitOK || errs != "" {
-		t.Fatalf("exits with %d: %s", code, errs)
+		t.Fatalf("check exits with %d, want 0 and nothing on stderr: %s", code, errs)
 	}
 	info, err := os.Stat(file)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestCheck(t *testing.T) {
 		"throttle (gcra): 3", "15 in total, 7 in the longest key", "result: ok",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
-			t.Errorf("%q is not in\n%s", want, out)
+			t.Errorf("%q is not in the output:\n%s", want, out)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestDump(t *testing.T) {
 		throttleRecord("", 1300), throttleRecord("\xff\x00", math.MaxUint64))
 	code, out, errs := inspection(runDump).with(file)
 	if code != exitOK || errs != "" {
-		t.Fatalf("exits with %d: %s", code, errs)
+		t.Fatalf("dump exits with %d, want 0 and nothing on stderr: %s", code, errs)
 	}
 	want := []string{
 		`{"key":"user:1","kind":"throttle","algorithm":"gcra","expires_ns":1150,"ttl_ns":0}`,
@@ -107,13 +107,13 @@ func TestDump(t *testing.T) {
 		`{"key_base64":"/wA=","kind":"throttle","algorithm":"gcra","expires_ns":18446744073709551615,"ttl_ns":18446744073709550415}`,
 	}
 	if got := strings.Split(strings.TrimSuffix(out, "\n"), "\n"); !slices.Equal(got, want) {
-		t.Errorf("prints\n%s\nwant\n%s", out, strings.Join(want, "\n"))
+		t.Errorf("dump prints\n%s\nwant\n%s", out, strings.Join(want, "\n"))
 	}
 }
 
 func TestDump_Nothing(t *testing.T) {
 	if code, out, errs := inspection(runDump).with(snapshotOf(t)); code != exitOK || out != "" || errs != "" {
-		t.Errorf("exits with %d and prints %q, %q", code, out, errs)
+		t.Errorf("dump of an empty snapshot exits with %d, stdout %q, stderr %q; want 0 and no output", code, out, errs)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestNewLine(t *testing.T) {
 	r := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("k"), Expires: 7, State: []byte("state")}
 	got, err := json.Marshal(newLine(&r, 2))
 	if want := `{"key":"k","kind":"bucket","algorithm":"tokens","expires_ns":7,"ttl_ns":5,"state_base64":"c3RhdGU="}`; err != nil || string(got) != want {
-		t.Errorf("got %s, %v; want %s", got, err, want)
+		t.Errorf("JSON = %s, error %v; want %s", got, err, want)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestInspect_Refuses(t *testing.T) {
 		for name, run := range map[string]inspection{"check": runCheck, "dump": runDump} {
 			code, out, errs := run.with(args...)
 			if code != want || out != "" || !strings.Contains(errs, text) {
-				t.Errorf("%s %q exits with %d and prints %q, %q; want %d and %q", name, args, code, out, errs, want, text)
+				t.Errorf("%s %q exits with %d, stdout %q, stderr %q; want %d, no stdout, and %q in stderr", name, args, code, out, errs, want, text)
 			}
 		}
 	}
@@ -153,8 +153,8 @@ func TestInspect_Refuses(t *testing.T) {
 	f(exitUsage, "FILE", "one", "two")
 }
 
-// closedPipe is a writer that accepts a limited number of bytes, the value of the field
-// room. A write that exceeds this number returns err.
+// closedPipe is a writer with a limited capacity. The field room is the number of bytes that
+// it still accepts. A write of more bytes returns err.
 type closedPipe struct {
 	room int
 	err  error
@@ -181,7 +181,7 @@ func TestInspect_EndsEarly(t *testing.T) {
 		var errs bytes.Buffer
 		code := run(t.Context(), []string{file}, &closedPipe{room, fails}, &errs)
 		if code != want || !strings.Contains(errs.String(), text) || text == "" && errs.Len() > 0 {
-			t.Errorf("with room for %d bytes: exits with %d and prints %q; want %d, %q", room, code, &errs, want, text)
+			t.Errorf("a write fails after %d bytes: exits with %d, stderr %q; want %d, and %q in stderr", room, code, &errs, want, text)
 		}
 	}
 	f(runDump, 0, syscall.EPIPE, exitOK, "")
@@ -195,7 +195,7 @@ func TestInspect_EndsEarly(t *testing.T) {
 	for name, run := range map[string]inspection{"check": runCheck, "dump": runDump} {
 		var errs bytes.Buffer
 		if code := run(ended, []string{file}, io.Discard, &errs); code != exitError || !strings.Contains(errs.String(), "context canceled") {
-			t.Errorf("%s exits with %d and prints %q after its context is canceled", name, code, &errs)
+			t.Errorf("%s with a canceled context exits with %d, stderr %q; want 1 and \"context canceled\"", name, code, &errs)
 		}
 	}
 
@@ -207,6 +207,6 @@ func TestInspect_EndsEarly(t *testing.T) {
 		}
 	}
 	if lines != len(records) {
-		t.Errorf("%d lines; want %d", lines, len(records))
+		t.Errorf("dump prints %d lines; want %d", lines, len(records))
 	}
 }

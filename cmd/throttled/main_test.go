@@ -38,7 +38,7 @@ func TestRunWithoutServing(t *testing.T) {
 			t.Errorf("%q exits with %d; want %d\n%s", args, got, code, &errs)
 		}
 		if !strings.Contains(out.String(), stdout) || !strings.Contains(errs.String(), stderr) {
-			t.Errorf("%q prints %q and %q; want %q and %q in them", args, &out, &errs, stdout, stderr)
+			t.Errorf("%q prints %q on stdout and %q on stderr; want %q in stdout and %q in stderr", args, &out, &errs, stdout, stderr)
 		}
 	}
 	f(exitOK, "Usage: throttled", "", "--help")
@@ -112,7 +112,7 @@ func (r *running) wait() {
 	select {
 	case err := <-r.done:
 		if err != nil {
-			r.t.Errorf("the program exits with %v", err)
+			r.t.Errorf("the program exits with %v; want no error", err)
 		}
 		r.done <- nil
 	case <-time.After(patience):
@@ -141,7 +141,7 @@ func (r *running) ask(commands ...string) string {
 func (r *running) wants(want string, commands ...string) {
 	r.t.Helper()
 	if got := r.ask(commands...); got != want {
-		r.t.Errorf("%q answers %q; want %q", commands, got, want)
+		r.t.Errorf("the reply to %q is %q; want %q", commands, got, want)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestProgramEndsOnShutdown(t *testing.T) {
 	r.wants("", "SHUTDOWN NOSAVE")
 	r.wait()
 	if !strings.Contains(r.log.String(), "a client has sent SHUTDOWN") {
-		t.Errorf("the log has no reason for the stop:\n%s", r.log)
+		t.Errorf("the log does not contain the reason of the exit, SHUTDOWN:\n%s", r.log)
 	}
 }
 
@@ -196,13 +196,13 @@ func TestProgramUsesFiles(t *testing.T) {
 	r.wants("+OK\r\n+OK\r\n", "CONFIG SET timeout 300", "CONFIG REWRITE")
 	written, err := os.ReadFile(config)
 	if err != nil || !strings.Contains(string(written), "timeout 300") || !strings.Contains(string(written), "# ours") {
-		t.Errorf("CONFIG REWRITE wrote %q, %v", written, err)
+		t.Errorf("CONFIG REWRITE wrote %q, error %v; want the changed timeout and the old comment in it", written, err)
 	}
 	r.stop()
 	r.wait()
 	logged, err := os.ReadFile(filepath.Join(dir, "log.txt"))
 	if err != nil || !strings.Contains(string(logged), "stopped") {
-		t.Errorf("the logfile in dir holds %q, %v", logged, err)
+		t.Errorf("the log file in dir contains %q, error %v; want \"stopped\" in it", logged, err)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestProcess(t *testing.T) {
 	first, err := lines.ReadString('\n')
 	addr := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(first)
 	if err != nil || addr == "" {
-		t.Fatalf("the first line of the log is %q, %v", first, err)
+		t.Fatalf("the first line of the log is %q, error %v; want an address in it", first, err)
 	}
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -238,13 +238,13 @@ func TestProcess(t *testing.T) {
 	}
 	reply := make([]byte, 7)
 	if _, err := io.ReadFull(conn, reply); err != nil || string(reply) != "+PONG\r\n" {
-		t.Fatalf("PING answers %q, %v", reply, err)
+		t.Fatalf("the reply to PING is %q, error %v; want +PONG", reply, err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if rest, err := io.ReadAll(conn); err != nil || len(rest) > 0 {
-		t.Errorf("after the exit the client gets %q, %v; want a closed connection", rest, err)
+		t.Errorf("after SIGTERM the client reads %q, error %v; want a closed connection and no bytes", rest, err)
 	}
 	if _, err := io.Copy(io.Discard, lines); err != nil {
 		t.Error(err)

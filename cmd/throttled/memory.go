@@ -23,9 +23,10 @@ type memoryUse struct{ maxMemory, keys, maxClients, clients int64 }
 // garbage, such as the old memory of a shard that has grown, and buffers that clients have outgrown.
 //
 // If the table is larger than maxmemory, because maxmemory was lowered, the soft limit is based on the actual size of
-// the table. If only maxmemory-clients is set, the soft limit allows the table to double until the next call. With a
-// lower soft limit, the collector would run continuously in both cases. The same rules apply to the memory of clients.
-// It may exceed maxmemory-clients, since some clients are exempt. If neither option is set, there is no soft limit.
+// the table. If only maxmemory-clients is set, the soft limit allows the table to double before heapLimit is called
+// again. With a lower soft limit, the collector would run continuously in both cases. The same rules apply to the
+// memory of clients, which may exceed maxmemory-clients because some clients are exempt. If neither option is set,
+// there is no soft limit.
 func heapLimit(m memoryUse) int64 {
 	const most = math.MaxInt64 / 8
 	keys, clients := max(m.maxMemory, m.keys), max(m.maxClients, m.clients)

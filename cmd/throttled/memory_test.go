@@ -12,7 +12,7 @@ func TestGCPercent(t *testing.T) {
 	f := func(used int64, want int) {
 		t.Helper()
 		if got := gcPercent(used); got != want {
-			t.Errorf("with %d MiB of keys: %d %%, want %d", used/mib, got, want)
+			t.Errorf("GOGC with %d MiB of keys: %d %%, want %d", used/mib, got, want)
 		}
 	}
 	f(0, 100)
@@ -28,7 +28,7 @@ func TestHeapLimit(t *testing.T) {
 	f := func(m memoryUse, want int64) {
 		t.Helper()
 		if got := heapLimit(m); got != want {
-			t.Errorf("%+v: %d, want %d", m, got, want)
+			t.Errorf("heapLimit(%+v) = %d, want %d", m, got, want)
 		}
 	}
 	f(memoryUse{keys: 100 * mib, clients: 100 * mib}, math.MaxInt64)
@@ -47,18 +47,18 @@ func TestHeapLimit(t *testing.T) {
 
 // TestCollectorStaysBelowTheBound checks two limits for a table that fills maxmemory. The
 // soft limit, plus 16 MiB for the program itself, is at most 1.25 times maxmemory plus
-// 64 MiB. GOGC starts a collection when the size of the heap is at most 1.125 times
-// maxmemory plus 16 MiB. This is below the soft limit, at which the collector would run
-// continuously.
+// 64 MiB. With the GOGC of gcPercent, a collection starts before the heap exceeds 1.125
+// times maxmemory plus 16 MiB. This is below the soft limit, at which the collector would
+// run continuously.
 func TestCollectorStaysBelowTheBound(t *testing.T) {
 	const mib, program = 1 << 20, 16 << 20
 	for maxMemory := int64(mib); maxMemory < 1<<40; maxMemory += maxMemory / 3 {
 		bound := maxMemory + maxMemory/4 + 64*mib
 		if limit := heapLimit(memoryUse{maxMemory: maxMemory, keys: maxMemory}); limit+program > bound {
-			t.Errorf("with maxmemory %d the soft limit is %d, above %d", maxMemory, limit, bound-program)
+			t.Errorf("with maxmemory %d the soft limit is %d, want at most %d", maxMemory, limit, bound-program)
 		}
 		if heap := maxMemory + maxMemory*int64(gcPercent(maxMemory))/100; heap > maxMemory+maxMemory/8+garbageAllowed {
-			t.Errorf("with maxmemory %d the heap grows to %d", maxMemory, heap)
+			t.Errorf("with maxmemory %d a collection starts at a heap of %d bytes, want at most 9/8 of maxmemory plus 16 MiB", maxMemory, heap)
 		}
 	}
 }
@@ -79,6 +79,6 @@ func TestMemoryUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := r.memoryUse(); m.maxMemory != 10<<20 || m.keys == 0 || m.maxClients != 0 || m.clients == 0 {
-		t.Errorf("%+v", m)
+		t.Errorf("memoryUse() = %+v; want maxMemory 10 MiB, maxClients 0, and more than 0 for keys and clients", m)
 	}
 }

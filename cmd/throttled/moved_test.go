@@ -28,7 +28,7 @@ func (p *process) startMoved(advertised string) {
 		}
 	}
 	if code != exitError || strings.Contains(log, "starting election") {
-		p.t.Errorf("the node exits with %d:\n%s", code, log)
+		p.t.Errorf("the node exits with %d, want 1 and no election in its log:\n%s", code, log)
 	}
 }
 

@@ -3,8 +3,8 @@ package main
 import "runtime"
 
 // spareProcessors is the number by which GOMAXPROCS is raised for the goroutines of replication. Measured on a machine
-// with two cores under full load: with one spare processor, 1 % of the heartbeats took longer than 80 ms. Two were
-// sufficient, and four were no better than two.
+// with two cores under full load: with one spare processor, 1 % of the heartbeats took longer than 80 ms. Two spare
+// processors were sufficient to avoid this, and four were no better.
 const spareProcessors = 2
 
 // reserveProcessors raises GOMAXPROCS by spareProcessors and returns the old value, which becomes the maximum number of

@@ -21,8 +21,8 @@ import (
 )
 
 // program is the running server and its parts. Its goroutines accept connections (one per listener), sweep the table,
-// evict keys after the memory limit was lowered, pace the garbage collector, reload on SIGHUP, and save at save points.
-// The server has its own goroutines.
+// evict keys after the memory limit was lowered, adapt the garbage collector, reload on SIGHUP, and save at save
+// points. The server has its own goroutines.
 //
 // If the option data-dir is set, the replica has goroutines as well. They belong to Raft, to the link (the port for
 // other nodes) and to the cluster.Node.
@@ -40,7 +40,7 @@ type program struct {
 	stopped   chan bool // receives a value when a client sends SHUTDOWN: whether to save
 
 	limitMu   sync.Mutex
-	maxMemory int64 // value of the option maxmemory; applied to the table unless it is being loaded
+	maxMemory int64 // the option maxmemory; the table has no limit during the load
 }
 
 // open creates the parts of the program and binds its addresses, so that errors are reported before anything runs.
@@ -215,9 +215,9 @@ func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.
 	return nil
 }
 
-// run serves until ctx is canceled or a client sends SHUTDOWN. It then waits for connections to finish, and saves if
-// the SHUTDOWN command requests it or, after a signal or an error, if save points are set. It returns an error if
-// loading, serving or saving fails.
+// run serves until ctx is canceled, a client sends SHUTDOWN, or loading or serving fails. It then hands over the
+// leadership and waits for connections to finish. Last, it saves if the SHUTDOWN command requests it or, after a signal
+// or an error, if save points are set. It returns an error if loading, serving or saving fails.
 func (p *program) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

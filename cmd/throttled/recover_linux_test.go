@@ -68,9 +68,9 @@ func TestProcess_RecoverInterrupted(t *testing.T) {
 	err = <-ended
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != exitError || !strings.Contains(log.String(), errInterrupted.Error()) {
-		t.Errorf("exits with %v:\n%s", err, &log)
+		t.Errorf("recover exits with %v, want code 1 and errInterrupted in its output:\n%s", err, &log)
 	}
 	if after, err := raftstore.Inspect(dir); err != nil || after.Identity.Recovery != before.Identity.Recovery {
-		t.Errorf("recovery %q becomes %q, %v", before.Identity.Recovery, after.Identity.Recovery, err)
+		t.Errorf("the recovery id was %q and is %q, error %v; want no change", before.Identity.Recovery, after.Identity.Recovery, err)
 	}
 }

@@ -28,7 +28,7 @@ func TestRecover_Refuses(t *testing.T) {
 	dir := usedDirectory(t)
 	_, before, _ := inspection(runRecover).with("--data-dir", dir)
 	if !strings.Contains(before, "voter        "+alone+" at ") {
-		t.Fatalf("shows:\n%s", before)
+		t.Fatalf("recover without nodes does not print the voter of the directory:\n%s", before)
 	}
 	for _, tt := range []struct {
 		nodes []string
@@ -45,17 +45,17 @@ func TestRecover_Refuses(t *testing.T) {
 	} {
 		code, out, errs := inspection(runRecover).with(append([]string{"--data-dir", dir}, tt.nodes...)...)
 		if code != tt.code || code == exitUsage && out != "" || !strings.Contains(errs, tt.want) {
-			t.Errorf("%q exits with %d and prints %q, %q; want %d and %q", tt.nodes, code, out, errs, tt.code, tt.want)
+			t.Errorf("recover %q exits with %d, stdout %q, stderr %q; want %d, and %q in stderr", tt.nodes, code, out, errs, tt.code, tt.want)
 		}
 		if _, after, _ := inspection(runRecover).with("--data-dir", dir); after != before {
-			t.Errorf("%q changed the directory from\n%sto\n%s", tt.nodes, before, after)
+			t.Errorf("recover %q changed the directory from\n%sto\n%s", tt.nodes, before, after)
 		}
 	}
 	if code, _, errs := inspection(runRecover).with("--data-dir", t.TempDir(), "n1=a:1"); code != exitError || !strings.Contains(errs, "no such file") {
-		t.Errorf("an empty directory: exits with %d and prints %q", code, errs)
+		t.Errorf("recover of an empty directory exits with %d, stderr %q; want 1 and \"no such file\"", code, errs)
 	}
 	if code, _, errs := inspection(runRecover).with("n1=a:1"); code != exitUsage || !strings.Contains(errs, errNoDataDir.Error()) {
-		t.Errorf("without --data-dir: exits with %d and prints %q", code, errs)
+		t.Errorf("recover without --data-dir exits with %d, stderr %q; want 2 and errNoDataDir", code, errs)
 	}
 }
 
@@ -77,13 +77,13 @@ func TestProcess_Recover(t *testing.T) {
 	arguments := []string{"--yes", "--data-dir", survivor.dir, survivor.id + "=" + survivor.raft}
 	code, out, errs := inspection(runRecover).with(arguments...) // while a node is running
 	if code != exitError || !strings.Contains(errs, others[1].id+" at "+others[1].raft+": "+errAnswering.Error()) || strings.Contains(out, "Recovered") {
-		t.Fatalf("while a node is running recover exits with %d and prints %q, %s", code, out, errs)
+		t.Fatalf("while a node is running recover exits with %d, stdout %q; want 1 and errAnswering; stderr: %s", code, out, errs)
 	}
 	others[1].kill()
 	code, out, errs = inspection(runRecover).with(arguments...)
 	_, out, _ = strings.Cut(out, "Recovered:")
 	if code != exitOK || !strings.Contains(out, survivor.id+" at "+survivor.raft) || strings.Count(out, "voter ") != 1 || !strings.Contains(out, "remove their data directories") {
-		t.Fatalf("recover exits with %d and prints %q, %s", code, out, errs)
+		t.Fatalf("recover exits with %d and prints after \"Recovered:\" %q; want 0 and the survivor as the only voter; stderr: %s", code, out, errs)
 	}
 
 	survivor.start()
@@ -101,10 +101,10 @@ func TestProcess_Recover(t *testing.T) {
 	joined.start() // with the recovery id that it has stored
 	joined.askUntil("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 
-	old := others[1] // it cannot be elected alone, and the new cluster refuses its streams with the reason
+	old := others[1] // it cannot be elected alone, and exits when the new cluster refuses its streams
 	old.start()
 	if code, _ := old.waitExit(patience); code != exitFailed || !strings.Contains(old.log.String(), transport.ErrOtherRecovery.Error()) {
-		t.Errorf("a lost node that is restarted exits with %d:\n%s", code, old.log)
+		t.Errorf("a lost node that is restarted exits with %d, want 75 and ErrOtherRecovery in its log:\n%s", code, old.log)
 	}
 	leader.start() // these two nodes are a majority of the old cluster, which is fenced off
 	old.start()
@@ -146,7 +146,7 @@ func TestRecover_Asks(t *testing.T) {
 		}
 		code := r.run(t.Context(), append(tt.args, "--data-dir", dir, alone+"=127.0.0.1:1"))
 		if text := out.String() + errs.String(); code != tt.code || !strings.Contains(text, tt.want) || !strings.Contains(text, alone+" at 127.0.0.1:1") {
-			t.Errorf("%s: exits with %d and prints\n%s", tt.name, code, text)
+			t.Errorf("%s: unexpected exit code %d or output:\n%s", tt.name, code, text)
 		}
 		after, err := raftstore.Inspect(dir)
 		if err != nil {
@@ -154,13 +154,13 @@ func TestRecover_Asks(t *testing.T) {
 		}
 		next := before.Identity.NextRecovery([]topology.Member{{ID: alone, Raft: "127.0.0.1:1"}})
 		if !strings.Contains(out.String(), string(next)) {
-			t.Errorf("%s: recovery %s is not shown:\n%s", tt.name, next, out.String())
+			t.Errorf("%s: the new recovery id %s is not in the output:\n%s", tt.name, next, out.String())
 		}
 		if code != exitOK {
 			next = before.Identity.Recovery
 		}
 		if after.Identity.Recovery != next {
-			t.Errorf("%s: recovery %q, want %q", tt.name, after.Identity.Recovery, next)
+			t.Errorf("%s: the recovery id of the directory is %q, want %q", tt.name, after.Identity.Recovery, next)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestRecover_Gone(t *testing.T) {
 	release(t, p)
 	both := []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1", "n2=" + addr}
 	if code, out, errs := inspection(runRecover).with(both...); code != exitOK {
-		t.Fatalf("exits with %d: %s%s", code, out, errs)
+		t.Fatalf("recover without a listener exits with %d, want 0: %s%s", code, out, errs)
 	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -184,15 +184,15 @@ func TestRecover_Gone(t *testing.T) {
 	defer func() { _ = ln.Close() }()
 	code, _, errs := inspection(runRecover).with(both...)
 	if code != exitError || !strings.Contains(errs, "n2 at "+ln.Addr().String()+": "+errAnswering.Error()) {
-		t.Errorf("exits with %d: %s", code, errs)
+		t.Errorf("recover with a listener at the address of n2 exits with %d, want 1 and errAnswering: %s", code, errs)
 	}
 	code, _, errs = inspection(runRecover).with(append([]string{"--gone", "n2,n3"}, both...)...)
 	if want := `"n3": ` + errUnknown.Error() + "; the nodes are " + alone + ", n2"; code != exitError || !strings.Contains(errs, want) {
-		t.Errorf("an unknown node in --gone: exits with %d: %s", code, errs)
+		t.Errorf("recover with an unknown node in --gone exits with %d, want 1 and the known nodes: %s", code, errs)
 	}
 	code, out, errs := inspection(runRecover).with(append([]string{"--gone", " n2 "}, both...)...)
 	if code != exitOK || !strings.Contains(out, "WARNING") {
-		t.Errorf("exits with %d: %s%s", code, out, errs)
+		t.Errorf("recover with n2 in --gone exits with %d, want 0 and a warning: %s%s", code, out, errs)
 	}
 }
 
@@ -225,11 +225,11 @@ func TestRecover_Probes(t *testing.T) {
 		r := recovery{stdout: &out, stderr: &errs, in: confirmAfterListen{t, later}}
 		code := r.run(tt.ctx, append([]string{"--data-dir", dir}, tt.nodes...))
 		if code != exitError || !strings.Contains(errs.String(), tt.want.Error()) {
-			t.Errorf("%s: exits with %d and prints\n%s%s", tt.name, code, &out, &errs)
+			t.Errorf("%s: unexpected exit code %d or error; output:\n%s%s", tt.name, code, &out, &errs)
 		}
 	}
 	if after, _, _ := inspection(runRecover).with("--data-dir", dir); after != before {
-		t.Errorf("the directory was\n%v\nand is\n%v", before, after)
+		t.Errorf("the directory has changed from\n%v\nto\n%v", before, after)
 	}
 }
 
@@ -263,10 +263,10 @@ func TestProcess_ResetTerm(t *testing.T) {
 	}
 	arguments := []string{"--yes", "--data-dir", p.dir, "n1=" + p.raft}
 	if code, _, errs := inspection(runRecover).with(arguments...); code != exitError || !strings.Contains(errs, "--reset-term") {
-		t.Errorf("exits with %d: %s", code, errs)
+		t.Errorf("recover without --reset-term exits with %d, want 1 and a hint at the option: %s", code, errs)
 	}
 	if code, _, errs := inspection(runRecover).with(append([]string{"--reset-term"}, arguments...)...); code != exitOK {
-		t.Errorf("exits with %d: %s", code, errs)
+		t.Errorf("recover with --reset-term exits with %d, want 0: %s", code, errs)
 	}
 	p.start()
 	p.askUntil("[1 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")

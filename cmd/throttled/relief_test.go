@@ -18,7 +18,7 @@ func until(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-ticker.C:
 		case <-end:
-			t.Fatalf("%s: the state is not reached", what)
+			t.Fatalf("timeout: it is still not true that %s", what)
 		}
 	}
 }
@@ -47,12 +47,12 @@ func TestProgramLowersMaxMemory(t *testing.T) {
 			if policy == "noeviction" {
 				r.wants(outOfMemory, "CL.THROTTLE new 9 1 1d")
 				if u := r.table.Usage(); u.Evicted > 0 || u.Keys != before.Keys {
-					t.Errorf("%q: %+v became %+v", args, before, u)
+					t.Errorf("with %q the usage was %+v before maxmemory was lowered, and is %+v; want the same keys, none evicted", args, before, u)
 				}
 			} else {
 				until(t, "the limit is reached", func() bool { return r.table.Memory() <= limit })
 				if reply := r.ask("CL.THROTTLE first 0 1 1d"); !strings.HasPrefix(reply, "*5\r\n:1\r\n") {
-					t.Errorf("%q: the exhausted key answers %q", args, reply)
+					t.Errorf("with %q CL.THROTTLE of the exhausted key returns %q, want a refusal", args, reply)
 				}
 			}
 			r.stop()

@@ -53,7 +53,7 @@ func waitFile(t *testing.T, path, text string) {
 		select {
 		case <-ticker.C:
 		case <-end:
-			t.Fatalf("%s does not hold %q: %v\n%s", path, text, err, got)
+			t.Fatalf("%s does not contain %q; error %v; its content:\n%s", path, text, err, got)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestProcess_HangUp(t *testing.T) {
 	p.askUntil("timeout:500", "CONFIG", "GET", "timeout")
 	p.askUntil("slowlog-max-len:55", "CONFIG", "GET", "slowlog-max-len")
 	if old, err := os.ReadFile(log + ".1"); err != nil || !strings.Contains(string(old), "msg=ready") || strings.Contains(string(old), "reloaded") {
-		t.Errorf("the old log is %s, %v", old, err)
+		t.Errorf("the renamed log is %s, error %v; want \"msg=ready\" in it, and no \"reloaded\"", old, err)
 	}
 
 	// An error in one line discards all changes.
@@ -99,7 +99,7 @@ func TestProcess_HangUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _ := p.waitExit(patience); code != exitOK {
-		t.Errorf("it exits with %d:\n%s", code, p.log)
+		t.Errorf("after SIGTERM the server exits with %d, want 0:\n%s", code, p.log)
 	}
 	waitFile(t, log, "msg=stopped")
 }
@@ -125,7 +125,7 @@ func TestProcess_LogFile(t *testing.T) {
 	p.hangUp()
 	p.waitLog("msg=reloaded")
 	if got, err := os.ReadFile(filepath.Join(dir, "dump.thr")); string(got) != "a snapshot" || err != nil {
-		t.Errorf("the file holds %q, %v", got, err)
+		t.Errorf("dump.thr contains %q, error %v; want the unchanged text", got, err)
 	}
 }
 
@@ -139,10 +139,10 @@ func (p *process) refusesToSet(option, value string) {
 		p.t.Fatal(err)
 	}
 	if err := client.ConfigSet(p.t.Context(), option, value).Err(); err == nil || !strings.Contains(err.Error(), "'"+option+"'") {
-		p.t.Errorf("%s %s: %v", option, value, err)
+		p.t.Errorf("CONFIG SET %s %s: %v, want an error that names the option", option, value, err)
 	}
 	if after, err := client.ConfigGet(p.t.Context(), option).Result(); err != nil || after[option] != before[option] {
-		p.t.Errorf("%s is %q, %v", option, after, err)
+		p.t.Errorf("after a refused CONFIG SET, CONFIG GET %s returns %q, error %v; want the previous value", option, after, err)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestReload_Heartbeat(t *testing.T) {
 		writeFile(t, config, tt.lines)
 		r.reload()
 		if log := r.log.String(); !strings.Contains(log, tt.want) || strings.Contains(log, tt.never) {
-			t.Errorf("%q: the log is\n%s", tt.lines, log)
+			t.Errorf("with the lines %q in the file, the wanted text is not in the log, or the other one is:\n%s", tt.lines, log)
 		}
 		r.stop()
 		r.wait()
@@ -237,7 +237,7 @@ func serialOf(t *testing.T, addr string) (serial string) {
 	}
 	conn, err := tls.Dial("tcp", addr, config)
 	if err == nil {
-		_ = conn.Close() // the handshake fails, since the client has no certificate
+		_ = conn.Close() // in TLS 1.3, Dial may succeed before the node rejects the client, which has no certificate
 	}
 	if serial == "" {
 		t.Fatalf("%s shows no certificate: %v", addr, err)

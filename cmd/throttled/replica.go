@@ -31,7 +31,7 @@ const (
 	aloneHeartbeat = 20 * time.Millisecond  // short, since there is no other node to wait for
 	peerTimeout    = 2 * time.Second        // timeout for a stream without progress
 	peerStreams    = 3                      // idle Raft streams kept per node
-	maxPeers       = 8                      // MaxConns is sufficient for this number; larger clusters are not recommended
+	maxPeers       = 8                      // other nodes for which MaxConns is sufficient; larger clusters are not recommended
 	maxPerPeer     = 2 * forward.MaxStreams // twice the streams of a node, since it may reconnect before the old ones time out
 	handOverWithin = 2 * time.Second
 )
@@ -70,8 +70,8 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	return r, nil
 }
 
-// finishInstallLoop moves the log aside if the previous process has requested that, because the log did not match the
-// leader's log.
+// finishInstallLoop sets the log aside if the previous process has requested that in noteInstall, because the log did
+// not match the leader's log.
 func finishInstallLoop(dir string, log *slog.Logger) error {
 	why, aside, err := raftstore.SetAsideIfRequested(dir)
 	if err == nil && aside != "" {
@@ -310,8 +310,8 @@ func (r *replica) handOver() {
 	}
 }
 
-// close closes the node and then its dependencies. The goroutines in r.serving pass requests from other nodes to the
-// node, so the node is closed only after they exit.
+// close closes the link, then the node, then the transport of Raft and the store. The goroutines in r.serving exit when
+// r.closed or the link is closed. They use the node, so the node is closed only after they exit.
 func (r *replica) close() error {
 	close(r.closed)
 	var errs []error

@@ -84,13 +84,13 @@ func TestInstallLoop(t *testing.T) {
 	startNode(t, p)
 	old, _ := p.replica.store.Identity()
 	if err := install(t, p, 7, 2); err != nil || len(exits) > 0 {
-		t.Errorf("the second time: %v", err)
+		t.Errorf("two installs: %v, want no error and no exit", err)
 	}
 	if err := install(t, p, 7, 1); !errors.Is(err, raftstore.ErrInstallLoop) {
-		t.Errorf("the third time: %v", err)
+		t.Errorf("the third install: %v, want ErrInstallLoop", err)
 	}
 	if len(exits) != 1 || <-exits != exitFailed {
-		t.Error("the process does not exit as after a fatal error")
+		t.Error("the node does not exit exactly once with code 75")
 	}
 	if err := p.replica.store.Stable().SetUint64([]byte("vote"), 1); err != nil {
 		t.Errorf("Raft cannot vote until the process exits: %v", err)
@@ -132,10 +132,10 @@ func TestOwnSnapshotIsNoInstall(t *testing.T) {
 	p, _, exits := openNode(t, dir)
 	startNode(t, p)
 	if got := p.replica.node.Status().Snapshot; got != index || index == 0 {
-		t.Errorf("the node began with a snapshot up to %d, want %d", got, index)
+		t.Errorf("the restarted node has a snapshot up to entry %d, want %d", got, index)
 	}
 	if err := install(t, p, index, 2); err != nil || len(exits) > 0 {
-		t.Errorf("the second install: %v", err)
+		t.Errorf("two installs after the restart: %v, want no error and no exit", err)
 	}
 	release(t, p)
 }
@@ -172,9 +172,9 @@ func TestRecoverKeepsMarked(t *testing.T) {
 	release(t, p)
 	var out, errs bytes.Buffer
 	if code := runRecover(t.Context(), []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1"}, &out, &errs); code != exitOK {
-		t.Fatalf("exits with %d: %s", code, &errs)
+		t.Fatalf("recover exits with %d, want 0: %s", code, &errs)
 	}
 	if _, aside, err := raftstore.SetAsideIfRequested(dir); err != nil || aside != "" {
-		t.Errorf("the log was moved aside to %q, %v", aside, err)
+		t.Errorf("the log was moved aside to %q, error %v; want no change", aside, err)
 	}
 }

@@ -39,6 +39,6 @@ func TestProcess_Restart(t *testing.T) {
 	empty.args = empty.with("--data-dir", t.TempDir())
 	empty.start()
 	if code, _ := empty.waitExit(patience); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
-		t.Errorf("without data, bootstrap and join it exits with %d:\n%s", code, empty.log)
+		t.Errorf("without data, bootstrap and join the node exits with %d, want 1 and errNoCluster in its log:\n%s", code, empty.log)
 	}
 }

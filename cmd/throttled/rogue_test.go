@@ -42,7 +42,7 @@ func (a *authority) args(id string) []string {
 func (a *authority) make(id string) {
 	a.t.Helper()
 	if code := runCerts(a.t.Context(), []string{"--dir", a.dir, "--cluster", "test", "--renew", id}, io.Discard, os.Stderr); code != exitOK {
-		a.t.Fatalf("throttled certs exits with %d", code)
+		a.t.Fatalf("throttled certs exits with %d; want 0", code)
 	}
 }
 
@@ -57,7 +57,7 @@ func (a *authority) revoke(text string) {
 	}
 }
 
-// rogue opens a link with the certificate and the key of a node. It can open streams to other nodes as that node.
+// rogue opens a link with the certificate and the key of a node. The link can open streams to other nodes as that node.
 func (a *authority) rogue(id string) *transport.Link {
 	a.t.Helper()
 	c := transport.Config{Cluster: "test", Node: id, Bind: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
@@ -96,11 +96,11 @@ func reply(t *testing.T, c net.Conn, args ...string) string {
 		command = fmt.Appendf(command, "$%d\r\n%s\r\n", len(arg), arg)
 	}
 	if _, err := c.Write(command); err != nil {
-		t.Fatalf("%v: %v", args, err)
+		t.Fatalf("send %v: %v", args, err)
 	}
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {
-		t.Fatalf("%v: %v", args, err)
+		t.Fatalf("read the reply to %v: %v", args, err)
 	}
 	return line
 }
@@ -128,7 +128,7 @@ func TestProcess_Rogue(t *testing.T) {
 		for _, purpose := range []transport.Purpose{transport.Raft, transport.Client} {
 			c := opens(t, removed, p, purpose)
 			if c == nil {
-				t.Fatalf("%s refuses a member's stream for %s", p.id, purpose)
+				t.Fatalf("%s refuses a stream from a member, for %s", p.id, purpose)
 			}
 			had = append(had, c)
 		}
@@ -144,11 +144,11 @@ func TestProcess_Rogue(t *testing.T) {
 		for _, p := range all {
 			for _, command := range harmful {
 				if c := opens(t, rogue, p, transport.Client); c != nil {
-					t.Errorf("%s answers a rogue's %v with %q", p.id, command, reply(t, c, command...))
+					t.Errorf("%s accepts a stream from a rogue and answers %v with %q; want no stream", p.id, command, reply(t, c, command...))
 				}
 			}
 			if c := opens(t, rogue, p, transport.Raft); c != nil {
-				t.Errorf("%s accepts a rogue's stream for Raft", p.id)
+				t.Errorf("%s accepts a Raft stream from a rogue; want no stream", p.id)
 			}
 		}
 	}
@@ -172,14 +172,14 @@ func TestProcess_StolenKey(t *testing.T) {
 	thief := ca.rogue(others[1].id)
 	c := opens(t, thief, leader, transport.Client)
 	if got := reply(t, c, "DBSIZE"); got[0] != ':' {
-		t.Errorf("forwarded commands are answered with %q", got)
+		t.Errorf("DBSIZE, which nodes forward, is answered with %q, want an integer", got)
 	}
 	for _, command := range [][]string{
 		{"CONFIG", "SET", "requirepass", ""}, {"CONFIG", "GET", "*"}, {"SHUTDOWN", "NOSAVE"}, {"MONITOR"}, {"CLIENT", "KILL", "TYPE", "normal"},
 		{"SUBSCRIBE", "c"}, {"INFO"}, {"CL.CLUSTER", "HASH"}, {"SLOWLOG", "GET"}, {"BGSAVE"},
 	} {
 		if got := reply(t, c, command...); !strings.Contains(got, "is not accepted from another node") {
-			t.Errorf("%v is answered with %q", command, got)
+			t.Errorf("%v is answered with %q, want a refusal", command, got)
 		}
 	}
 
@@ -194,7 +194,7 @@ func TestProcess_StolenKey(t *testing.T) {
 		q := raft.RequestVoteRequest{RPCHeader: h, Term: 1<<64 - 1, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}
 		err := trans.RequestVote(raft.ServerID(leader.id), raft.ServerAddress(leader.raft), &q, new(raft.RequestVoteResponse))
 		if err == nil {
-			t.Errorf("a vote of %q for a term of 2^64-1 is answered", h.ID)
+			t.Errorf("a vote request in the name of %q for term 2^64-1 is answered, want an error", h.ID)
 		}
 	}
 	leader.askUntil("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
@@ -216,13 +216,13 @@ func TestProcess_StolenKey(t *testing.T) {
 		p.waitLog("loaded the list of revoked certificates")
 		for _, purpose := range []transport.Purpose{transport.Raft, transport.Client, transport.Control} {
 			if _, err := thief.Dial(ctx, p.id, p.raft, purpose); !errors.Is(err, transport.ErrCertificate) {
-				t.Errorf("%s answers a revoked certificate that asks for %s with %v", p.id, purpose, err)
+				t.Errorf("%s answers a stream with a revoked certificate, for %s, with %v; want ErrCertificate", p.id, purpose, err)
 			}
 		}
 	}
 	others[1].start()
 	if code, _ := others[1].waitExit(patience); code == exitOK || !strings.Contains(others[1].log.String(), "throttled certs --renew") {
-		t.Errorf("a node with a revoked certificate exits with %d:\n%s", code, others[1].log)
+		t.Errorf("a node with a revoked certificate exits with %d, want an error and \"throttled certs --renew\" in its log:\n%s", code, others[1].log)
 	}
 	ca.make(others[1].id)
 	others[1].start()

@@ -19,14 +19,15 @@ import (
 
 const loading = "-LOADING"
 
-// charges charges 1 to a limit of 16 that restores 1 per hour, and checks that this is charge number n.
+// charges charges one unit to a limit of 16 units, of which one is restored per hour. It checks that the reply is that
+// of charge number n.
 func (r *running) charges(n int) {
 	r.t.Helper()
 	got := r.ask("CL.THROTTLE user 15 1 3600")
 	head := fmt.Sprintf("*5\r\n:0\r\n:16\r\n:%d\r\n:-1\r\n:", 16-n)
 	reset, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(got, head), "\r\n"))
 	if longest := n * 3600; err != nil || reset > longest || reset < longest-600 { // time has passed since the first charge
-		r.t.Errorf("charge %d is answered %q", n, got)
+		r.t.Errorf("charge number %d is answered with %q", n, got)
 	}
 }
 
@@ -89,7 +90,7 @@ func TestEveryKindSurvives(t *testing.T) {
 		t.Helper()
 		for _, limit := range limits {
 			if got := r.ask("CL.ALL 4 " + limit); !strings.HasPrefix(got, want) {
-				t.Errorf("%s answers %q; want %q and more", limit, got, want)
+				t.Errorf("%s is answered with %q; want a reply that begins with %q", limit, got, want)
 			}
 		}
 	}
@@ -161,10 +162,10 @@ func TestDamagedSnapshot(t *testing.T) {
 		}
 		log, err := runs(t, "--dir", dir)
 		if !errors.Is(err, persistence.ErrDamaged) || !strings.Contains(err.Error(), "dump.thr") || !strings.Contains(err.Error(), "byte ") {
-			t.Errorf("byte %d changed: %v\n%s", at, err, log)
+			t.Errorf("byte %d changed: the program exits with %v, want ErrDamaged with file and byte; its log:\n%s", at, err, log)
 		}
 		if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, bad) {
-			t.Errorf("byte %d changed: the refused snapshot was overwritten, %v", at, err)
+			t.Errorf("byte %d changed: the refused snapshot was overwritten, error %v", at, err)
 		}
 	}
 	// The previous snapshot contains only one charge.
@@ -189,7 +190,7 @@ func TestMissingSnapshot(t *testing.T) {
 	}
 	log, err := runs(t, "--dir", dir)
 	if !errors.Is(err, persistence.ErrMissing) || !strings.Contains(err.Error(), "--snapshot-fallback yes") {
-		t.Errorf("it exits with %v\n%s", err, log)
+		t.Errorf("without dump.thr the program exits with %v, want ErrMissing with a hint at --snapshot-fallback; its log:\n%s", err, log)
 	}
 	// The previous snapshot contains only one charge.
 	r := startIn(t, dir, "--snapshot-fallback", "yes")
@@ -209,19 +210,19 @@ func TestDirectoryIsTaken(t *testing.T) {
 	r := startIn(t, dir)
 	second := startIn(t, dir) // has no snapshot and no save points
 	if got := second.ask("SAVE"); !strings.HasPrefix(got, "-ERR") {
-		t.Errorf("SAVE in a directory in use answers %q", got)
+		t.Errorf("SAVE in a directory in use returns %q, want an error", got)
 	}
 	if got := second.ask(`CONFIG SET save "1 1"`); !strings.Contains(got, "it is in use by another process") {
-		t.Errorf("CONFIG SET save in a directory in use answers %q", got)
+		t.Errorf("CONFIG SET save in a directory in use returns %q, want an error with the reason", got)
 	}
 	second.wants("*2\r\n$4\r\nsave\r\n$0\r\n\r\n", "CONFIG GET save")
 	second.end()
 	if _, err := runs(t, "--dir", dir, "--save", "1 1"); !errors.Is(err, persistence.ErrLocked) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a second program with save points exits with %v", err)
+		t.Errorf("a second program with save points exits with %v, want ErrLocked with the directory", err)
 	}
 	r.wants("+OK\r\n", "SAVE")
 	if _, err := runs(t, "--dir", dir); !errors.Is(err, persistence.ErrLocked) {
-		t.Errorf("a second program with a snapshot exits with %v", err)
+		t.Errorf("a second program in a directory with a snapshot exits with %v, want ErrLocked", err)
 	}
 	r.end()
 }
@@ -239,7 +240,7 @@ func TestFullTableIsLoaded(t *testing.T) {
 	r := startIn(t, dir, args...)
 	admitted := strings.Count(r.ask(commands...), "*5\r\n:0\r\n")
 	if admitted == 0 || admitted == len(commands) {
-		t.Fatalf("%d keys fit", admitted)
+		t.Fatalf("%d of the keys fit into maxmemory, want some but not all", admitted)
 	}
 	r.wants("+OK\r\n", "SAVE")
 	r.end()
@@ -270,10 +271,10 @@ func TestReasonIsInTheLogFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := runs(t, "--dir", dir, "--logfile", "log.txt"); !errors.Is(err, persistence.ErrDamaged) {
-		t.Errorf("the program exits with %v", err)
+		t.Errorf("the program exits with %v, want ErrDamaged", err)
 	}
 	if log, err := os.ReadFile(filepath.Join(dir, "log.txt")); err != nil || !strings.Contains(string(log), "damaged") {
-		t.Errorf("the log is %q, %v", log, err)
+		t.Errorf("the log file contains %q, error %v; want \"damaged\" in it", log, err)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestThroughRedisCLI(t *testing.T) {
 		where.prepare(t, sec)
 		playCLI(t, sec, where)
 	}))
-	t.Logf("%d of %d commands", some, all)
+	t.Logf("redis-cli ran %d of %d commands", some, all)
 	if some*2 < all {
 		t.Error("redis-cli runs less than half of the corpus")
 	}
@@ -58,7 +58,7 @@ func playCLI(t testing.TB, sec *section, where place) {
 		}
 		if st.kind == send {
 			if _, err := io.WriteString(c.in, vars.fill(st.text)+"\n"); err != nil {
-				t.Fatalf("%v: %v", st, err)
+				t.Fatalf("%v: write to redis-cli: %v", st, err)
 			}
 			continue
 		}
@@ -82,7 +82,7 @@ var duration = regexp.MustCompile(`^\(\d+\.\d\ds\)$`)
 func (c cli) matchReply(t testing.TB, st *step, vars variables) bool {
 	tree, err := parseReply(vars.fill(st.text))
 	if err != nil {
-		t.Errorf("%v: %v", st, err)
+		t.Errorf("%v: parse the expected reply: %v", st, err)
 		return false
 	}
 	for _, wantLine := range strings.Split(tree.render(""), "\n") {
@@ -91,7 +91,7 @@ func (c cli) matchReply(t testing.TB, st *step, vars variables) bool {
 			got, ok = nextLine(c.out)
 		}
 		if !ok || !vars.match(wantLine, got) {
-			t.Errorf("%s:%d: redis-cli shows\n     %s\nwant %s", st.file, st.line, got, vars.fill(wantLine))
+			t.Errorf("%s:%d: redis-cli prints\n     %s\nwant %s", st.file, st.line, got, vars.fill(wantLine))
 			return false
 		}
 	}

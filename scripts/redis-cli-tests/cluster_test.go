@@ -98,7 +98,7 @@ func (n nodes) leader(t testing.TB) string {
 		select {
 		case <-again.C:
 		case <-deadline:
-			t.Fatalf("the nodes do not agree on a leader: %q (%v)", leaders, err)
+			t.Fatalf("the nodes do not agree on a leader: they report %q (error %v)", leaders, err)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (a *attempt) Fatalf(format string, args ...any) {
 
 func (a *attempt) FailNow() { runtime.Goexit() }
 
-// TestInTime checks that only slow failures are repeated, and that each attempt is cleaned up.
+// TestInTime checks that a section is repeated after a slow failure, and that each attempt is cleaned up.
 func TestInTime(t *testing.T) {
 	tries, cleaned := 0, 0
 	inTime(func(t testing.TB, _ *section) {
@@ -98,6 +98,6 @@ func TestInTime(t *testing.T) {
 		}
 	})(t, nil)
 	if tries != 3 || cleaned != 3 {
-		t.Errorf("%d tries, %d times cleaned up", tries, cleaned)
+		t.Errorf("%d attempts, %d cleanups; want 3 and 3", tries, cleaned)
 	}
 }

@@ -47,7 +47,7 @@ func launch(t *testing.T, first int) *launcher {
 	l.cmd.Env = append(os.Environ(), "FIRST_PORT="+strconv.Itoa(first), "TMPDIR="+temp)
 	l.out = lines(t, l.cmd)
 	t.Cleanup(func() {
-		_ = l.cmd.Process.Signal(syscall.SIGTERM) // it stops the nodes that are still running
+		_ = l.cmd.Process.Signal(syscall.SIGTERM) // the script then stops the nodes that are still running
 		for _, ok := nextLine(l.out); ok; _, ok = nextLine(l.out) {
 			// The remaining output is ignored.
 		}
@@ -105,17 +105,17 @@ func (l *launcher) ends(t *testing.T, code int) {
 	t.Helper()
 	l.expect(t, `^all nodes have exited; removed .*$`)
 	if line, ok := nextLine(l.out); ok {
-		t.Errorf("unexpected output: %s", line)
+		t.Errorf("unexpected output of the script: %s", line)
 	}
 	_ = l.cmd.Wait() // the exit code is checked
 	if got := l.cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("exit code %d, want %d", got, code)
+		t.Errorf("the script exits with %d, want %d", got, code)
 	}
 	if left, err := os.ReadDir(l.temp); err != nil || len(left) > 0 {
-		t.Errorf("remaining files: %v (%v)", left, err)
+		t.Errorf("files that the script has not removed: %v (error %v)", left, err)
 	}
 	if !free(l.first) {
-		t.Error("its ports are still in use")
+		t.Error("ports of the nodes are still in use")
 	}
 }
 
@@ -133,7 +133,7 @@ func (l *launcher) decides(t *testing.T, node int) {
 		select {
 		case <-again.C:
 		case <-deadline:
-			t.Fatalf("node %d replies %s", node, out)
+			t.Fatalf("node %d does not return a decision; its last reply is %s", node, out)
 		}
 	}
 }

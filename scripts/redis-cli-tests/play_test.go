@@ -59,13 +59,13 @@ func play(t testing.TB, sec *section, where place) (replies map[*step][]byte) {
 	for _, st := range sec.steps {
 		if !st.isReply() {
 			if err := p.do(st); err != nil {
-				t.Fatalf("%v: %v", st, err)
+				t.Fatalf("%v: run the step: %v", st, err)
 			}
 			continue
 		}
 		got, raw, err := p.read(st, patience)
 		if err != nil {
-			t.Fatalf("%v: %v", st, err)
+			t.Fatalf("%v: read the reply: %v", st, err)
 		}
 		if want := st.forRedis(p.redis); !p.vars.match(want, got) {
 			t.Errorf("%s:%d:\n got %s\nwant %s", st.file, st.line, got, p.vars.fill(want))

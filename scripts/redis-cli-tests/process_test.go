@@ -130,7 +130,7 @@ func (where place) prepare(t testing.TB, sec *section) {
 	for _, pair := range sec.config {
 		was, err := admin.ask("CONFIG GET " + pair[0])
 		if err != nil || !(undo).match(`["<word>" "<any:`+plain(pair[0])+`>"]`, was) {
-			t.Fatalf("CONFIG GET %s returns %s (%v)", pair[0], was, err)
+			t.Fatalf("CONFIG GET %s returns %s (error %v), want the option and its value", pair[0], was, err)
 		}
 		admin.mustAsk(t, "CONFIG SET "+pair[0]+" "+pair[1], "+OK")
 	}
@@ -140,7 +140,7 @@ func (where place) prepare(t testing.TB, sec *section) {
 	}
 }
 
-// restore resets the options of a section.
+// restore sets the options of a section to their previous values, which undo contains.
 func (where place) restore(t testing.TB, sec *section, undo variables) {
 	admin, err := dial(where.addr)
 	if err != nil {
@@ -165,7 +165,7 @@ func (w *wire) leave(t testing.TB) {
 	t.Helper()
 	w.mustAsk(t, "QUIT", "+OK")
 	if text, _, err := w.reply(patience); text != closed {
-		t.Fatalf("after QUIT: %s (%v), want the end of the connection", text, err)
+		t.Fatalf("after QUIT: reply %s (error %v), want a closed connection", text, err)
 	}
 	_ = w.conn.Close()
 }

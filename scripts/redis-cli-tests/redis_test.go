@@ -18,13 +18,13 @@ func TestSideBySide(t *testing.T) {
 			same := bytes.Equal(ours[st], theirs[st])
 			switch {
 			case st.redis != "" && st.isReply() && same:
-				t.Errorf("%v: Redis has the same reply: %q", st, theirs[st])
+				t.Errorf("%v: the script has a different reply for Redis, but both servers return %q", st, theirs[st])
 			case st.redis == "" && literal(st.text) && !same:
-				t.Errorf("%v:\nours  %q\nRedis %q", st, ours[st], theirs[st])
+				t.Errorf("%v: the replies differ:\nours  %q\nRedis %q", st, ours[st], theirs[st])
 			}
 		}
 	}))
-	t.Logf("%d of %d commands", some, all)
+	t.Logf("redis-server ran %d of %d commands", some, all)
 	if some*3 < all {
 		t.Error("Redis runs less than a third of the corpus")
 	}

@@ -123,8 +123,8 @@ func (p *replyParser) value() (node, error) {
 // take skips s at the start of the rest.
 func (p *replyParser) take(s string) { p.rest = p.rest[len(s):] }
 
-// valueNode skips text, the notation of a value, and returns the node of the value. redis-cli
-// prints the value as shown.
+// valueNode skips text, the notation of a value, and returns the node of the value. The
+// parameter shown is the value as redis-cli prints it.
 func (p *replyParser) valueNode(shown, text string) (node, error) {
 	p.take(text)
 	return node{shown: shown}, nil

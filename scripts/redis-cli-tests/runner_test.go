@@ -21,7 +21,7 @@ func TestScriptsThatAreNone(t *testing.T) {
 		"== Not compared with Redis\n> PING\n+PONG\nredis: +PING",
 	} {
 		if s, err := parse("test", text); err == nil {
-			t.Errorf("%q: no error, %d sections", text, len(s.sections))
+			t.Errorf("parse(%q) returns no error and %d sections, want an error", text, len(s.sections))
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestMatch(t *testing.T) {
 		{`+GET <pattern>`, `+GET x`, false},
 	} {
 		if (variables{}).match(row.want, row.got) != row.match {
-			t.Errorf("%s matches %s: want %v", row.got, row.want, row.match)
+			t.Errorf("%s matches the pattern %s: want %v", row.got, row.want, row.match)
 		}
 	}
 }
@@ -53,10 +53,10 @@ func TestMatch(t *testing.T) {
 func TestVariables(t *testing.T) {
 	v := variables{}
 	if !v.match("[<int:id> <int>]", "[7 8]") || !v.match("<id>", "7") || v.match("<id>", "8") {
-		t.Errorf("variables %v", v)
+		t.Errorf("after [7 8] has matched [<int:id> <int>], the variables are %v; want 7 for id", v)
 	}
 	if got := v.fill("CLIENT KILL ID <id> <other>"); got != "CLIENT KILL ID 7 <other>" {
-		t.Errorf("fill returns %s", got)
+		t.Errorf("fill returns %s, want CLIENT KILL ID 7 <other>", got)
 	}
 }
 
@@ -87,13 +87,13 @@ func TestNotation(t *testing.T) {
 	} {
 		got, err := readReply(t, row.wire)
 		if got != row.script || (err == nil) != (row.script != "") {
-			t.Errorf("%q: got %s (%v), want %s", row.wire, got, err, row.script)
+			t.Errorf("%q is read as %s (error %v), want %s", row.wire, got, err, row.script)
 		}
 		if row.shown == "" {
 			continue
 		}
 		if tree, err := parseReply(row.script); err != nil || tree.render("") != row.shown {
-			t.Errorf("%s: rendered\n%s (%v)\nwant\n%s", row.script, tree.render(""), err, row.shown)
+			t.Errorf("%s is rendered as\n%s (error %v)\nwant\n%s", row.script, tree.render(""), err, row.shown)
 		}
 	}
 }
@@ -114,12 +114,12 @@ func readReply(t *testing.T, bytes string) (string, error) {
 func TestRepliesThatAreNone(t *testing.T) {
 	for _, text := range []string{"", "[1", "[1]]", `["a]`, `{"a"}`, `txt`, `"a" "b"`, "?["} {
 		if tree, err := parseReply(text); err == nil {
-			t.Errorf("%s: no error, parsed %s", text, tree.render(""))
+			t.Errorf("parseReply(%s) returns no error and %s, want an error", text, tree.render(""))
 		}
 	}
 }
 
-// TestLeftOver checks that an unexpected reply is reported.
+// TestLeftOver checks that end reports a reply that no step has read.
 func TestLeftOver(t *testing.T) {
 	for commands, want := range map[string]string{"": "", "PING": "+PONG", "PING;ECHO x": "+PONG", "QUIT": "+OK"} {
 		sec := &section{}
@@ -131,7 +131,7 @@ func TestLeftOver(t *testing.T) {
 		}
 		err := p.end()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
-			t.Errorf("%s leaves %v, want %s", commands, err, want)
+			t.Errorf("commands %s: end returns the error %v, want one that ends in %s", commands, err, want)
 		}
 	}
 }

@@ -65,8 +65,8 @@ func (st *step) forRedis(redis bool) string {
 // closed is the text of a reply step that expects the connection to be closed.
 const closed = "closed"
 
-// markedLine matches a line that begins with the name of a connection, which may be empty, and the
-// mark of its kind.
+// markedLine matches a line that begins with the name of a connection, which may be empty, and one
+// of the marks >, ! and <.
 var markedLine = regexp.MustCompile(`^(\w*)([>!<]) (.*)$`)
 
 // parse parses a script.
@@ -98,7 +98,7 @@ func (s *script) add(number int, line string) error {
 	return sec.addLine(&step{file: filepath.Base(s.path), line: number}, line)
 }
 
-// applyDirective applies a directive.
+// applyDirective sets a field of the section according to a directive.
 func (sec *section) applyDirective(directive string) error {
 	words := strings.Fields(directive)
 	switch {
@@ -168,7 +168,8 @@ func (sec *section) uses(kinds ...kind) bool {
 }
 
 // runsInCLI reports whether redis-cli can run the section: redis-cli cannot send arbitrary bytes,
-// does not print unsolicited messages, and reconnects automatically.
+// does not print unsolicited messages, and reconnects automatically. It is connected to servers
+// whose clock cannot be controlled.
 func (sec *section) runsInCLI() bool {
 	for _, st := range sec.steps {
 		if st.kind == reply && st.text == closed {

@@ -53,7 +53,7 @@ func checkAllSent(t testing.TB, scripts []*script, names []string) {
 	}
 	for _, name := range names {
 		if !sent[name] {
-			t.Errorf("no script includes %s", strings.ReplaceAll(name, "|", " "))
+			t.Errorf("no script includes the command %s", strings.ReplaceAll(name, "|", " "))
 		}
 	}
 }
@@ -80,7 +80,7 @@ func commandNames(t testing.TB, w *wire) (names []string) {
 		names = append(names, m[1])
 	}
 	if !slices.Contains(names, "client|id") {
-		t.Fatalf("COMMAND LIST without client|id: %s", list)
+		t.Fatalf("COMMAND LIST does not contain client|id: %s", list)
 	}
 	return names
 }
@@ -102,7 +102,7 @@ func TestCommandInfoSideBySide(t *testing.T) {
 			replies[i], _, _ = strings.Cut(all, `["`+name+`|`)
 		}
 		if replies[0] != replies[1] {
-			t.Errorf("COMMAND INFO %s\nours  %s\nRedis %s", name, replies[0], replies[1])
+			t.Errorf("the replies to COMMAND INFO %s differ:\nours  %s\nRedis %s", name, replies[0], replies[1])
 		}
 	}
 }
@@ -147,11 +147,11 @@ func compare(t testing.TB, here, there place, command string) {
 		}
 		replies[i], err = w.ask(command)
 		if err != nil {
-			t.Fatalf("%s: %v", command, err)
+			t.Fatalf("send %s: %v", command, err)
 		}
 		_ = w.conn.Close()
 	}
 	if replies[0] != replies[1] {
-		t.Errorf("%s\nours  %s\nRedis %s", command, replies[0], replies[1])
+		t.Errorf("the replies to %s differ:\nours  %s\nRedis %s", command, replies[0], replies[1])
 	}
 }

@@ -35,7 +35,7 @@ func updateSection(t testing.TB, s *script, sec *section, where place) {
 	for i, st := range sec.steps {
 		switch st.kind {
 		case reply:
-			// updateReplies has rewritten it, together with the preceding command.
+			// updateReplies has rewritten this reply when the preceding command was sent.
 		case unasked:
 			got, _, err := p.read(st, patience)
 			if err != nil {
@@ -46,7 +46,7 @@ func updateSection(t testing.TB, s *script, sec *section, where place) {
 			}
 		default:
 			if err := p.do(st); err != nil {
-				t.Fatalf("%v: %v", st, err)
+				t.Fatalf("%v: run the step: %v", st, err)
 			}
 			if i+1 == len(sec.steps) || sec.steps[i+1].kind != st.kind || sec.steps[i+1].conn != st.conn {
 				updateReplies(t, p, s, sec.steps[i:])
@@ -68,7 +68,7 @@ func updateReplies(t testing.TB, p *player, s *script, steps []*step) {
 		if errors.Is(err, errSilent) {
 			break
 		} else if err != nil {
-			t.Fatalf("%v: %v", steps[0], err)
+			t.Fatalf("%v: read the reply: %v", steps[0], err)
 		}
 		if len(old) > 0 && old[0].kind == reply {
 			last = old[0].line - 1

@@ -85,7 +85,7 @@ func (w *wire) ask(line string) (string, error) {
 func (w *wire) mustAsk(t testing.TB, line, want string) {
 	t.Helper()
 	if got, err := w.ask(line); err != nil || !(variables{}).match(want, got) {
-		t.Fatalf("%s returns %s (%v), want %s", line, got, err, want)
+		t.Fatalf("%s returns %s (error %v), want %s", line, got, err, want)
 	}
 }
 
