@@ -18,12 +18,12 @@ import (
 // process.
 type simulation struct{ bin string }
 
-const simulated = "github.com/throttledhq/throttled/cluster"
+const simulated = "./cluster" // in the repository
 
 // buildSimulation compiles the tests.
 func (l *lab) buildSimulation() (*simulation, error) {
 	s := &simulation{filepath.Join(l.dir, "cluster.test")}
-	return s, run(exec.Command("go", "test", "-tags", "chaos", "-c", "-o", s.bin, simulated))
+	return s, run(exec.Command("go", "test", "-C", repository, "-tags", "chaos", "-c", "-o", s.bin, simulated))
 }
 
 // run runs the tests with a bug enabled, or with no bug if bug is empty, and returns the
@@ -45,10 +45,10 @@ func (s *simulation) run(ctx context.Context, bug failpoint.Bug) (failed foundBy
 const judges = "checks_test.go:"
 
 var judging = map[string]bool{
-	"TestClock": true, "TestWallClocksDoNotCount": true, "TestStaleNodeDoesNotKnowTheTime": true, // time
-	"TestVoidEntry": true, "TestLimitHolds": true, "TestSingleNode": true, // charges
+	"TestClock": true, "TestWallClocksDoNotCount": true, "TestStaleNodeDoesNotKnowTheTime": true, // check the log time
+	"TestVoidEntry": true, "TestLimitHolds": true, "TestSingleNode": true, // check charges
 	"TestMajorityLossSurvivorLeads": true, "TestMajorityLossOtherLeads": true, "TestMajorityLossCountsOnce": true,
-	"TestLease": true, "TestMixedHeartbeats": true, // answers from a node that may no longer be the leader
+	"TestLease": true, "TestMixedHeartbeats": true, // check answers of a node that may no longer be the leader
 	"TestHeartbeatWaitsForAll": true, "TestHeartbeatsState": true,
 }
 

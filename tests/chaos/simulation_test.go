@@ -1,6 +1,35 @@
 package main
 
-import "testing"
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestBuildSimulation checks that the simulation can be built, that it contains all tests in judging, and that the file
+// with its safety checks exists.
+func TestBuildSimulation(t *testing.T) {
+	s, err := (&lab{dir: t.TempDir()}).buildSimulation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(s.bin, "-test.list", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := strings.Fields(string(out))
+	for name := range judging {
+		if !slices.Contains(tests, name) {
+			t.Errorf("the simulation has no test %s", name)
+		}
+	}
+	file := strings.TrimSuffix(judges, ":")
+	if found, _ := filepath.Glob(filepath.Join(repository, "cluster", file)); found == nil {
+		t.Errorf("package cluster has no file %s", file)
+	}
+}
 
 func TestFailures(t *testing.T) {
 	for _, tt := range []struct {
@@ -18,7 +47,7 @@ func TestFailures(t *testing.T) {
 		{"exec format error\n", true, foundBy{}, true},
 	} {
 		if got, err := failures(tt.output, tt.bad); got != tt.want || (err != nil) != tt.err {
-			t.Errorf("%q: %+v, %v", tt.output, got, err)
+			t.Errorf("output %q: failed tests %+v, error: %v", tt.output, got, err)
 		}
 	}
 }
