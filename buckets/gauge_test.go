@@ -10,17 +10,17 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A gauge decodes to within one ninth of the encoded time, and is never 0.
+// A gauge decodes to 8/9 to 9/8 of the encoded time, and is never 0.
 func TestGaugeOfTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	check := func(full uint64) {
 		t.Helper()
 		g := gaugeOfTime(full)
 		if off := g.full() / float64(full); g == 0 || off < 8.0/9-1e-9 || off > 9.0/8+1e-9 {
-			t.Errorf("%d ns: gauge %d, which decodes to %v", full, g, g.full())
+			t.Errorf("%d ns have gauge %d, which decodes to %v ns; want 8/9 to 9/8 of the time", full, g, g.full())
 		}
 		if full < math.MaxInt64/2 && gaugeOfTime(2*full) != g+4 {
-			t.Errorf("twice %d ns has gauge %d, but the time itself has gauge %d", full, gaugeOfTime(2*full), g)
+			t.Errorf("twice %d ns have gauge %d; want 4 more than the gauge of the time itself, which is %d", full, gaugeOfTime(2*full), g)
 		}
 	}
 	check(1)
@@ -32,18 +32,18 @@ func TestGaugeOfTime(t *testing.T) {
 
 func TestShareClass(t *testing.T) {
 	if c := shareClass(0, 5); c != 0 {
-		t.Errorf("class of an unused limit: %d", c)
+		t.Errorf("class of an unused limit: %d, want 0", c)
 	}
 	if c := shareClass(1, math.MaxInt64); c != 1 {
-		t.Errorf("class of one unit of the largest limit: %d", c)
+		t.Errorf("class of one unit of the largest limit: %d, want 1", c)
 	}
 	for _, used := range []float64{5, 6, math.MaxInt64} {
 		if c := shareClass(used, 5); c != exhausted {
-			t.Errorf("class of %v of 5: %d", used, c)
+			t.Errorf("class of %v units used of 5: %d, want exhausted", used, c)
 		}
 	}
 	if half, full := shareClass(1, 2), shareClass(1, 1); full-half != 8 {
-		t.Errorf("class of half a limit: %d, of a whole limit: %d", half, full)
+		t.Errorf("class of half a limit: %d, of a whole limit: %d; want a difference of 8", half, full)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 100_000 {
@@ -53,10 +53,10 @@ func TestShareClass(t *testing.T) {
 			a, b = b, a
 		}
 		if shareClass(a, limit) > shareClass(b, limit) {
-			t.Fatalf("%v of a limit of %v has a higher class than %v", a, limit, b)
+			t.Fatalf("%v used of a limit of %v has a higher class than %v used", a, limit, b)
 		}
 		if a > limit/(1<<29) && a*9/8 < limit && shareClass(a, limit) >= shareClass(a*9/8+a/1e9, limit) {
-			t.Fatalf("%v of a limit of %v does not have a lower class than an eighth more", a, limit)
+			t.Fatalf("%v used of a limit of %v does not have a lower class than an eighth more", a, limit)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func share(t *testing.T, table *Table, now uint64) int {
 	t.Helper()
 	s := &table.shards[0]
 	if s.live != 1 {
-		t.Fatalf("%d keys", s.live)
+		t.Fatalf("the table has %d keys, want 1", s.live)
 	}
 	for at, sl := range s.index {
 		if sl != 0 {
@@ -101,23 +101,24 @@ func TestShareOfEachKind(t *testing.T) {
 			sixteen  int // used sixteenths of the limit
 		}{{1, 1}, {0, 1}, {7, 8}, {-4, 4}, {12, 16}, {1, 16}, {-8, 8}} {
 			if got, want := charge(step.quantity), shareClass(float64(step.sixteen), 16); got != want {
-				t.Errorf("%v, step %d: class %d; want %d", kind, i, got, want)
+				t.Errorf("%v, step %d: share class %d; want %d", kind, i, got, want)
 			}
 		}
 		if kind == limiter.Throttle || kind == limiter.LeakyBucket {
 			clock.advance(4 * interval)
 			if got, want := share(t, table, clock.read()), shareClass(4, 16); got != want {
-				t.Errorf("%v, after 4 intervals: class %d; want %d", kind, got, want)
+				t.Errorf("%v, after 4 intervals: share class %d; want %d", kind, got, want)
 			}
 		}
-		// The share is relative to the limit of the last request.
+		// The share is relative to the limit of the last charge or refund.
 		l.Max = 32
-		if got, want := charge(0), share(t, table, clock.read()); got != want {
-			t.Errorf("%v: a peek changed the class from %d to %d", kind, want, got)
+		before := share(t, table, clock.read())
+		if got := charge(0); got != before {
+			t.Errorf("%v: a peek changed the share class from %d to %d", kind, before, got)
 		}
 		used := map[bool]float64{true: 4, false: 8}[kind == limiter.Throttle || kind == limiter.LeakyBucket]
 		if got, want := charge(8), shareClass(used+8, 32); kind != limiter.TokenBucket && kind != limiter.SlidingWindow && got != want {
-			t.Errorf("%v, with another limit: class %d; want %d", kind, got, want)
+			t.Errorf("%v, with another limit: share class %d; want %d", kind, got, want)
 		}
 	}
 }
@@ -134,11 +135,11 @@ func TestShareOfFullLog(t *testing.T) {
 	l := limiter.Limit{Max: 1_000_000, Interval: time.Hour, Amount: 3}
 	for i := range 3 {
 		if d := decideOne(table, limiter.Request{Kind: limiter.WindowLog, Key: []byte("k"), Limit: l, Quantity: 1}); d.Limited {
-			t.Fatalf("charge %d: %+v", i, d)
+			t.Fatalf("charge %d: got %+v, want admitted", i, d)
 		}
 	}
 	if got := share(t, table, start); got != exhausted {
-		t.Errorf("class %d", got)
+		t.Errorf("a full log has share class %d, want exhausted", got)
 	}
 }
 
@@ -156,14 +157,14 @@ func TestUnknownGauge(t *testing.T) {
 			}
 		}
 		if got := share(t, table, start); got != exhausted {
-			t.Errorf("%v: class %d", kind, got)
+			t.Errorf("%v: share class %d with an unknown gauge, want exhausted", kind, got)
 		}
 		if kind == limiter.WindowLog {
 			continue // the log is full and refuses the charge
 		}
 		decideOne(table, req)
 		if got := share(t, table, start); got == exhausted || got == 0 {
-			t.Errorf("%v: class %d after a charge", kind, got)
+			t.Errorf("%v: share class %d after a charge, want neither 0 nor exhausted", kind, got)
 		}
 	}
 }
@@ -188,19 +189,19 @@ func TestGaugesOfGroup(t *testing.T) {
 		for i := range reqs {
 			at, found := s.find(reqs[i].Key, tagOf(table.hash(reqs[i].Key)))
 			if !found || out[i].Err != nil || out[i].Limited {
-				t.Fatalf("%v: %t, %+v", reqs[i].Kind, found, out[i])
+				t.Fatalf("%v: key found: %t, decision: %+v; want true, admitted", reqs[i].Kind, found, out[i])
 			}
 			want := shareClass(float64(75*round), float64(reqs[i].Limit.Max))
-			// A gauge of time may be off by one step.
+			// A share that is computed from the remaining time may be off by one class.
 			if got := s.record(at).share(start); got < want-1 || got > want+1 || got != want && !byTime(reqs[i].Kind) {
-				t.Errorf("%v, round %d: class %d; want %d", reqs[i].Kind, round, got, want)
+				t.Errorf("%v, round %d: share class %d; want %d", reqs[i].Kind, round, got, want)
 			}
 		}
 	}
 }
 
-// While gauges are disabled, neither changes nor records have a gauge, for all kinds, for single
-// requests and groups, and for new and existing keys.
+// While gauges are disabled, neither changes nor records have a gauge. This holds for all kinds,
+// for single requests and groups, and for new and existing keys.
 func TestSetGauges(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	charge := func(round int) {
@@ -218,7 +219,7 @@ func TestSetGauges(t *testing.T) {
 		table.Decide(reqs, out[:len(reqs)])
 		for i := range reqs {
 			if out[i].Err != nil || out[i].Limited {
-				t.Fatalf("round %d, %s: %+v", round, reqs[i].Key, out[i])
+				t.Fatalf("round %d, charge of %s: got %+v, want admitted", round, reqs[i].Key, out[i])
 			}
 		}
 	}
@@ -234,17 +235,17 @@ func TestSetGauges(t *testing.T) {
 			first := r.rest[0]
 			c, err := r.change()
 			if err != nil || (first&changeGauged != 0) != stored || (c.rec.Gauge != 0) != stored {
-				t.Errorf("round %d: change %d of %s starts with %#x, gauge %d, %v", round, n, c.rec.Key, first, c.rec.Gauge, err)
+				t.Errorf("round %d: change %d, of key %s, starts with %#x, has gauge %d and error %v; want a gauge only while gauges are stored", round, n, c.rec.Key, first, c.rec.Gauge, err)
 			}
 		}
 		n := 0
 		for rec := range table.Records() {
 			if n++; (rec.Gauge != 0) != stored {
-				t.Errorf("round %d: %s has gauge %d", round, rec.Key, rec.Gauge)
+				t.Errorf("round %d: the record of %s has gauge %d; want a gauge only while gauges are stored", round, rec.Key, rec.Gauge)
 			}
 		}
 		if n != 14 {
-			t.Errorf("round %d: %d records", round, n)
+			t.Errorf("round %d: %d records, want 14", round, n)
 		}
 	}
 }
