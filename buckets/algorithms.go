@@ -11,9 +11,10 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// algorithm is the arithmetic of one kind. It decides a request for quantity units at time now on a
-// key in state old. An absent key has the zero State. The slice room is a buffer: the Tail of the
-// returned Change may use its memory, but never the memory of old.Data.
+// algorithm computes the decision on a request of one kind: l is the limit, old the state of the
+// key, now the limiter time, and quantity the units to charge. An absent key has the zero State.
+// The slice room is a buffer: the Tail of the returned Change may use its memory, but never the
+// memory of old.Data.
 type algorithm func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision)
 
 // algorithms holds the algorithm of each kind.
@@ -27,7 +28,7 @@ var algorithms = [...]algorithm{
 	limiter.LeakyBucket:   leaky.Decide,
 }
 
-// throttle adapts gcra.Decide to the signature of algorithm.
+// throttle adapts gcra.Decide to the type algorithm.
 func throttle(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
 	tat, d := gcra.Decide(*l, old.Expires, now, quantity)
 	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d

@@ -262,8 +262,8 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(visited), "ns/key")
 }
 
-// BenchmarkKinds measures admitted decisions with stored results: of each kind on a cached key, and of
-// groups of three requests.
+// BenchmarkKinds measures charges of keys that are in the CPU cache: single requests of each kind,
+// and groups of three requests.
 func BenchmarkKinds(b *testing.B) {
 	run := func(name string, reqs []limiter.Request) {
 		b.Run(name, func(b *testing.B) {
@@ -274,7 +274,7 @@ func BenchmarkKinds(b *testing.B) {
 				table.Decide(reqs, out)
 			}
 			if out[0].Err != nil || out[0].Limited {
-				b.Fatalf("%+v", out[0])
+				b.Fatalf("the first decision of the last batch: got %+v, want admitted", out[0])
 			}
 		})
 	}
@@ -295,7 +295,7 @@ func BenchmarkKinds(b *testing.B) {
 		}
 	}
 	run("three at once", linked(group[0], group[1], group[4]))
-	run("three of gcra at once", linked(charge(limiter.Throttle, "a", ample[limiter.Throttle], 1),
+	run("group of three Throttle requests", linked(charge(limiter.Throttle, "a", ample[limiter.Throttle], 1),
 		charge(limiter.Throttle, "b", ample[limiter.Throttle], 1), charge(limiter.Throttle, "c", ample[limiter.Throttle], 1)))
 }
 

@@ -16,9 +16,10 @@ var ErrChanges = errors.New("malformed changes")
 //
 //	0            clear of the table, without fields
 //	64           delete of a key: key
-//	1..31        put of a record of that kind: expires, key, and, except for Throttle, the state
-//	128 + 1..31  update of a record of that kind whose state keeps its size: expires, key, size of
-//	             the state, size of its unchanged prefix, the rest of the state
+//	1..31        put of a record whose kind has this number: expires, key, and, except for Throttle,
+//	             the state
+//	128 + 1..31  update of a record whose kind has the number 1..31 and whose state keeps its size:
+//	             expires, key, size of the state, size of its unchanged prefix, the rest of the state
 //	32 + 1..31   like 1..31, with the gauge before expires
 //	160 + 1..31  like 128 + 1..31, with the gauge before expires
 //
@@ -40,7 +41,8 @@ type change struct {
 	from int // for changeTail: size of the unchanged prefix of the state; rec.State holds the rest
 }
 
-// opPut is the op of a put. The encoded type of a put is the kind of its record.
+// opPut is the op of a put. It is not encoded: the type of an encoded put is the kind of its
+// record.
 const opPut = 1
 
 func appendDelete(buf, key []byte) []byte {
@@ -49,7 +51,7 @@ func appendDelete(buf, key []byte) []byte {
 	return append(buf, key...)
 }
 
-// appendPut appends a put of rec. Starting with expires, the encoding is the same as in the arena.
+// appendPut appends a put of rec. From expires on, the bytes are the same as in the arena.
 func appendPut(buf []byte, rec record) []byte {
 	buf = appendKind(buf, 0, rec)
 	return append(buf, rec[expiresAt:rec.size()]...)
@@ -64,8 +66,8 @@ func appendTail(buf []byte, rec record, from int) []byte {
 	return append(buf, state[from:]...)
 }
 
-// appendKind appends the type of a change, and the gauge if it is known. Versions without support
-// for gauges cannot decode a change with a gauge (see SetGauges).
+// appendKind appends the type of a change, and the gauge if it is known. Versions of the program
+// without support for gauges cannot decode a change with a gauge (see SetGauges).
 func appendKind(buf []byte, typ byte, rec record) []byte {
 	typ |= byte(rec.kind())
 	if g := rec.gauge(); g != 0 {
@@ -74,8 +76,8 @@ func appendKind(buf []byte, typ byte, rec record) []byte {
 	return append(buf, typ)
 }
 
-// reader decodes fields from a byte slice. If a field is incomplete or out of range, the reader sets
-// its failed field. All later reads return zero values.
+// reader decodes the fields of changes from a byte slice. At a field that is incomplete or out of
+// range, it sets failed. All later reads return zero values.
 type reader struct {
 	rest   []byte
 	failed bool

@@ -61,10 +61,10 @@ func TestChangesHaveNoFlags(t *testing.T) {
 	for g, bit := range map[gauge]byte{0: 0, 1: changeGauged} {
 		rec.setGauge(g)
 		if b := appendPut(nil, rec); b[0] != bit|byte(limiter.WindowLog) {
-			t.Errorf("a put with gauge %d starts with %#x", g, b[0])
+			t.Errorf("a put with gauge %d starts with %#x; want only the kind, and changeGauged if the gauge is known", g, b[0])
 		}
 		if b := appendTail(nil, rec, 2); b[0] != changeTail|bit|byte(limiter.WindowLog) {
-			t.Errorf("a tail with gauge %d starts with %#x", g, b[0])
+			t.Errorf("a tail with gauge %d starts with %#x; want only the kind, changeTail, and changeGauged if the gauge is known", g, b[0])
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestChangesCutShort(t *testing.T) {
 	for n := range len(changes) + 1 {
 		err := checkChanges(changes[:n:n])
 		if whole[n] != (err == nil) || err != nil && !errors.Is(err, ErrChanges) {
-			t.Errorf("the first %d bytes: %v", n, err)
+			t.Errorf("the first %d bytes: checkChanges returns %v; want ErrChanges if they end within a change, else nil", n, err)
 		}
 	}
 }
@@ -116,10 +116,10 @@ func TestMalformedChanges(t *testing.T) {
 	} {
 		table := New(Config{Replicated: true, Shards: 1})
 		if err := table.Replay(changes, start); !errors.Is(err, ErrChanges) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: Replay returns %v, want ErrChanges", what, err)
 		}
 		if table.settled.Load() != 0 {
-			t.Errorf("%s: the log time has advanced", what)
+			t.Errorf("%s: the failed Replay has changed the settled log time", what)
 		}
 	}
 }
@@ -174,14 +174,14 @@ func TestChangesWithoutGauge(t *testing.T) {
 	want := limiter.Record{Kind: limiter.WindowLog, Key: []byte("k"), Expires: start + 1e9, State: append(state[:298], 1, 2)}
 	for rec := range table.Records() {
 		if fmt.Sprint(rec) != fmt.Sprint(want) {
-			t.Errorf("%+v; want %+v", rec, want)
+			t.Errorf("the replayed record is %+v; want %+v", rec, want)
 		}
 	}
 	written := record(appendRecord(nil, &want))
 	if got := appendTail(appendPut([]byte{changesVersion}, written), written, 298); !bytes.Equal(got, slices.Concat(changes[:len(changes)-2], []byte{1, 2}, tail)) {
-		t.Errorf("encoded again as %x", got)
+		t.Errorf("the record is encoded again as %x; want the bytes that were replayed", got)
 	}
 	if err := table.Replay(head(byte(limiter.Throttle)), start); err != nil || table.Usage().Keys != 1 {
-		t.Errorf("a throttle record: %v, %d keys", err, table.Usage().Keys)
+		t.Errorf("replay of a throttle record for the same key: %v, %d keys; want no error, 1 key", err, table.Usage().Keys)
 	}
 }

@@ -73,13 +73,13 @@ func checkTable(tb testing.TB, t *Table) {
 	}
 	u := t.Usage()
 	if u.Bytes != bytes || u.Peak < bytes {
-		tb.Fatalf("the shards hold %d bytes, Usage returns %+v", bytes, u)
+		tb.Fatalf("the shards hold %d bytes, but Bytes differs or Peak is lower: Usage returns %+v", bytes, u)
 	}
 	if u.Dataset != dataset {
-		tb.Fatalf("the records and their slots take %d bytes, Usage returns %+v", dataset, u)
+		tb.Fatalf("the records and their slots take %d bytes, but Dataset differs: Usage returns %+v", dataset, u)
 	}
 	if u.Keys != live {
-		tb.Fatalf("the shards hold %d keys, Usage returns %+v", live, u)
+		tb.Fatalf("the shards hold %d keys, but Keys differs: Usage returns %+v", live, u)
 	}
 }
 
@@ -87,7 +87,7 @@ func checkTable(tb testing.TB, t *Table) {
 func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 	tb.Helper()
 	if n := len(s.index); n&(n-1) != 0 || n > 0 && n < indexSize(int(s.live)) {
-		tb.Fatalf("index of %d slots for %d keys", n, s.live)
+		tb.Fatalf("the index has %d slots for %d keys: not a power of two, or too few", n, s.live)
 	}
 	var slots, dead int
 	starts := map[uint32]bool{} // offsets of live records
@@ -108,7 +108,7 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 		}
 		slots++
 		if !starts[sl.offset()] {
-			tb.Fatalf("slot %d refers to offset %d, where no live record starts or which another slot also refers to", at, sl.offset())
+			tb.Fatalf("slot %d refers to offset %d: no live record starts there, or another slot refers to it too", at, sl.offset())
 		}
 		delete(starts, sl.offset())
 		checkSlot(tb, s, at, tagOf)
@@ -125,7 +125,7 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 }
 
 // checkSlot checks the slot at an index position: its tag is correct, and find returns its position
-// for its key. There is then no empty slot after its home and before it, and no earlier slot of the
+// for its key. It follows that no slot between its home and its position is empty or belongs to the
 // same key.
 func checkSlot(tb testing.TB, s *shard, at int, tagOf func(key []byte) uint32) {
 	tb.Helper()
@@ -137,6 +137,6 @@ func checkSlot(tb testing.TB, s *shard, at int, tagOf func(key []byte) uint32) {
 		tb.Fatalf("key %.40q has no kind", rec.key())
 	}
 	if found, ok := s.find(bytes.Clone(rec.key()), tag); !ok || found != at {
-		tb.Fatalf("key %.40q is at %d of %d with home %d, find returns %d %t", rec.key(), at, len(s.index), s.home(tag), found, ok)
+		tb.Fatalf("key %.40q is at index position %d of %d and has home %d, but find returns %d, %t", rec.key(), at, len(s.index), s.home(tag), found, ok)
 	}
 }

@@ -25,7 +25,7 @@ func TestNewClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clock := NewClock(tt.base)
 				if got := clock(); got != tt.want {
-					t.Errorf("starts at %d, want %d", got, tt.want)
+					t.Errorf("the clock starts at %d, want %d", got, tt.want)
 				}
 				<-time.After(90 * time.Second)
 				if got := clock(); got != tt.want+90e9 {
@@ -57,9 +57,9 @@ func TestDefaultClock(t *testing.T) {
 	}
 }
 
-// TestEarlierTimeAfterLaterTime checks that a decision at an earlier time than the latest time of its
-// shard is made at the latest time. Some operation accesses a key at 10 s, when the key expires, and
-// may drop its record. A batch that has read the clock at 6 s then charges the key.
+// TestEarlierTimeAfterLaterTime checks that the time of a shard does not go back. An operation
+// accesses a key at 10 s, when the key expires, and may drop its record. Then a batch that has read
+// the clock at 6 s charges the key. The shard must decide this batch at 10 s.
 func TestEarlierTimeAfterLaterTime(t *testing.T) {
 	l := limiter.Limit{Max: 10, Interval: time.Second}
 	drops := map[string]func(*Table){
@@ -77,12 +77,12 @@ func TestEarlierTimeAfterLaterTime(t *testing.T) {
 			drop(table)
 			clock.advance(-4 * time.Second)
 			if d := ask(table, "k", l, 10); d.Limited {
-				t.Errorf("refused after a drop: %+v", d)
+				t.Errorf("the charge at 6 s was refused: %+v", d)
 			}
 			// The charge was made at 10 s, so no unit has recovered at 10 s.
 			clock.advance(4 * time.Second)
 			if d := ask(table, "k", l, 1); !d.Limited || d.RetryAfter != time.Second {
-				t.Errorf("second charge: %+v", d)
+				t.Errorf("the second charge, at 10 s: got %+v; want limited, RetryAfter 1 s", d)
 			}
 		})
 	}

@@ -8,7 +8,8 @@ import "math/bits"
 // effect and returns 0 and buf.
 //
 // The caller must read the log time of the changes from the Clock after Collect has returned and
-// before it calls Collect again. The log time is then not before any decision in the changes.
+// before it calls Collect again. The log time is then not before the time of any decision that made
+// these changes.
 func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
 	t.roleMu.Lock()
 	defer t.roleMu.Unlock()
@@ -55,8 +56,9 @@ func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 
 // appendChange appends a change with the current state of the key of undo entry i. It appends only
 // the changed tail of the state if the followers certainly hold the previous record. Followers may
-// have dropped a previous record that has expired, so appendChange requires that it has not expired
-// at time now. The log time of the followers is not known here, but it is not later than now.
+// have dropped the previous record if it has expired by their log time. This log time is not known
+// here, but it is not later than now. Therefore appendChange appends the tail only if the previous
+// record has not expired at time now.
 func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 	u := s.undoLog()
 	e := &u.entries[i]

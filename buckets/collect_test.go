@@ -68,10 +68,10 @@ func TestCollect(t *testing.T) {
 		g, changes := table.Collect([]byte("before"))
 		rest, found := bytes.CutPrefix(changes, []byte("before"))
 		if got := names(decoded(t, rest)); !found || strings.ReplaceAll(got, "clear ", "clear") != step.want {
-			t.Errorf("step %d: %q, want %q", i, got, step.want)
+			t.Errorf("step %d: Collect returns the changes %q, want %q", i, got, step.want)
 		}
 		if g != uint64(1+i) {
-			t.Errorf("generation %d, want %d", g, 1+i)
+			t.Errorf("Collect closes generation %d, want %d", g, 1+i)
 		}
 		checkUndoLogs(t, table)
 		if i%3 == 0 {
@@ -97,7 +97,7 @@ func TestCollectTail(t *testing.T) {
 		changes := commitAll(t, table)
 		list := decoded(t, changes)
 		if len(list) != 1 || (list[0].op == changeTail) != tail || len(changes) > most {
-			t.Errorf("%s: got %d changes, the first of type %#x, in %d bytes; want at most %d bytes", what, len(list), list[0].op, len(changes), most)
+			t.Errorf("%s: got %d changes, the first of type %#x, in %d bytes; want 1 change, a tail only if the step expects one, in at most %d bytes", what, len(list), list[0].op, len(changes), most)
 		}
 		if err := follower.Replay(changes, clock.read()); err != nil {
 			t.Fatal(err)
@@ -105,12 +105,12 @@ func TestCollectTail(t *testing.T) {
 		sameContent(t, what, contentOf(follower), contentOf(table))
 	}
 	add(2000)
-	replay("the first", 10_000, false)
+	replay("new log", 10_000, false)
 	size := func() int { return len(contentOf(table)["log"]) }
 	for before := size(); size() == before; {
 		add(1)
 	}
-	replay("moved", 10_000, false)
+	replay("log whose state changed its size", 10_000, false)
 	for i := range 5 {
 		add(1 + i)
 		replay("some more", 1500, true)
@@ -130,11 +130,11 @@ func TestCollectTail(t *testing.T) {
 		t.Error("a rolled-back generation was committed")
 	}
 	add(3)
-	replay("after that", 1500, true)
+	replay("after the rollback", 1500, true)
 	add(2000)
-	replay("so many that it is moved", 20_000, false)
+	replay("log that has grown by 2000 entries", 20_000, false)
 
-	// A generation that starts with a large state and ends with a small one.
+	// A generation in which the large state first changes and is then deleted.
 	add(1)
 	mustDelete(table, []byte("log"))
 	replay("deleted", 10, false)
@@ -148,13 +148,13 @@ func TestCollectTail(t *testing.T) {
 	commitAll(t, table) // commits the current changes
 	table.Follow()
 	if sameContent(t, "the follower", contentOf(follower), before); contentOf(table)["log"] == "" {
-		t.Error("the log is missing")
+		t.Error("the rollback has not restored the key log")
 	}
 }
 
-// TestCollectTailOfExpired changes a state at a time when it has not expired, but collects the change
-// at a time when the previous state has. The previous state may then be absent on followers, so
-// Collect must send the complete state.
+// TestCollectTailOfExpired changes a live state. When the change is collected, the previous state
+// has expired, so it may be absent on followers. Collect must therefore send the complete new
+// state.
 func TestCollectTailOfExpired(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := logOf(1<<40, 10_000)
@@ -171,7 +171,7 @@ func TestCollectTailOfExpired(t *testing.T) {
 	clock.advance(5 * time.Second)
 	list := decoded(t, commitAll(t, table))
 	if len(list) != 1 || list[0].op != opPut || len(list[0].rec.State) < 1000 {
-		t.Errorf("got %d changes, the first of type %#x", len(list), list[0].op)
+		t.Errorf("got %d changes, the first of type %#x; want 1 put with the complete state", len(list), list[0].op)
 	}
 }
 
@@ -190,10 +190,10 @@ func TestTailIsNotDropped(t *testing.T) {
 	commitAll(t, table)
 	before := contentOf(table)
 	clock.advance(10 * time.Second)
-	do(-1) // expires slightly earlier
+	do(-1) // the refund makes the record expire slightly earlier
 	old, rec := record(before["log"]).expires(), record(contentOf(table)["log"]).expires()
 	if rec >= old || !tailed(table) {
-		t.Fatalf("the record expires at %d, and expired at %d before the refund", rec, old)
+		t.Fatalf("after the refund the record expires at %d, before it at %d; want an earlier time, and an undo entry with only a tail", rec, old)
 	}
 	first, _ := table.Collect(nil)
 	clock.now.Store(rec)

@@ -70,9 +70,9 @@ func (s *shard) viewCommitted(v *committedView, now uint64) {
 	}
 }
 
-// fillOverrides stores the committed records of all keys with uncommitted changes in v.overrides. It
-// returns the shard to whose arena v.overrides applies: s or, if s was cleared in an uncommitted
-// generation, a shard with the content before the first such clear.
+// fillOverrides stores the committed records of all keys with uncommitted changes in v.overrides.
+// It returns the shard that holds the committed records of all other keys: s or, if s was cleared
+// in an uncommitted generation, a shard with the content before the first such clear.
 func (s *shard) fillOverrides(v *committedView) (base *shard) {
 	clear(v.overrides)
 	if !s.replicated {

@@ -18,7 +18,7 @@ func TestCommittedRecords(t *testing.T) {
 	first, _ := table.Collect(nil)
 	want := contentOf(table)
 	if got := committedContent(t, table); len(got) != 0 {
-		t.Errorf("%d committed keys, want none", len(got))
+		t.Errorf("before the first commit: %d committed keys, want none", len(got))
 	}
 	for i := range 300 {
 		switch i % 3 {
@@ -42,11 +42,12 @@ func TestCommittedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := committedContent(t, table); len(got) != 0 {
-		t.Errorf("got %d expired keys, want none", len(got))
+		t.Errorf("CommittedRecords yields %d expired records, want none", len(got))
 	}
 }
 
-// A loop over CommittedRecords can be left with break, with and without uncommitted changes.
+// A loop over CommittedRecords can be left with break at any record, whether or not its key has
+// uncommitted changes.
 func TestCommittedRecordsBreak(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i := range 100 {
@@ -64,7 +65,7 @@ func TestCommittedRecordsBreak(t *testing.T) {
 			}
 		}
 		if n != want {
-			t.Errorf("%d records, want %d", n, want)
+			t.Errorf("the loop ran for %d records, want %d", n, want)
 		}
 	}
 }
@@ -78,11 +79,11 @@ func TestCommittedRecordsWithoutUndoLog(t *testing.T) {
 	n := 0
 	for rec := range table.CommittedRecords() {
 		if n++; string(rec.Key) != "b" {
-			t.Errorf("%+v", rec)
+			t.Errorf("CommittedRecords yields %+v, want only key b", rec)
 		}
 	}
 	if sum, keys := table.Hash(start); n != 1 || keys != 1 || sum == 0 {
-		t.Errorf("got %d records, but Hash counts %d keys", n, keys)
+		t.Errorf("CommittedRecords yields %d records, Hash counts %d keys; want 1, 1, and a hash other than 0", n, keys)
 	}
 }
 
@@ -106,10 +107,10 @@ func TestHash(t *testing.T) {
 	}
 	want := hash(1, start, recs...)
 	if got := hash(8, start, recs[3], recs[1], recs[0], recs[3], recs[2]); got != want || got[1] != 4 {
-		t.Errorf("in a different order: %x, want %x", got, want)
+		t.Errorf("the same records in another order: hash and count are %x, want %x", got, want)
 	}
 	if got := hash(2, start+6, recs...); got != hash(2, start, recs[2:]...) || got[1] != 2 {
-		t.Errorf("when two records have expired: %x", got)
+		t.Errorf("when two of four records have expired: hash and count are %x, want those of the other two", got)
 	}
 	seen := map[[2]uint64]bool{want: true, hash(1, start): true, hash(1, start, recs[:3]...): true}
 	for i := range recs {
@@ -125,6 +126,6 @@ func TestHash(t *testing.T) {
 		}
 	}
 	if len(seen) != 3+4*len(recs) {
-		t.Errorf("%d different hashes, want %d", len(seen), 3+4*len(recs))
+		t.Errorf("%d different hashes, want %d: one for each set of records", len(seen), 3+4*len(recs))
 	}
 }

@@ -39,16 +39,16 @@ func TestHotKeyAtOneInstant(t *testing.T) {
 				admitted.Add(1)
 				granted[d.Remaining].Add(1)
 			} else if d.Remaining != 0 || d.RetryAfter != time.Second || d.ResetAfter != limit*time.Second {
-				t.Errorf("request was refused with %+v", d)
+				t.Errorf("a refused request: got %+v; want Remaining 0, RetryAfter 1 s, and the ResetAfter of an exhausted limit", d)
 			}
 		}
 	})
 	if n := admitted.Load(); n != limit {
-		t.Errorf("%d admitted, want %d", n, limit)
+		t.Errorf("%d requests were admitted, want %d", n, limit)
 	}
 	for i := range granted {
 		if n := granted[i].Load(); n != 1 {
-			t.Errorf("%d callers got %d remaining units, want 1", n, i)
+			t.Errorf("%d decisions have %d remaining units, want 1 such decision", n, i)
 		}
 	}
 	checkTable(t, table)
@@ -82,7 +82,7 @@ func TestHotKeyWhileTimeMoves(t *testing.T) {
 	}
 	passed := time.Duration(clock.read() - start)
 	if want := limit + int64(passed/l.Interval); admitted.Load() != want {
-		t.Errorf("%d admitted in %v, want %d", admitted.Load(), passed, want)
+		t.Errorf("%d requests were admitted in %v, want %d", admitted.Load(), passed, want)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestHotKeyInRealTime(t *testing.T) {
 	passed := time.Since(begin)
 	most := l.Max + int64(passed/l.Interval)
 	if n := admitted.Load(); n > most || n < l.Max {
-		t.Errorf("%d of %d admitted in %v, want at most %d", n, asked.Load(), passed, most)
+		t.Errorf("%d of %d requests were admitted in %v; want at least the limit, and at most %d", n, asked.Load(), passed, most)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestManyKeysInACrowd(t *testing.T) {
 		for i := range 2 * limit * keys / workers {
 			key := (i*7 + worker*31) % keys
 			if d := ask(table, fmt.Sprint("key", key), l, 1); d.Err != nil {
-				t.Errorf("key %d: %+v", key, d)
+				t.Errorf("a charge of key %d: got %+v, want no error", key, d)
 			} else if !d.Limited {
 				admitted[key].Add(1)
 			}
@@ -162,7 +162,7 @@ func TestManyKeysInACrowd(t *testing.T) {
 			n++
 		}
 		if n != limit {
-			t.Errorf("key %d admitted %d times, want %d", key, n, limit)
+			t.Errorf("key %d: %d requests were admitted, want %d", key, n, limit)
 		}
 	}
 	checkTable(t, table)
@@ -182,7 +182,7 @@ func TestMemoryLimitInACrowd(t *testing.T) {
 	})
 	u := table.Usage()
 	if u.Peak > limit || u.Keys+refused.Load() != 8*20_000 {
-		t.Errorf("%+v, and %d keys were refused", u, refused.Load())
+		t.Errorf("the usage is %+v, and %d keys were refused; want Peak within the limit, and each key stored or refused", u, refused.Load())
 	}
 	checkTable(t, table)
 }

@@ -11,14 +11,14 @@ import (
 // misses to overlap, and few enough for the fetched lines to stay in the L1 cache.
 const lookahead = 16
 
-// maxLookahead is the maximum number of requests prefetched together. It is reached if the last of
-// lookahead requests starts a group of maximum size.
+// maxLookahead is the maximum number of requests prefetched together. It is reached if a group of
+// maximum size starts at request number lookahead.
 const maxLookahead = lookahead + limiter.MaxGroup - 1
 
-// Decide decides reqs in order at one reading of the clock, and writes the results to out. It does
-// not allocate unless a new key, a log, or a group of windows with hundreds of sub-windows needs
-// more memory. It panics on an unknown kind and on a group of more than limiter.MaxGroup requests.
-// On a follower all decisions fail with limiter.ErrNotLeading. If the table becomes a follower during
+// Decide decides reqs in order and writes the results to out. It reads the clock once. It does not
+// allocate unless a new key, a log, or a group of windows with hundreds of sub-windows needs more
+// memory. It panics on an unknown kind and on a group of more than limiter.MaxGroup requests. On a
+// follower all decisions fail with limiter.ErrNotLeading. If the table becomes a follower during
 // the call, the remaining decisions fail with this error.
 //
 // With many keys, the cost of a decision is dominated by two cache misses: one for the slot and one
@@ -31,7 +31,7 @@ func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.C
 		failAll(out, limiter.ErrNotLeading)
 		return limiter.CommitToken{}
 	}
-	now := t.clock() // read after the epoch: now is a time of that epoch unless the epoch ends during the call
+	now := t.clock() // read after the epoch, so now is a time of this epoch unless the epoch ends during the call
 	if len(reqs) == 1 {
 		s, tag := t.locate(reqs[0].Key)
 		s.decideLocking(&reqs[0], tag, now, sc, &out[0])

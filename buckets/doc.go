@@ -1,12 +1,12 @@
 // Package buckets implements [Table], the in-memory table that holds all limiter state.
 //
-// A [Table] distributes keys over shards by xxhash combined with a second hash that has a random
-// seed, so that a client cannot direct keys at one shard. Each shard has its own lock. A decision
-// takes one lock, reads or writes one record, and does not allocate unless the record needs more
-// memory. Records and indexes hold no pointers, so the garbage collector has nothing to scan,
-// regardless of the number of keys. A record can hold the state of any algorithm. It consists of the
-// key, the kind of the algorithm, the expiry time, one byte that encodes the used share of the limit
-// (the gauge), and as many further bytes as the kind needs.
+// A [Table] distributes keys over shards by a hash that depends on a random seed, so that a client
+// cannot choose keys that all belong to one shard. Each shard has its own lock. A decision takes
+// one lock, reads or writes one record, and does not allocate unless the record needs more memory.
+// Records and indexes hold no pointers, so the garbage collector has nothing to scan, regardless of
+// the number of keys. A record can hold the state of any algorithm. A record consists of the key,
+// the kind of the algorithm, the expiry time, the state of the algorithm, and the gauge: one byte
+// that encodes the used share of the limit.
 //
 // The kind of a request selects the algorithm, which computes the decision and the new state. The
 // table stores the state, but interprets only its expiry time. Requests can be linked into groups,
@@ -20,11 +20,11 @@
 //   - From its expiry time on, a record counts as absent, even if it has not been dropped yet.
 //   - Decisions and Put never exceed the memory limit. Replay, Restore and Follow may exceed it,
 //     because they apply state that has already been decided. At the limit, new keys are refused,
-//     and decisions on existing keys stay exact. With EvictSmallestDebt, the keys with the smallest
-//     used share of their limit are dropped instead (see [Eviction]). A key whose state has to grow,
-//     such as a log, is treated like a new key.
-//   - A limit that is lowered below the memory in use applies to new keys immediately.
-//     [Table.RunRelief] evicts keys until the limit is met.
+//     and decisions on existing keys stay exact. With EvictSmallestDebt, a new key is stored, and the
+//     keys with the smallest used share of their limit are dropped (see [Eviction]). A key whose state
+//     has to grow, such as a log, is treated like a new key.
+//   - A memory limit that is lowered below the memory in use applies to new keys immediately. With
+//     EvictSmallestDebt, [Table.RunRelief] evicts keys until the limit is met.
 //
 // # Time
 //
@@ -39,19 +39,19 @@
 // indexes are left to the garbage collector and are not counted. A process with a fixed memory budget
 // must therefore also set the soft memory limit of the Go runtime.
 //
-// At the limit, a new key can only replace keys of its own shard. A shard that has no memory when the
-// limit is reached therefore refuses keys even with eviction. With a limit of several megabytes or
-// more, this does not occur.
+// At the limit, a new key can only replace keys of its own shard. A shard that has not allocated
+// any memory when the limit is reached therefore refuses keys, even with eviction. With a limit of
+// several megabytes or more, this does not occur.
 //
 // # Replication
 //
 // A replicated table (Config.Replicated) is one node's replica of a state that several nodes hold. It is either a
-// follower, which refuses all decisions, or the leader. The leader decides like any other table. Its changes form
-// numbered generations, which are replicated one by one; the newest generation is open. Before the first change of a
-// key in the open generation, the leader records the previous state of the key in an undo log. [Table.Collect] closes
-// the generation and returns the changes of its keys. [Table.Replay] applies them on the followers. [Table.Commit]
-// marks a generation as committed, and [Table.Follow] rolls back all uncommitted generations. Transport and leader
-// election are up to the caller.
+// follower, which refuses all decisions, or the leader. The leader decides like a table that is not replicated. Its
+// changes form numbered generations, which are replicated one by one. The newest generation is open: it receives the
+// new changes. Before the first change of a key in the open generation, the leader records the previous state of the
+// key in an undo log. [Table.Collect] closes the generation and returns the changes of its keys. [Table.Replay] applies
+// these changes on the followers. [Table.Commit] marks a generation as committed. [Table.Follow] makes the leader a
+// follower and rolls back all uncommitted generations. Transport and leader election are up to the caller.
 //
 // A replicated table guarantees:
 //
@@ -67,7 +67,7 @@
 // earlier time, at which the record is still live.
 //
 // The memory of the undo logs does not count against the memory limit. It is slightly more than the
-// size of the records that changed in uncommitted generations. An uncommitted Clear adds the size of
-// the whole previous content. RunRelief may evict keys on the leader. This is a change without a
-// decision, so [Table.Pending] can return true although nothing has been decided.
+// size of the records that changed in uncommitted generations. An uncommitted Clear adds the size
+// of the whole previous content. On the leader, RunRelief may evict keys. An eviction is a change
+// without a decision, so [Table.Pending] can return true although nothing has been decided.
 package buckets

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// evictShare determines how much one eviction drops: 1/evictShare of the live bytes of the shard, as
-// far as ranks allow, or more if the demand is larger. This amortizes the scan of all records over
-// many inserts.
+// evictShare determines how much one eviction drops: 1/evictShare of the live bytes of the shard.
+// This amortizes the scan of all records over many inserts. An eviction drops more if the demand is
+// larger, and less if fewer records may be dropped (see evict).
 const evictShare = 16
 
 // evict drops records to make room for a demand, and reports whether there is room now. If the
@@ -47,8 +47,7 @@ func (s *shard) discount(d demand) rank {
 	return newRank(max(1, d.rank.share()-8*bits.Len(uint(excess))), d.rank.debt())
 }
 
-// evictBytes drops records in ascending order of rank, until it has dropped at least want bytes or no
-// record is left.
+// evictBytes drops the records with the lowest ranks: at least want bytes in total, or all records.
 func (s *shard) evictBytes(c *histogram, want int, now uint64) {
 	last, want := c.lastRank(want)
 	for at := 0; at < len(s.index); {

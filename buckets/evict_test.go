@@ -30,29 +30,29 @@ func flood(tb testing.TB, table *Table, prefix string, n int, l limiter.Limit) (
 
 func TestDebtClass(t *testing.T) {
 	if class := debtClass(5, 5, 1); class != 0 {
-		t.Errorf("no debt is in class %d", class)
+		t.Errorf("an expired record is in debt class %d, want 0", class)
 	}
 	debts := []uint64{1, 2, 3, 7, 8, 9, 1000, 1 << 40, 1<<63 - 1, 1 << 63, math.MaxUint64}
 	for i, debt := range debts {
 		class := debtClass(debt, 0, 1)
 		if class <= 0 || class >= debtClasses {
-			t.Errorf("debt %d is in class %d", debt, class)
+			t.Errorf("debt %d is in class %d; want at least 1, and less than debtClasses", debt, class)
 		}
 		if i > 0 && class <= debtClass(debts[i-1], 0, 1) {
-			t.Errorf("debt %d is in class %d, but debt %d is in class %d", debt, class, debts[i-1], debtClass(debts[i-1], 0, 1))
+			t.Errorf("debt %d is in class %d, but the smaller debt %d is in class %d", debt, class, debts[i-1], debtClass(debts[i-1], 0, 1))
 		}
 		if debtClass(debt, 0, 1_000_000) < 1 {
-			t.Errorf("debt %d of a large record is in class 0", debt)
+			t.Errorf("debt %d of a large record is in class 0, the class of expired records", debt)
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 100_000 {
 		debt := r.Uint64()>>r.UintN(63) | 1
 		if a, b := debtClass(debt, 0, 1), debtClass(debt+debt/8+1, 0, 1); debt < 1<<62 && b <= a {
-			t.Fatalf("debt %d and a debt an eighth greater are in classes %d and %d", debt, a, b)
+			t.Fatalf("debt %d and a debt an eighth greater are in classes %d and %d, want ascending classes", debt, a, b)
 		}
 		if size := 1 + r.IntN(1000); debtClass(debt, 0, size) != debtClass(max(1, debt/uint64(size)), 0, 1) {
-			t.Fatalf("debt %d with %d bytes is not in the class of the debt per byte", debt, size)
+			t.Fatalf("debt %d of a record of %d bytes is not in the class of its debt per byte", debt, size)
 		}
 	}
 }
@@ -70,39 +70,40 @@ func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	const junk = 300_000 / race.Factor
 	for i := range junk {
 		if d := ask(table, fmt.Sprintf("junk%06d", i), l, 1); d.Err != nil || d.Limited {
-			t.Fatalf("key %d of the flood: %+v", i, d)
+			t.Fatalf("key %d of the flood: got %+v, want admitted", i, d)
 		}
 		clock.advance(time.Microsecond)
 	}
 	for i := range exhausted {
 		if d := ask(table, fmt.Sprint("mine", i), l, 1); !d.Limited {
-			t.Errorf("key %d was evicted: %+v", i, d)
+			t.Errorf("exhausted key %d was evicted: a further charge got %+v", i, d)
 		}
 	}
 	u := table.Usage()
 	if u.Peak > limit || u.Evicted == 0 || u.Keys+u.Evicted != junk+exhausted {
-		t.Errorf("after %d keys: %+v", junk+exhausted, u)
+		t.Errorf("after %d keys the usage is %+v; want Peak within the limit, evictions, and each key stored or evicted", junk+exhausted, u)
 	}
 	checkTable(t, table)
 }
 
-// TestFloodCostsWhatItGains lets a client exhaust new keys so that its exhausted target key is evicted
-// and admits requests again. All keys have the same limit. The units that the client regains on the
-// target must be at most an eighth of the units that it charges to the new keys.
+// TestFloodCostsWhatItGains checks that a client gains little by evicting its own exhausted key.
+// The client exhausts new keys until this target key is evicted and admits requests again. All keys
+// have the same limit. The units regained on the target key must be at most an eighth of the units
+// charged to the new keys.
 func TestFloodCostsWhatItGains(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
 	regained, charged := int64(0), int64(0)
 	for i := range 20_000 / race.Factor {
-		charged += 10 // by a key of the flood
+		charged += 10 // to a key of the flood
 		ask(table, fmt.Sprint("junk", i), l, 10)
 		if d := ask(table, "target", l, 10); !d.Limited {
 			regained += 10
 		}
 	}
 	if u := table.Usage(); u.Evicted == 0 || regained > charged/8 {
-		t.Errorf("%d units charged, %d regained, %+v", charged, regained, u)
+		t.Errorf("%d units were charged, %d regained, the usage is %+v; want evictions, and at most an eighth regained", charged, regained, u)
 	}
 }
 
@@ -115,7 +116,7 @@ func TestExpiredGoFirst(t *testing.T) {
 	clock.advance(2 * time.Second)
 	flood(t, table, "next", 1000, brief)
 	if u := table.Usage(); u.Evicted != 0 || n != 1000 || u.Keys > 2000 {
-		t.Errorf("%+v", u)
+		t.Errorf("the usage is %+v; want all keys of the first flood stored, none evicted, and at most 2000 keys", u)
 	}
 }
 
@@ -135,12 +136,12 @@ func TestLargeKeys(t *testing.T) {
 		checkTable(t, table)
 		after := table.Usage()
 		if stored := d.Err == nil; stored != tt.stored || !stored && (after.Keys != before.Keys || after.Evicted != before.Evicted) {
-			t.Errorf("a key of %d bytes charged %d: %+v; %+v became %+v", tt.size, tt.quantity, d, before, after)
+			t.Errorf("a key of %d bytes, charged %d: got %+v; the usage changed from %+v to %+v; want the key stored, or refused without evictions", tt.size, tt.quantity, d, before, after)
 		}
 		before = after
 	}
 	if before.Peak > 100_000 || before.Evicted == 0 {
-		t.Errorf("%+v", before)
+		t.Errorf("at the end the usage is %+v; want Peak within the limit, and evictions", before)
 	}
 }
 
@@ -158,7 +159,7 @@ func TestFloodOfLargeKeys(t *testing.T) {
 		}
 		for i := range 1000 {
 			if d := ask(table, fmt.Sprint("mine", i), l, 1); !d.Limited {
-				t.Fatalf("after keys of %d bytes, key %d was evicted: %+v", size, i, d)
+				t.Fatalf("after keys of %d bytes, exhausted key %d was evicted: a further charge got %+v", size, i, d)
 			}
 		}
 		checkTable(t, table)
@@ -175,11 +176,11 @@ func TestSmallestDebtIsRefused(t *testing.T) {
 	// more remaining time.
 	for _, l := range []limiter.Limit{{Max: 2, Interval: time.Hour / 4096}, {Max: 3, Interval: 24 * time.Hour}} {
 		if d := ask(table, "k-new", l, 1); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
-			t.Errorf("%+v: %+v", l, d)
+			t.Errorf("a new key with limit %+v: got %+v, want ErrOutOfMemory", l, d)
 		}
 	}
 	if after := table.Usage(); after.Keys != before.Keys || after.Evicted != before.Evicted {
-		t.Errorf("%+v became %+v", before, after)
+		t.Errorf("the usage changed from %+v to %+v; want the same number of keys, and no evictions", before, after)
 	}
 }
 
@@ -191,10 +192,10 @@ func TestPutThatCannotEvict(t *testing.T) {
 	}
 	rec := limiter.Record{Kind: 7, Key: []byte("k0"), Expires: start + uint64(time.Hour), State: make([]byte, 5000)}
 	if err := table.Put(rec); !errors.Is(err, limiter.ErrOutOfMemory) {
-		t.Errorf("Put returns %v", err)
+		t.Errorf("Put returns %v, want ErrOutOfMemory", err)
 	}
 	if e, ok := table.Lookup([]byte("k0")); !ok || e.Kind != limiter.Throttle || table.Usage().Keys != 40 {
-		t.Errorf("the key is %+v %t, of %d keys", e, ok, table.Usage().Keys)
+		t.Errorf("after the failed Put, Lookup returns %+v, %t, and the table has %d keys; want the old record, true, 40", e, ok, table.Usage().Keys)
 	}
 	checkTable(t, table)
 }
@@ -204,11 +205,11 @@ func TestSetEviction(t *testing.T) {
 	n := fill(t, table, "a", slow)
 	table.SetEviction(EvictSmallestDebt)
 	if stored := flood(t, table, "b", 1000, slow); stored != 1000 {
-		t.Errorf("%d of 1000 stored", stored)
+		t.Errorf("with eviction, %d of 1000 new keys were stored, want all", stored)
 	}
 	table.SetEviction(NoEviction)
 	flood(t, table, "c", 1000, slow)
 	if d := ask(table, "d", slow, 1); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
-		t.Errorf("after eviction was switched off: %+v, %d keys", d, n)
+		t.Errorf("after eviction was switched off, a new key got %+v, want ErrOutOfMemory; %d keys were stored at first", d, n)
 	}
 }

@@ -49,11 +49,11 @@ func TestFloodWithOtherLimits(t *testing.T) {
 		}
 		for i := range exhaustedKeys {
 			if d := ask(table, fmt.Sprint("login:", i), perMinute, 1); !d.Limited {
-				t.Errorf("%v: exhausted key %d was evicted: %+v", kind, i, d)
+				t.Errorf("%v: exhausted key %d was evicted: a further charge got %+v", kind, i, d)
 			}
 		}
 		if u := table.Usage(); u.Evicted < 10_000 || stored < 20_000 {
-			t.Errorf("%v: %d keys stored, %+v: the flood is too small", kind, stored, u)
+			t.Errorf("%v: %d keys were stored, the usage is %+v: the flood is too small", kind, stored, u)
 		}
 		checkTable(t, table)
 	}
@@ -70,11 +70,11 @@ func TestFloodOfFixedWindows(t *testing.T) {
 	for i := range 20_000 / race.Factor {
 		req := limiter.Request{Kind: limiter.FixedWindow, Key: fmt.Appendf(nil, "api:%d", i), Limit: day, Quantity: 1}
 		if d := decideOne(table, req); d.Err != nil {
-			t.Fatalf("key %d of the flood: %+v", i, d)
+			t.Fatalf("key %d of the flood: got %+v, want no error", i, d)
 		}
 	}
 	if d := ask(table, "login:ann", ann, 1); !d.Limited {
-		t.Errorf("the exhausted key was evicted: %+v", d)
+		t.Errorf("the exhausted key was evicted: a further charge got %+v", d)
 	}
 }
 
@@ -106,6 +106,6 @@ func TestGaugesAreReplicated(t *testing.T) {
 		}
 	}
 	if got != len(want) || got != 7*20 {
-		t.Errorf("%d of %d keys", got, len(want))
+		t.Errorf("the follower has %d of %d keys, want all", got, len(want))
 	}
 }

@@ -9,12 +9,13 @@ import (
 // gauge is the byte of a record from which eviction computes the used share of the key's limit. Its
 // meaning depends on the kind.
 //
-// For Throttle and LeakyBucket, whose used share is proportional to the remaining time, the gauge
-// encodes the time in which an exhausted limit recovers completely, in four steps per power of two.
-// The used share is the remaining time divided by this time, with an error of at most one eighth.
+// For Throttle and LeakyBucket, the used share is proportional to the time that remains until the
+// key expires. The gauge encodes the time in which an exhausted limit recovers completely, rounded
+// to four steps per power of two. The used share is the remaining time divided by the encoded time,
+// with an error of at most one eighth.
 //
-// For all other kinds, the gauge is the class of the used share after the last charge or refund (see
-// shareClass). Since the key may have recovered units later, this share can be too high, but never
+// For all other kinds, the gauge is the class of the used share after the last charge or refund
+// (see shareClass). Units may have recovered since then, so this share can be too high, but never
 // too low.
 //
 // The value 0 means that the used share is unknown: the record was imported, or stored without a
@@ -23,8 +24,9 @@ import (
 type gauge byte
 
 const (
-	// The gauge of a time is the upper part of the time as a float64, less fullFirst. It omits the
-	// low fullSteps bits. The gauge of 1 ns is 1.
+	// The gauge of a time is computed from the bits of the time as a float64: the lower bits are
+	// rounded off (fullSteps is their number), and fullFirst is subtracted. A time of 1 ns
+	// therefore has the gauge 1.
 	fullSteps = 50
 	fullFirst = 1023<<(52-fullSteps) - 1
 )

@@ -247,8 +247,8 @@ func (sc *scratch) decideOne(i int, req *limiter.Request, old limiter.State, now
 	}
 }
 
-// peekAdmitted decides the admitted requests of a refused group again, as peeks, since no request of
-// a refused group is charged.
+// peekAdmitted is called for a group in which a request exceeds its limit, so that no request is
+// charged. It replaces the decisions on the requests that do not exceed their limits with peeks.
 func (t *Table) peekAdmitted(reqs []limiter.Request, sc *scratch, now uint64, out []limiter.Decision) {
 	for i := range reqs {
 		if !out[i].Limited {

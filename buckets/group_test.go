@@ -55,7 +55,7 @@ func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 		table := New(Config{Clock: newFakeClock().read, Shards: shards})
 		for i, d := range decideAll(table, oneOfEachKind(2)) {
 			if d.Err != nil || d.Limited || d.Remaining != 3 {
-				t.Fatalf("request %d of an admitted group: %+v", i, d)
+				t.Fatalf("request %d of an admitted group: got %+v, want admitted with 3 remaining units", i, d)
 			}
 		}
 		for refusing := range oneOfEachKind(0) {
@@ -63,17 +63,17 @@ func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 			reqs[refusing].Quantity = 4
 			for i, d := range decideAll(table, reqs) {
 				if d.Err != nil || d.Remaining != 3 || d.Limited != (i == refusing) || (d.RetryAfter == limiter.NoRetry) == d.Limited {
-					t.Errorf("request %d of a group refused by request %d: %+v", i, refusing, d)
+					t.Errorf("request %d of a group in which request %d exceeds its limit: got %+v; want only that request limited, and 3 remaining units", i, refusing, d)
 				}
 			}
 		}
 		for _, d := range decideAll(table, oneOfEachKind(-2)) {
 			if d.Limited || d.Remaining != 5 || d.ResetAfter != 0 {
-				t.Errorf("refund: %+v", d)
+				t.Errorf("refund of the group: got %+v, want the full limit", d)
 			}
 		}
 		if u := table.Usage(); u.Keys != 0 {
-			t.Errorf("%d keys after a complete refund", u.Keys)
+			t.Errorf("%d keys after a complete refund, want none", u.Keys)
 		}
 		checkTable(t, table)
 	}
@@ -96,7 +96,7 @@ func TestGroupErrors(t *testing.T) {
 			}
 		}
 		if u := table.Usage(); u.Keys != before.Keys || u.Changes != before.Changes {
-			t.Errorf("%s: the table has changed: %+v", name, u)
+			t.Errorf("%s: the group was not charged, but the keys or the count of changes differ: %+v", name, u)
 		}
 	}
 	a, b := charge(limiter.Throttle, "a", slow, 1), charge(limiter.Throttle, "b", slow, 1)
@@ -128,12 +128,12 @@ func TestGroupsInBatches(t *testing.T) {
 		for i, d := range decideAll(table, batch) {
 			first := i/(size+1) == 0
 			if last := i%(size+1) == size; last && d.Limited == first || !last && d.Limited || d.Err != nil {
-				t.Fatalf("groups of %d, decision %d: %+v", size, i, d)
+				t.Fatalf("groups of %d requests: decision %d is %+v; want Limited only for the last request of each group but the first", size, i, d)
 			}
 		}
 		for i := range size - 1 {
 			if n := used(table, charge(limiter.Throttle, fmt.Sprint("member", i), slow, 0)); n != 1 {
-				t.Fatalf("groups of %d: member %d was charged %d times", size, i, n)
+				t.Fatalf("groups of %d: member %d was charged %d times, want once", size, i, n)
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func TestGroupOutOfMemory(t *testing.T) {
 			checkTable(t, table)
 		}
 		if refused < 100 || admitted < 100 {
-			t.Errorf("%d groups refused, %d admitted", refused, admitted)
+			t.Errorf("%d groups refused, %d admitted; want at least 100 refused and 100 admitted", refused, admitted)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestGroupEvictsItsOwn(t *testing.T) {
 			evicted += groupsWithOwn(t, charge(kind, "own", l, 1), size)
 		}
 		if evicted < 20/race.Factor {
-			t.Errorf("%v: the member was evicted %d times", kind, evicted)
+			t.Errorf("%v: the existing key was evicted only %d times", kind, evicted)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) 
 		if evicting := before > 0 && after == 1; evicting {
 			evicted++
 		} else if after != before+1 {
-			t.Fatalf("%v, memory %d, group %d: the existing key has %d units used, had %d before", own.Kind, size, n, after, before)
+			t.Fatalf("%v, memory %d, group %d: the existing key has %d units used, had %d before; want one more, or 1 after an eviction", own.Kind, size, n, after, before)
 		}
 		for _, req := range reqs {
 			want := req.Quantity
@@ -259,7 +259,7 @@ func TestGroupsUnderEviction(t *testing.T) {
 		if out := decideAll(table, linked(reqs...)); out[0].Err != nil {
 			for i := range own {
 				if got := used(table, own[i]); got != before[i] && got != 0 {
-					t.Fatalf("group refused for lack of memory: %s has %d units used, had %d before", own[i].Key, got, before[i])
+					t.Fatalf("group refused for lack of memory: %s has %d units used, had %d before; want the same, or 0 after an eviction", own[i].Key, got, before[i])
 				}
 			}
 			continue
@@ -269,13 +269,13 @@ func TestGroupsUnderEviction(t *testing.T) {
 			if i < len(own) && got == req.Quantity && before[i] > 0 && table.Usage().Evicted > gone {
 				evicted++
 			} else if i < len(own) && got != before[i]+req.Quantity || i >= len(own) && got != req.Quantity {
-				t.Fatalf("%s has %d units used after a charge of %d", req.Key, got, req.Quantity)
+				t.Fatalf("%s has %d units used after a charge of %d; want its previous units plus the charge", req.Key, got, req.Quantity)
 			}
 		}
 		checkTable(t, table)
 	}
 	if evicted < 100/race.Factor {
-		t.Errorf("members were evicted %d times", evicted)
+		t.Errorf("keys of the group itself were evicted only %d times", evicted)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestGroupsAtOnce(t *testing.T) {
 		}
 	}
 	if n := refused.Load(); n < calls || n > 15*calls {
-		t.Errorf("%d of %d groups were refused", n, 16*calls)
+		t.Errorf("%d of %d groups were refused; want 1/16 to 15/16 of them", n, 16*calls)
 	}
 	checkTable(t, table)
 }
@@ -351,7 +351,7 @@ func TestGroupAllocatesNothing(t *testing.T) {
 			}
 		})
 		if n != 0 {
-			t.Errorf("%s: %v allocations", tt.name, n)
+			t.Errorf("%s: %v allocations, want none", tt.name, n)
 		}
 	}
 }
@@ -371,7 +371,7 @@ func TestGroupLetsGo(t *testing.T) {
 		table.decideGroup(reqs, hashes, start, &d, out)
 		for i := range d.olds {
 			if d.olds[i].Data != nil || d.changes[i].Tail != nil {
-				t.Fatalf("the state of request %d is retained", i)
+				t.Fatalf("the scratch retains the state of request %d", i)
 			}
 		}
 	}
@@ -393,7 +393,7 @@ func TestKindsAllocateNothing(t *testing.T) {
 					}
 				})
 				if n != 0 || out[0].Err != nil {
-					t.Errorf("%v of %d, %s: %v allocations, %v", kind, l.Max, name, n, out[0].Err)
+					t.Errorf("%v of %d, %s: %v allocations, error %v; want no allocation and no error", kind, l.Max, name, n, out[0].Err)
 				}
 			}
 			decideAll(table, []limiter.Request{charge(kind, key, l, 1)})

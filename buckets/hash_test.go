@@ -58,7 +58,7 @@ func everySeedKey(i uint64) []byte {
 func TestCraftedKeys(t *testing.T) {
 	for _, h := range []uint64{0, 1, 1 << 63, 0xdead_beef_0000_0000} {
 		if got := xxhash.Sum64(keyOfHash(h)); got != h {
-			t.Errorf("the hash is %#x, want %#x", got, h)
+			t.Errorf("the key has hash %#x, want %#x", got, h)
 		}
 	}
 	for _, seed := range []uint64{0, 1, 0x0123_4567_89ab_cdef} {
@@ -70,7 +70,7 @@ func TestCraftedKeys(t *testing.T) {
 			hashes[d.Sum64()]++
 		}
 		if len(hashes) != 1024 {
-			t.Errorf("seed %#x: %d hashes, want 1024", seed, len(hashes))
+			t.Errorf("seed %#x: the keys have %d hashes, want 1024", seed, len(hashes))
 		}
 	}
 }
@@ -113,11 +113,11 @@ func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
 			}
 		}
 		if fill := float64(s.live) / mean; mean > 1000 && fill > 1.1 {
-			t.Errorf("shard %d holds %.2f times the mean", i, fill)
+			t.Errorf("shard %d holds %.2f times the mean number of keys, want at most 1.1 times", i, fill)
 		}
 	}
 	if probes := float64(steps) / float64(keys); probes > 3 {
-		t.Errorf("a lookup probes %.1f slots on average, which is too many", probes)
+		t.Errorf("a lookup probes %.1f slots on average, want at most 3", probes)
 	}
 }
 
@@ -134,6 +134,6 @@ func TestTablesHashDifferently(t *testing.T) {
 		}
 	}
 	if same > 1 {
-		t.Errorf("%d of 1000 keys have the same tag in two tables", same)
+		t.Errorf("%d of 1000 keys have the same tag in two tables, want at most 1", same)
 	}
 }

@@ -107,14 +107,14 @@ func (t *Table) Follow() {
 	t.leader, t.cleared = 0, false
 }
 
-// follow rolls back the uncommitted changes of the shard and ends its epoch. The advance method
-// returns false for later decisions of that epoch.
+// follow rolls back the uncommitted changes of the shard and ends its epoch. Later decisions of
+// that epoch fail (see advance).
 func (s *shard) follow(committed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rollback(committed)
 	s.undoLog().epoch = 0
-	// The log time of the next leader may be slightly behind the time of this shard.
+	// The time is reset, because the log time of the next leader may be slightly earlier.
 	s.now, s.reclaimAt = 0, 0
 }
 
@@ -177,7 +177,8 @@ func (t *Table) Commit(generation, now uint64) bool {
 }
 
 // Clear deletes all keys and releases their memory. On the leader, Clear can be rolled back, so the
-// memory is released only when Clear is committed. On a follower, Clear returns limiter.ErrNotLeading.
+// memory is released only when its generation is committed. On a follower, Clear returns
+// limiter.ErrNotLeading.
 func (t *Table) Clear() error {
 	if t.undoLogs == nil {
 		t.clear()
@@ -206,7 +207,7 @@ func (t *Table) Reset() {
 	}
 	t.groups.Lock()
 	defer t.groups.Unlock()
-	t.settled.Store(0) // the next records may have earlier log times
+	t.settled.Store(0) // the next records may be from an earlier log time
 	t.clear()
 }
 

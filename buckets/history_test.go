@@ -62,37 +62,37 @@ func TestFollowing(t *testing.T) {
 	} {
 		out := make([]limiter.Decision, len(reqs))
 		if got := table.Decide(reqs, out); got != (limiter.CommitToken{}) {
-			t.Errorf("the token is %+v", got)
+			t.Errorf("Decide on a follower returns the token %+v, want the zero token", got)
 		}
 		for _, d := range out {
 			if !errors.Is(d.Err, limiter.ErrNotLeading) {
-				t.Errorf("%+v", d)
+				t.Errorf("a decision on a follower: got %+v, want ErrNotLeading", d)
 			}
 		}
 	}
 	if found, err := table.Delete(key); found || err != limiter.ErrNotLeading {
-		t.Errorf("Delete: %t, %v", found, err)
+		t.Errorf("Delete on a follower returns %t, %v; want false, ErrNotLeading", found, err)
 	}
 	if err := table.Clear(); err != limiter.ErrNotLeading {
-		t.Errorf("Clear: %v", err)
+		t.Errorf("Clear on a follower returns %v, want ErrNotLeading", err)
 	}
 	if _, found := table.Lookup(key); !found {
-		t.Error("the key is not found")
+		t.Error("Lookup on a follower does not find the key")
 	}
 	if g, changes := table.Collect([]byte("x")); g != 0 || string(changes) != "x" {
-		t.Errorf("Collect returns %d, %q", g, changes)
+		t.Errorf("Collect on a follower returns %d, %q; want 0 and the unmodified buffer", g, changes)
 	}
 	if table.Commit(0, start) || table.Commit(1, start) || table.Pending() || table.OpenGeneration() != (limiter.CommitToken{}) || table.LastWrite() != (limiter.CommitToken{}) {
-		t.Error("a follower commits or returns a token")
+		t.Error("on a follower, Commit or Pending returns true, or OpenGeneration or LastWrite returns a nonzero token")
 	}
 	if table.WaitCommitted(limiter.CommitToken{Epoch: 1, Generation: 1}) != nil {
-		t.Error("WaitCommitted returns an error")
+		t.Error("WaitCommitted of a table returns an error")
 	}
 	table.Follow()
 	sameContent(t, "after calls on a follower", contentOf(table), before)
 	table.Reset()
 	if n := table.Usage().Keys; n != 0 {
-		t.Errorf("%d keys after Clear", n)
+		t.Errorf("%d keys after Reset, want none", n)
 	}
 }
 
@@ -100,32 +100,32 @@ func TestFollowing(t *testing.T) {
 func TestNoUndoLog(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read})
 	if got := token(table, 1, "key"); got != (limiter.CommitToken{}) || table.OpenGeneration() != got || table.WaitCommitted(got) != nil {
-		t.Errorf("the token is %+v, the open generation %+v", got, table.OpenGeneration())
+		t.Errorf("the token is %+v, OpenGeneration returns %+v; want zero tokens, and no error of WaitCommitted", got, table.OpenGeneration())
 	}
 	if g, changes := table.Collect(nil); g != 0 || changes != nil || table.Commit(0, start) || table.Pending() {
-		t.Errorf("Collect returns %d, %q", g, changes)
+		t.Errorf("Collect returns %d, %q; want 0 and nothing; Commit and Pending must return false", g, changes)
 	}
 	if err := table.Replay(nil, start); !errors.Is(err, ErrLeading) {
-		t.Errorf("Replay returns %v", err)
+		t.Errorf("Replay returns %v, want ErrLeading", err)
 	}
 	table.Follow()
 	if table.Usage().Keys != 1 {
-		t.Error("the key is missing")
+		t.Error("Follow has removed the key of a table that is not replicated")
 	}
 }
 
 func TestLeadPanics(t *testing.T) {
 	lead, _ := leading(Config{Shards: 1})
 	for what, f := range map[string]func(){
-		"twice":          func() { lead.Lead(2) },
-		"in epoch 0":     func() { New(Config{Replicated: true, Shards: 1}).Lead(0) },
-		"not replicated": func() { New(Config{Shards: 1}).Lead(1) },
-		"before a Reset": func() { lead.Reset() },
+		"twice":             func() { lead.Lead(2) },
+		"in epoch 0":        func() { New(Config{Replicated: true, Shards: 1}).Lead(0) },
+		"not replicated":    func() { New(Config{Shards: 1}).Lead(1) },
+		"Reset on a leader": func() { lead.Reset() },
 	} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("Lead %s does not panic", what)
+					t.Errorf("the call does not panic: %s", what)
 				}
 			}()
 			f()
@@ -146,28 +146,28 @@ func TestCommitToken(t *testing.T) {
 	}
 	const refused = 1001
 	want("the beginning", table.OpenGeneration(), 1)
-	want("nothing seen", table.LastWrite(), 0)
+	want("LastWrite before any change", table.LastWrite(), 0)
 	want("a peek at nothing", token(table, 0, a), 0)
-	want("a refusal of nothing", token(table, refused, a, b), 0)
+	want("a refusal in unchanged shards", token(table, refused, a, b), 0)
 	if table.Pending() {
-		t.Error("a peek or a refusal is pending")
+		t.Error("Pending returns true after a peek and refusals")
 	}
 	want("a charge", token(table, 1, a), 1)
 	want("a refusal in the same shard", token(table, refused, a), 1)
-	want("a refusal in another", token(table, refused, b), 0)
+	want("a refusal in an unchanged shard", token(table, refused, b), 0)
 	want("a batch over both", token(table, refused, b, a, c), 1)
 	if !table.Pending() {
-		t.Error("a charge is not pending")
+		t.Error("Pending returns false after a charge")
 	}
 	want("a charge seen", table.LastWrite(), 1)
 	if g, _ := table.Collect(nil); g != 1 || table.Pending() {
-		t.Errorf("generation %d is closed, pending is %t", g, table.Pending())
+		t.Errorf("Collect closes generation %d, then Pending returns %t; want 1, false", g, table.Pending())
 	}
-	want("a mark after that", table.OpenGeneration(), 2)
+	want("OpenGeneration after Collect", table.OpenGeneration(), 2)
 	want("the last write after the generation is closed", table.LastWrite(), 1)
 	want("a refusal while that is in flight", token(table, refused, a), 1)
 	want("a peek while that is in flight", token(table, 0, a, b), 1)
-	want("a charge elsewhere", token(table, 1, b), 2)
+	want("a charge in another shard", token(table, 1, b), 2)
 	want("a batch over both", token(table, refused, b, a), 2)
 	want("a charge", token(table, 1, a), 2)
 	table.Commit(1, start)
@@ -178,7 +178,7 @@ func TestCommitToken(t *testing.T) {
 	want("the last write after all is committed", table.LastWrite(), 0)
 	want("a refusal when all is committed", token(table, refused, a, b), 0)
 	if mustDelete(table, []byte(a)); !table.Pending() {
-		t.Error("a key that was deleted is not pending")
+		t.Error("Pending returns false after a deletion")
 	}
 	want("a peek at a deleted key", token(table, 0, a), 3)
 	table.Collect(nil)
@@ -202,7 +202,7 @@ func TestCommitTokenOfGroup(t *testing.T) {
 		{1001, a, b, 0}, {1, a, a, 0}, {1, a, b, 1}, {1001, c, b, 1}, {1001, b, c, 1}, {1, c, c, 0},
 	} {
 		if got := group(tt.quantity, tt.first, tt.second); got.Generation != tt.want || got.Epoch != 1 {
-			t.Errorf("%d: the token is %+v, want generation %d", i, got, tt.want)
+			t.Errorf("case %d: the token is %+v, want epoch 1, generation %d", i, got, tt.want)
 		}
 	}
 }
@@ -215,21 +215,21 @@ func TestCommitTokenWhileCollecting(t *testing.T) {
 	token(table, 1, a)
 	table.open.Add(1)
 	if got := token(table, 0, a); got.Generation != 2 {
-		t.Errorf("before the dirty bit is cleared: %+v", got)
+		t.Errorf("before the dirty bit is cleared: the token is %+v, want generation 2", got)
 	}
 	marks := table.dirty[0].Swap(0)
 	if got := token(table, 1, a); got.Generation != 1 {
-		t.Errorf("after the dirty bit is cleared, before the shard is collected: %+v", got)
+		t.Errorf("after the dirty bit is cleared, before the shard is collected: the token is %+v, want generation 1", got)
 	}
 	if table.dirty[0].Load() != 0 || marks != 1 {
-		t.Errorf("the dirty bits changed to %b from %b", table.dirty[0].Load(), marks)
+		t.Errorf("the dirty bits are %b after the charge, and were %b before they were cleared; want 0, 1", table.dirty[0].Load(), marks)
 	}
 	table.shards[0].collect(nil, 1, start)
 	if got := token(table, 0, a); got.Generation != 1 {
-		t.Errorf("after the shard is collected: %+v", got)
+		t.Errorf("after the shard is collected: the token is %+v, want generation 1", got)
 	}
 	if got := token(table, 1, a); got.Generation != 2 || table.dirty[0].Load() != 1 {
-		t.Errorf("after the next charge: %+v, dirty bits %b", got, table.dirty[0].Load())
+		t.Errorf("after the next charge: the token is %+v, the dirty bits are %b; want generation 2, 1", got, table.dirty[0].Load())
 	}
 }
 
@@ -248,7 +248,7 @@ func TestCommitOfAnotherEpoch(t *testing.T) {
 		table.Follow()
 		table.Follow()
 		if n := table.Usage().Keys; n != 0 {
-			t.Errorf("%d keys after the rollback", n)
+			t.Errorf("%d keys after the rollback, want none", n)
 		}
 		table.Lead(epoch)
 		for _, g := range append(closed, table.OpenGeneration().Generation) {
@@ -257,10 +257,10 @@ func TestCommitOfAnotherEpoch(t *testing.T) {
 			}
 		}
 		if settled := table.settled.Load(); settled != 0 {
-			t.Errorf("settled is %d", settled)
+			t.Errorf("after rejected commits settled is %d, want 0", settled)
 		}
 		if got := token(table, 0, "a", "b", "c"); got != (limiter.CommitToken{Epoch: epoch}) {
-			t.Errorf("the token is %+v", got)
+			t.Errorf("the token of a peek is %+v, want generation 0 of the new epoch", got)
 		}
 	}
 }
@@ -290,20 +290,20 @@ func TestBatchOfAnotherEpoch(t *testing.T) {
 		began := epoch
 		out := make([]limiter.Decision, len(reqs))
 		if got := table.Decide(reqs, out); got.Epoch != began || got.Generation != 0 {
-			t.Errorf("the token is %+v", got)
+			t.Errorf("the token is %+v, want generation 0 of the epoch in which the batch started", got)
 		}
 		for _, d := range out {
 			if !errors.Is(d.Err, limiter.ErrNotLeading) {
-				t.Errorf("%+v", d)
+				t.Errorf("a decision after the end of the epoch: got %+v, want ErrNotLeading", d)
 			}
 		}
 		turns = 0
 		if found, err := table.Delete([]byte("a")); found || err != limiter.ErrNotLeading {
-			t.Errorf("Delete: %t, %v", found, err)
+			t.Errorf("Delete after the end of the epoch returns %t, %v; want false, ErrNotLeading", found, err)
 		}
 		for i := range table.shards {
 			if now := table.shards[i].now; now != 0 {
-				t.Errorf("the time of shard %d is %d", i, now)
+				t.Errorf("the time of shard %d is %d, want 0", i, now)
 			}
 		}
 		checkUndoLogs(t, table)
@@ -318,22 +318,22 @@ func TestTimeOfNextEpoch(t *testing.T) {
 	commitAll(t, table)
 	clock.advance(5 * time.Second)
 	if d := ask(table, "a", l, 1); d.Remaining != 4 {
-		t.Errorf("%+v", d)
+		t.Errorf("in epoch 1, at 5 s: got %+v, want 4 remaining units", d)
 	}
 	table.Follow()
 	clock.now.Store(start + 2e9)
 	if e, _ := table.Lookup([]byte("a")); e.TTL != 8*time.Second {
-		t.Errorf("as a follower: %+v", e)
+		t.Errorf("as a follower: Lookup returns %+v, want a TTL of 8 s", e)
 	}
 	table.Lead(2)
 	if d := ask(table, "a", l, 1); d.Remaining != 1 {
-		t.Errorf("%+v", d)
+		t.Errorf("in epoch 2, at 2 s: got %+v, want 1 remaining unit", d)
 	}
 	table.Follow()
-	clock.now.Store(start - 1e9) // the clock contract forbids this; no decision uses a time before settled
+	clock.now.Store(start - 1e9) // Lead does not permit this; even so, no decision uses a time before the settled time
 	table.Lead(3)
 	if d := ask(table, "a", l, 1); !d.Limited || d.RetryAfter != time.Second {
-		t.Errorf("%+v", d)
+		t.Errorf("in epoch 3, with a clock before the settled time: got %+v; want limited, RetryAfter 1 s", d)
 	}
 }
 
@@ -354,7 +354,7 @@ func TestExpiredIsKeptUntilSettled(t *testing.T) {
 	table.Decide([]limiter.Request{charge(limiter.TokenBucket, "replaced", bucketOf(5, 1), 1)}, make([]limiter.Decision, 1))
 	sweepAll(table)
 	if n := table.Usage().Keys; n != 4 {
-		t.Errorf("%d keys before the commit", n)
+		t.Errorf("%d keys before the commit, want 4", n)
 	}
 	if _, found := table.Lookup([]byte("left")); found {
 		t.Error("an expired key was found")
@@ -365,7 +365,7 @@ func TestExpiredIsKeptUntilSettled(t *testing.T) {
 	table.Lead(2)
 	for key := range committed {
 		if d := ask(table, key, once, 1); !d.Limited || d.RetryAfter != 2*time.Second {
-			t.Errorf("%q: %+v", key, d)
+			t.Errorf("%q in epoch 2: got %+v; want limited, RetryAfter 2 s", key, d)
 		}
 	}
 	clock.now.Store(start + 10e9)
@@ -386,7 +386,7 @@ func TestDroppedForGood(t *testing.T) {
 	sweepAll(table)
 	clock.now.Store(start + 5e9) // the time read by a slow batch
 	if d := ask(table, "b", once, 1); d.Limited || contentOf(table)["b"] == "" || record(contentOf(table)["b"]).expires() != start+30e9 {
-		t.Errorf("%+v, %q", d, contentOf(table))
+		t.Errorf("a charge by a slow batch: got %+v, content %q; want admitted, and key b to expire at 30 s", d, contentOf(table))
 	}
 }
 
@@ -405,7 +405,7 @@ func TestClearTakenBack(t *testing.T) {
 	ask(table, "2", slow, 1)
 	mustClear(table)
 	if u := table.Usage(); u.Keys != 0 || u.Bytes != 0 {
-		t.Errorf("%+v", u)
+		t.Errorf("after Clear the usage is %+v, want no keys and no bytes", u)
 	}
 	ask(table, "3", slow, 1)
 	mustClear(table)
@@ -429,7 +429,7 @@ func TestClearTakenBack(t *testing.T) {
 	commitAll(t, table)
 	for i := range table.undoLogs {
 		if u := &table.undoLogs[i]; len(u.images) > 0 || len(u.entries) > 0 || u.images[:1][0].arena != nil {
-			t.Errorf("shard %d retains %d images and %d entries", i, len(u.images), len(u.entries))
+			t.Errorf("after the commit of Clear, shard %d retains %d images and %d entries, or memory of an image", i, len(u.images), len(u.entries))
 		}
 	}
 }
@@ -464,6 +464,6 @@ func TestUndoLogAllocatesNothing(t *testing.T) {
 		clock.advance(time.Second)
 	}
 	if n := testing.AllocsPerRun(200, round); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }

@@ -120,7 +120,8 @@ func (s *shard) hasRoom(d demand) bool {
 // makeRoom fails, it has dropped only expired records.
 //
 // While the used memory exceeds the limit, makeRoom fails even if the shard has room, because
-// RunRelief is going to release that room. This does not apply to an unlimited shard.
+// RunRelief is going to release that room. This does not apply while the unlimited field of the
+// shard is set.
 func (s *shard) makeRoom(d demand, now uint64) error {
 	if !s.unlimited && s.shared.memory.exceeded() {
 		return limiter.ErrOutOfMemory
@@ -148,9 +149,9 @@ func (s *shard) reclaim(now uint64) {
 
 // grow makes room for a demand in the index and in the arena, and reports whether it succeeded. It
 // compacts the arena if dead records take at least a quarter of it and at least the size of the
-// demand. This amortizes the cost of moving records over many inserts. Otherwise grow allocates an
-// arena with the needed size plus an eighth or, if the memory limit does not allow that, with the
-// needed size. If the limit does not allow that either, grow compacts the arena.
+// demand. This amortizes the cost of moving records over many inserts. Otherwise grow allocates a
+// larger arena: the needed size plus an eighth, or only the needed size if the memory limit allows
+// no more. If the limit does not even allow the needed size, grow compacts the arena.
 func (s *shard) grow(d demand) bool {
 	if want := indexSize(int(s.live) + d.records); want > len(s.index) && !s.resizeIndex(want) {
 		return false
@@ -176,9 +177,9 @@ func (s *shard) reserve(n int64) bool {
 	return s.shared.memory.reserve(n)
 }
 
-// compact moves the live records to the start of the arena, in order. While it runs, each record
-// and its slot exchange four bytes: the record holds its index position, and the slot holds the
-// four bytes of the record that the position replaces.
+// compact moves the live records to the start of the arena, in order. While compact runs, the first
+// four bytes of the expiry time of a record hold the index position of its slot, and the lower half
+// of the slot holds these four bytes.
 func (s *shard) compact() {
 	if s.dead == 0 {
 		return
@@ -234,9 +235,9 @@ func (s *shard) resizeIndex(n int) bool {
 	return true
 }
 
-// Reserve allocates memory for the given number of keys and the total bytes of their records, as
-// far as the memory limit allows, so that adding them does not move existing records. The sweeper
-// releases unused memory later.
+// Reserve allocates memory for new keys, so that adding them does not move existing records. It
+// takes the number of these keys and the total bytes of their records. It allocates no more than
+// the memory limit allows. The sweeper releases unused memory later.
 func (t *Table) Reserve(keys, bytes int64) {
 	share := func(n int64) int { return int(n/int64(len(t.shards)) + n/int64(len(t.shards))/16) }
 	for i := range t.shards {

@@ -24,7 +24,7 @@ func fill(tb testing.TB, table *Table, prefix string, l limiter.Limit) int {
 		case errors.Is(d.Err, limiter.ErrOutOfMemory):
 			return n
 		case d.Err != nil || d.Limited:
-			tb.Fatalf("key %d: %+v", n, d)
+			tb.Fatalf("new key %d: got %+v, want admitted or ErrOutOfMemory", n, d)
 		}
 	}
 	tb.Fatal("there is no memory limit")
@@ -52,7 +52,7 @@ func TestBudget(t *testing.T) {
 		b.limit.Store(s.limit)
 		ok := b.reserve(s.n)
 		if ok != s.ok || b.used.Load() != s.used || b.peak.Load() != s.peak {
-			t.Errorf("step %d: %t with %d used and peak %d, want %+v", i, ok, b.used.Load(), b.peak.Load(), s)
+			t.Errorf("step %d: reserve returns %t, %d bytes are used, the peak is %d; want %+v", i, ok, b.used.Load(), b.peak.Load(), s)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestBudgetIsExactUnderContention(t *testing.T) {
 			for range 1000 {
 				// A reservation that can never fit must not make a concurrent reservation fail.
 				if b.reserve(limit + 1) {
-					t.Error("more than the limit was granted")
+					t.Error("reserve has granted more than the limit")
 				}
 				if b.reserve(size) {
 					granted[i]++
@@ -91,13 +91,13 @@ func TestArenaSize(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 1024, 1025, 3000, 5000, 9000, 20_000, 32_767, 32_768, 32_769, 40_000, 100_000, 1_000_001} {
 		size := arenaSize(n)
 		if got := cap(append([]byte(nil), make([]byte, size)...)); size < n || got != size {
-			t.Errorf("%d bytes: %d counted, %d allocated", n, size, got)
+			t.Errorf("an arena of %d bytes: %d bytes are counted, %d are allocated; want equal numbers", n, size, got)
 		}
 	}
 	for n := 1; n < 1<<20; n *= 2 {
 		size := indexSize(n)
 		if got := cap(append([]slot(nil), make([]slot, size)...)); got != size {
-			t.Errorf("for an index of %d slots the runtime allocates %d", size, got)
+			t.Errorf("for an index of %d slots the runtime allocates %d slots", size, got)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestUsageIsWhatIsAllocated(t *testing.T) {
 	}
 	grown, counted := heap()-before, table.Usage().Bytes
 	if difference := grown - counted; difference < -counted/50 || difference > counted/50 {
-		t.Errorf("the heap grew by %d bytes, %d are counted", grown, counted)
+		t.Errorf("the heap grew by %d bytes, but %d are counted; want a difference of at most 2 percent of the counted bytes", grown, counted)
 	}
 	runtime.KeepAlive(table)
 	runtime.KeepAlive(empty)
@@ -140,20 +140,20 @@ func TestReserve(t *testing.T) {
 	}
 	checkTable(t, table)
 	if after := table.Usage(); after.Bytes != before.Bytes || after.Keys != keys+1 {
-		t.Errorf("%+v became %+v", before, after)
+		t.Errorf("the reserved keys changed the usage from %+v to %+v; want the same bytes, and all keys", before, after)
 	}
 
 	table = New(Config{Clock: newFakeClock().read, Shards: 8, MaxMemory: 1 << 20})
 	table.Reserve(1<<30, 1<<40)
 	checkTable(t, table)
 	if u := table.Usage(); u.Peak > 1<<20 {
-		t.Errorf("Reserve beyond the limit: %+v", u)
+		t.Errorf("after Reserve beyond the limit the usage is %+v; want Peak within the limit", u)
 	}
 	table.Reserve(1000, 100_000)
 	ask(table, "one", slow, 1)
 	sweepAll(table)
 	if u := table.Usage(); u.Keys != 1 || u.Bytes > 2000 {
-		t.Errorf("for one key: %+v", u)
+		t.Errorf("after a sweep with one key the usage is %+v; want at most 2000 bytes", u)
 	}
 }
 
@@ -181,11 +181,11 @@ func TestCompact(t *testing.T) {
 		s.compact()
 		checkTable(t, table)
 		if len(s.arena) != size || s.dead != 0 || s.bytes() != held {
-			t.Fatalf("%d of %d bytes after compaction", len(s.arena), size)
+			t.Fatalf("after compaction the arena has %d bytes; want the %d live bytes, no dead bytes, and the same allocated memory", len(s.arena), size)
 		}
 		for key, expires := range want {
 			if e, ok := table.Lookup([]byte(key)); !ok || uint64(e.TTL) != expires-start {
-				t.Fatalf("key %q: %+v %t", key, e, ok)
+				t.Fatalf("after compaction, key %q: Lookup returns %+v, %t; want the same expiry time", key, e, ok)
 			}
 		}
 	}
@@ -204,16 +204,16 @@ func TestMemoryLimit(t *testing.T) {
 			n := fill(t, table, "first", l)
 			checkTable(t, table)
 			if u := table.Usage(); u.Peak > tt.limit || u.Keys != int64(n) {
-				t.Errorf("%+v after %d keys", u, n)
+				t.Errorf("the usage is %+v after %d keys; want Peak within the limit, and all keys", u, n)
 			}
 			// Existing keys are decided exactly.
 			for i := range n {
 				key := fmt.Sprint("first", i)
 				if d := ask(table, key, l, 2); d.Err != nil || d.Limited || d.Remaining != 0 {
-					t.Fatalf("existing %s: %+v", key, d)
+					t.Fatalf("second charge of existing key %s: got %+v, want admitted with no remaining units", key, d)
 				}
 				if d := ask(table, key, l, 1); d.Err != nil || !d.Limited {
-					t.Fatalf("exhausted %s: %+v", key, d)
+					t.Fatalf("charge of exhausted key %s: got %+v, want limited", key, d)
 				}
 			}
 			// After all keys have expired, the same number of keys fits again.
@@ -224,7 +224,7 @@ func TestMemoryLimit(t *testing.T) {
 			}
 			checkTable(t, table)
 			if u := table.Usage(); u.Peak > tt.limit {
-				t.Errorf("the peak was %d", u.Peak)
+				t.Errorf("after the second fill the peak is %d bytes, which exceeds the limit", u.Peak)
 			}
 		})
 	}
@@ -237,11 +237,11 @@ func TestNoMemoryNeeded(t *testing.T) {
 	l := limiter.Limit{Max: 3, Interval: time.Second}
 	for _, quantity := range []int64{0, -1, 4} {
 		if d := ask(table, "k", l, quantity); d.Err != nil || d.Remaining != 3 {
-			t.Errorf("quantity %d: %+v", quantity, d)
+			t.Errorf("quantity %d: got %+v; want no error, and 3 remaining units", quantity, d)
 		}
 	}
 	if d := ask(table, "k", l, 1); d != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
-		t.Errorf("charge without room for a record: %+v", d)
+		t.Errorf("charge without room for a record: got %+v, want ErrOutOfMemory", d)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestLargeKeyAmongDeadRecords(t *testing.T) {
 		d := ask(table, strings.Repeat("x", size), slow, 1)
 		checkTable(t, table)
 		if u := table.Usage(); u.Peak > 4096 {
-			t.Fatalf("size %d: %+v, %+v", size, d, u)
+			t.Fatalf("a key of %d bytes: got %+v; the usage is %+v; want Peak within the limit", size, d, u)
 		}
 	}
 }
@@ -284,23 +284,23 @@ func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	n := fill(t, table, "quick", quick)
 	expired := func() int { return int(table.Usage().Expired) }
 	if expired() != 0 {
-		t.Fatalf("%d keys have been dropped too early", expired())
+		t.Fatalf("%d keys were dropped before any key had expired", expired())
 	}
 	// While the shard was filled, it was searched once, without success. After the advance all keys have
 	// expired, but it is too early for the next search.
 	clock.advance(reclaimQuietTime - 1)
 	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err == nil || expired() != 0 {
-		t.Errorf("searched too early: %+v, %d expired", d, expired())
+		t.Errorf("the shard was searched too early: a new key got %+v, %d expired keys were dropped; want an error, 0", d, expired())
 	}
 	clock.advance(1)
 	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err != nil || expired() != n {
-		t.Errorf("not searched again: %+v, %d of %d expired", d, expired(), n)
+		t.Errorf("the shard was not searched again: a new key got %+v, %d of %d expired keys were dropped; want no error, all", d, expired(), n)
 	}
 	// The search above has found many records, so the next search may follow sooner.
 	n = fill(t, table, "next", limiter.Limit{Max: 1, Interval: reclaimBusyTime / 2})
 	clock.advance(reclaimBusyTime)
 	if d := ask(table, fmt.Sprint("next", n), slow, 1); d.Err != nil {
-		t.Errorf("not searched again after the shorter pause: %+v", d)
+		t.Errorf("the shard was not searched again after the shorter pause: a new key got %+v", d)
 	}
 	checkTable(t, table)
 }
@@ -320,21 +320,21 @@ func TestSetMaxMemory(t *testing.T) {
 	refused := fill(t, table, "b", slow)
 	after := table.Usage()
 	if after.Bytes > before.Bytes || after.Keys != before.Keys+int64(refused) {
-		t.Errorf("with a lowered limit: %+v became %+v", before, after)
+		t.Errorf("with a lowered limit, the usage changed from %+v to %+v; want no more bytes", before, after)
 	}
 	for i := range 10_000 {
 		if d := ask(table, fmt.Sprint("a", i), slow, 1); d.Err != nil || d.Remaining != slow.Max-2 {
-			t.Fatalf("existing key %d: %+v", i, d)
+			t.Fatalf("existing key %d: got %+v; want no error, and one unit less", i, d)
 		}
 	}
 	table.SetMaxMemory(before.Bytes * 2)
 	if more := fill(t, table, "c", slow); more < 5000 {
-		t.Errorf("with twice the memory %d more keys fit", more)
+		t.Errorf("with twice the memory %d more keys fit, want at least 5000", more)
 	}
 	table.SetMaxMemory(0)
 	for i := range 50_000 {
 		if d := ask(table, fmt.Sprint("d", i), slow, 1); d.Err != nil {
-			t.Fatalf("without a limit: %+v", d)
+			t.Fatalf("without a limit: a new key got %+v", d)
 		}
 	}
 	checkTable(t, table)
@@ -369,14 +369,14 @@ func TestFlood(t *testing.T) {
 	}
 	u := table.Usage()
 	if u.Peak > limit || u.Keys != int64(admitted+100) {
-		t.Errorf("%d keys admitted, %+v", admitted, u)
+		t.Errorf("%d new keys were admitted, the usage is %+v; want Peak within the limit, and all admitted keys", admitted, u)
 	}
 	if perKey := limit / u.Keys; perKey > 64 {
-		t.Errorf("a key takes %d bytes of the limit", perKey)
+		t.Errorf("a key takes %d bytes of the limit, want at most 64", perKey)
 	}
 	for i := range 100 {
 		if d := ask(table, fmt.Sprint("mine", i), l, 1); !d.Limited {
-			t.Errorf("key %d was evicted: %+v", i, d)
+			t.Errorf("exhausted key %d was evicted: a further charge got %+v", i, d)
 		}
 	}
 	checkTable(t, table)
@@ -388,10 +388,10 @@ func TestClearReturnsMemory(t *testing.T) {
 	mustClear(table)
 	u := table.Usage()
 	if u.Bytes != 0 || u.Keys != 0 || u.Peak != before.Peak || u.Misses != before.Misses {
-		t.Errorf("%+v became %+v", before, u)
+		t.Errorf("Clear changed the usage from %+v to %+v; want no bytes and no keys, and the same Peak and Misses", before, u)
 	}
 	checkTable(t, table)
 	if d := ask(table, "k", slow, 1); d.Err != nil || d.Limited {
-		t.Errorf("after Clear: %+v", d)
+		t.Errorf("a new key after Clear: got %+v, want admitted", d)
 	}
 }

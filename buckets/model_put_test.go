@@ -8,8 +8,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// put stores a record of a kind with an empty state, with a state of fixed size, or with a state
-// of varying size.
+// put stores a record of one of three kinds: one without a state, one with a state of fixed size,
+// and one with a state of varying size.
 func (r *tableRun) put() {
 	rec := limiter.Record{Kind: limiter.Kind(1 + r.in.number(1)%3), Key: r.key()}
 	rec.Expires = r.clock.read() - 1000 + r.in.number(4)
@@ -22,7 +22,7 @@ func (r *tableRun) put() {
 	case err == nil:
 		r.model.put(rec, r.clock.read())
 	case !errors.Is(err, limiter.ErrOutOfMemory) || r.max == 0 || rec.Expires <= r.clock.read():
-		r.Fatalf("Put(%+v) = %v with limit %d", rec, err, r.max)
+		r.Fatalf("Put(%+v) returns %v with memory limit %d", rec, err, r.max)
 	}
 	if r.evict {
 		r.forgetEvicted(rec.Key)
@@ -53,11 +53,11 @@ func (r *tableRun) forgetEvicted(except []byte) {
 		}
 	}
 	if evicted != 0 {
-		// A record that Put replaces with a larger one may have been evicted first.
+		// Put may have evicted the old record of the key before it stored the new, larger one.
 		r.model.want.Evicted += evicted
 	}
 	if evicted < 0 || evicted > 1 {
-		r.Fatalf("the count of evicted keys is off by %d", evicted)
+		r.Fatalf("the count of evicted keys is off by %d, want 0 or 1", evicted)
 	}
 	for s, rank := range maxEvicted {
 		if minKept[s] > 0 && rank > minKept[s] {

@@ -78,7 +78,8 @@ func (m *model) put(rec limiter.Record, now uint64) {
 	m.records[key] = modelRecord{rec.Kind, rec.Expires, string(rec.State), rec.Gauge, old.born}
 }
 
-// evaluate decides a request without storing anything, and returns the change.
+// evaluate decides a request without storing anything. It returns the record of the key, the change
+// and the decision.
 func (m *model) evaluate(req *limiter.Request, quantity int64, now uint64) (modelRecord, limiter.Change, limiter.Decision) {
 	rec, live := m.live(string(req.Key), now)
 	var old limiter.State
@@ -341,11 +342,11 @@ func (r *tableRun) refused(reqs []limiter.Request, got []limiter.Decision) {
 		grows = grows || !live || reqs[i].Kind == limiter.WindowLog || reqs[i].Kind == limiter.SlidingWindow ||
 			reqs[i].Kind == limiter.FixedWindow || reqs[i].Kind == limiter.WindowBuckets
 		if got[i] != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
-			r.Fatalf("refused for lack of memory with %+v", got[i])
+			r.Fatalf("a request refused for lack of memory: got %+v, want only ErrOutOfMemory", got[i])
 		}
 	}
 	if !grows || r.max == 0 {
-		r.Fatalf("%+v is refused with limit %d", reqs, r.max)
+		r.Fatalf("%+v was refused for lack of memory, but needs none, or the memory limit %d is 0", reqs, r.max)
 	}
 }
 
@@ -407,7 +408,7 @@ func (r *tableRun) compare() {
 		want, ok := r.model.lookup(key, now)
 		got, found := r.table.Lookup([]byte(key))
 		if found != ok || ok && (got.State != want.tat^xxhash.Sum64String(want.state) || got.Kind != want.kind) {
-			r.Fatalf("key %.40q: %+v %t, want %+v", key, got, found, want)
+			r.Fatalf("key %.40q: Lookup returns %+v, %t; the model has %+v", key, got, found, want)
 		}
 		if ok {
 			live++
@@ -415,7 +416,7 @@ func (r *tableRun) compare() {
 	}
 	visits := 0
 	if next := r.table.Scan(0, math.MaxInt, func([]byte, limiter.Kind) { visits++ }); next != 0 || visits != live {
-		r.Fatalf("a complete scan visits %d of %d keys and returns %d", visits, live, next)
+		r.Fatalf("a complete scan visits %d of %d keys and returns cursor %d, want all keys and 0", visits, live, next)
 	}
 	for rec := range r.table.Records() {
 		want, ok := r.model.live(string(rec.Key), now)
@@ -439,7 +440,7 @@ func (r *tableRun) counts() {
 		r.Fatalf("Usage() = %+v, want %+v", got, want)
 	}
 	if r.max > 0 && got.Peak > r.max {
-		r.Fatalf("the limit is %d, the peak was %d", r.max, got.Peak)
+		r.Fatalf("the memory limit is %d, but the peak is %d", r.max, got.Peak)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestPauses(t *testing.T) {
 		p := table.Usage().Pauses
 		for i, d := range []time.Duration{p.Growth, p.Compaction, p.Eviction, p.Sweep, p.Copy} {
 			if (d > 0) != want[i] {
-				t.Errorf("after %s: %+v, want %v", after, p, want)
+				t.Errorf("after %s the pauses are %+v; want times above 0 as in %v", after, p, want)
 			}
 		}
 	}
@@ -40,6 +40,6 @@ func TestSinceKeepsTheLongest(t *testing.T) {
 	since(&worst, now.Add(-time.Hour))
 	since(&worst, now)
 	if d := time.Duration(worst.Load()); d < time.Hour || d > 2*time.Hour {
-		t.Errorf("the longest pause is %v", d)
+		t.Errorf("the longest pause is %v, want 1 h", d)
 	}
 }

@@ -7,7 +7,8 @@ package buckets
 //go:noescape
 func prefetch(addr uintptr)
 
-// prefetchToWrite loads the two cache lines at an address for writing. Any address is valid.
+// prefetchToWrite loads two consecutive cache lines for writing, the first one at an address. Any
+// address is valid.
 //
 //go:noescape
 func prefetchToWrite(addr uintptr)

@@ -7,8 +7,8 @@ import (
 )
 
 // rank orders keys for eviction: keys with a lower rank are dropped first. The high bits are the
-// class of the used share of the key's limit (see shareClass), and the low bits the class of its
-// debt (see debtClass). An expired key has rank 0.
+// class of the used share of the key's limit (see shareClass), and the low bits are the class of
+// the debt of the record (see debtClass). An expired key has rank 0.
 //
 // The share takes precedence over the debt, because clients choose the limits: with a suitable limit,
 // a client can create any number of keys with a small share and an arbitrary remaining time.
@@ -87,17 +87,17 @@ func (h *histogram) upTo(r rank) int {
 	return below + sum(h.debtsOf(r.share())[:r.debt()+1])
 }
 
-// lastRank returns the lowest rank for which the records of that rank and below have at least want
-// bytes in total. It also returns want less the bytes of all lower ranks.
+// lastRank returns the lowest rank r such that the records with rank r or below have at least want
+// bytes in total. It also returns want minus the bytes of all lower ranks.
 func (h *histogram) lastRank(want int) (last rank, rest int) {
 	share, want := firstWith(h.shares[:], want)
 	debt, want := firstWith(h.debtsOf(share), want)
 	return newRank(share, debt), want
 }
 
-// firstWith returns the lowest class for which that class and all lower classes have at least want
-// bytes in total, or the last class if all classes together have fewer. It also returns want less the
-// bytes of all lower classes.
+// firstWith returns the lowest class n such that the classes up to n have at least want bytes in
+// total. If all classes together have fewer bytes, it returns the last class. It also returns want
+// minus the bytes of all lower classes.
 func firstWith(classes []int, want int) (class, rest int) {
 	for ; class < len(classes)-1 && classes[class] < want; class++ {
 		want -= classes[class]

@@ -36,14 +36,14 @@ func testRecord(t *testing.T, want *limiter.Record) {
 				got.Kind, got.Expires, len(got.Key), len(got.State), want.Kind, expires, len(want.Key), len(want.State))
 		}
 		if n := end - len(before); rec.size() != n || recordSize(want) != n {
-			t.Errorf("%s: takes %d bytes, size returns %d, recordSize %d", what, n, rec.size(), recordSize(want))
+			t.Errorf("%s: the record takes %d bytes; size returns %d, recordSize returns %d", what, n, rec.size(), recordSize(want))
 		}
 	}
 	same("read back", rec.whole(), want.Expires)
 	rec.setExpires(42)
 	same("at another time", rec.whole(), 42)
 	if old := rec.swapExpiresLow(7); old != 42 || rec.expires() != 7 {
-		t.Errorf("swapExpiresLow returned %d, and the value is now %d", old, rec.expires())
+		t.Errorf("swapExpiresLow returns %d, and the expiry time is then %d; want 42, 7", old, rec.expires())
 	}
 	if rec.dead() {
 		t.Error("the record is dead before kill")
@@ -63,7 +63,7 @@ func TestSlot(t *testing.T) {
 		for _, offset := range []uint32{0, 1, 1 << 31, math.MaxUint32 - 1} {
 			sl := newSlot(tag, offset)
 			if sl == 0 || sl.tag() != tag || sl.offset() != offset {
-				t.Errorf("slot of %#x and %#x returns %#x and %#x", tag, offset, sl.tag(), sl.offset())
+				t.Errorf("a slot with tag %#x and offset %#x returns %#x and %#x", tag, offset, sl.tag(), sl.offset())
 			}
 		}
 	}

@@ -25,8 +25,8 @@ func (t *Table) Records() iter.Seq[limiter.Record] {
 	}
 }
 
-// copyArena copies the arena into the slice over. It returns the copy and the time of the shard. If
-// the slice is too small, copyArena unlocks the shard before it allocates a larger one.
+// copyArena returns a copy of the arena and the time of the shard. The copy uses the memory of the
+// argument over. If that is too small, copyArena unlocks the shard before it allocates more.
 func (s *shard) copyArena(over []byte, now uint64) ([]byte, uint64) {
 	for {
 		now = s.lock(now)

@@ -41,7 +41,7 @@ func TestRecords(t *testing.T) {
 		seen[string(rec.Key)] = rec
 	}
 	if got := seen["with state"]; got.Kind != 9 || got.Expires != long.Expires || !bytes.Equal(got.State, long.State) {
-		t.Errorf("%+v, want %+v", got, long)
+		t.Errorf("the record with a state is %+v, want %+v", got, long)
 	}
 	for i := range 1000 {
 		_, found := seen[fmt.Sprint(i)]
@@ -60,7 +60,7 @@ func TestRecordsBreak(t *testing.T) {
 		}
 	}
 	if n != 10 {
-		t.Errorf("%d records, want 10", n)
+		t.Errorf("the loop ran for %d records, want 10", n)
 	}
 }
 
@@ -96,11 +96,11 @@ func TestPutWithoutRoom(t *testing.T) {
 	}
 	rec.State = make([]byte, 10_000)
 	if err := table.Put(rec); !errors.Is(err, limiter.ErrOutOfMemory) {
-		t.Errorf("Put returns %v", err)
+		t.Errorf("Put returns %v, want ErrOutOfMemory", err)
 	}
 	for got := range table.Records() {
 		if string(got.State) != "first" {
-			t.Errorf("the state became %q", got.State)
+			t.Errorf("after the failed Put the state is %q, want the first state", got.State)
 		}
 	}
 	checkTable(t, table)
@@ -116,11 +116,11 @@ func TestPutExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, found := table.Lookup(rec.Key); found != (expires > start) {
-			t.Errorf("key with TTL %d ns found: %t", expires-start, found)
+			t.Errorf("key with TTL %d ns found: %t; want true only for a TTL above 0", expires-start, found)
 		}
 	}
 	if u := table.Usage(); u.Changes != 2 || u.Expired != 0 {
-		t.Errorf("%+v", u)
+		t.Errorf("the usage is %+v, want 2 changes and no expired keys", u)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestRecordsInACrowd(t *testing.T) {
 		for rec := range table.Records() {
 			n := int(rec.Expires - start)
 			if len(rec.State) != n || n > 0 && rec.State[n-1] != byte(n) {
-				t.Fatalf("a record that expires at %d has state % x", n, rec.State)
+				t.Fatalf("a record with a TTL of %d ns has state % x; want as many bytes, all with this value", n, rec.State)
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func (r *relief) press() bool {
 	return true
 }
 
-// work runs until the slice is used up, the round is complete, or the limit is met.
+// work runs until the time slice is used up, the round is complete, or the limit is met.
 func (r *relief) work(slice time.Duration) {
 	for start := time.Now(); r.table.memory.exceeded() && time.Since(start) < slice; {
 		if !r.step() {
@@ -123,8 +123,8 @@ func (r *relief) step() (done bool) {
 }
 
 // relieve reduces the memory of the shard to target bytes, or as far as possible. It does not evict
-// keys of share class spare and above. It returns false if it must be called again, because it has
-// evicted the maximum for one call and the target is not reached.
+// keys whose share class is at least the argument spare. It returns false if it must be called
+// again, because it has evicted the maximum for one call and the target is not reached.
 func (s *shard) relieve(target int64, spare int, now uint64) (done bool) {
 	if !s.mayEvict() {
 		if held := s.bytes(); held-s.minBytes() >= held/worthTrim {

@@ -38,21 +38,21 @@ func TestLoweredLimitRefusesAtOnce(t *testing.T) {
 		table, before, l := lowered(e, 8, 2)
 		for i := range 1000 {
 			if d := ask(table, fmt.Sprint("new", i), l, 10); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
-				t.Fatalf("a new key: %+v", d)
+				t.Fatalf("a new key: got %+v, want ErrOutOfMemory", d)
 			}
 		}
 		reqs := []limiter.Request{{Kind: limiter.Throttle, Key: []byte("g"), Limit: l, Quantity: 10, Linked: true}, {Kind: limiter.Throttle, Key: []byte("h"), Limit: l, Quantity: 10}}
 		out := make([]limiter.Decision, 2)
 		if table.Decide(reqs, out); !errors.Is(out[0].Err, limiter.ErrOutOfMemory) {
-			t.Errorf("a group of new keys: %+v", out)
+			t.Errorf("a group of new keys: got %+v, want ErrOutOfMemory", out)
 		}
 		for i := range 20_000 {
 			if d := ask(table, fmt.Sprint("k", i), l, 1); d.Err != nil || d.Limited != (i%10 == 9) {
-				t.Fatalf("key %d: %+v", i, d)
+				t.Fatalf("existing key %d: got %+v; want no error, and limited only if the key is exhausted", i, d)
 			}
 		}
 		if after := table.Usage(); after.Keys != before.Keys || after.Bytes != before.Bytes {
-			t.Errorf("%+v became %+v", before, after)
+			t.Errorf("the usage changed from %+v to %+v; want the same keys and bytes", before, after)
 		}
 		checkTable(t, table)
 	}
@@ -68,14 +68,14 @@ func TestRelief(t *testing.T) {
 			checkTable(t, table)
 			limit, after := before.Bytes/3, table.Usage()
 			if e == NoEviction && after.Keys != before.Keys {
-				t.Errorf("%d of %d keys remain without eviction", after.Keys, before.Keys)
+				t.Errorf("%d of %d keys remain without eviction, want all", after.Keys, before.Keys)
 			}
 			if e == EvictSmallestDebt && (after.Bytes > limit || after.Bytes < limit/2 || after.Keys+after.Evicted != before.Keys) {
-				t.Errorf("%d shards, limit %d: %+v became %+v", shards, limit, before, after)
+				t.Errorf("%d shards, limit %d: the usage changed from %+v to %+v; want Bytes from half of the limit to the limit, and each key kept or evicted", shards, limit, before, after)
 			}
 			for i := 9; i < 20_000; i += 10 {
 				if d := ask(table, fmt.Sprint("k", i), l, 1); !d.Limited {
-					t.Fatalf("exhausted key %d was evicted: %+v", i, d)
+					t.Fatalf("exhausted key %d was evicted: a further charge got %+v", i, d)
 				}
 			}
 		}
@@ -97,18 +97,18 @@ func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
 	relieveAll(table)
 	checkTable(t, table)
 	if u := table.Usage(); u.Bytes > 100_000 || u.Keys < 500 {
-		t.Errorf("%+v became %+v", before, u)
+		t.Errorf("the usage changed from %+v to %+v; want at most 100,000 bytes, and at least 500 keys", before, u)
 	}
 	for i := range 100 {
 		if d := ask(table, fmt.Sprint("exhausted", i), l, 1); !d.Limited {
-			t.Fatalf("exhausted key %d was evicted: %+v", i, d)
+			t.Fatalf("exhausted key %d was evicted: a further charge got %+v", i, d)
 		}
 	}
 	table.SetMaxMemory(1)
 	relieveAll(table)
 	checkTable(t, table)
 	if u := table.Usage(); u.Bytes > 1 || u.Keys != 0 {
-		t.Errorf("with a limit of one byte: %+v", u)
+		t.Errorf("with a limit of one byte the usage is %+v, want no keys", u)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestReliefGivesSlackBack(t *testing.T) {
 	relieveAll(table)
 	checkTable(t, table)
 	if u := table.Usage(); u.Bytes > limit || u.Keys != 8000 {
-		t.Errorf("%+v became %+v", before, u)
+		t.Errorf("the usage changed from %+v to %+v; want at most 500,000 bytes, and 8000 keys", before, u)
 	}
 	if d := ask(table, "new", l, 1); d.Err != nil {
 		t.Error(d.Err)
@@ -155,7 +155,7 @@ func TestRunRelief(t *testing.T) {
 		cancel()
 		<-done
 		if u := table.Usage(); u.Bytes > before.Bytes/10 || flushes == 0 {
-			t.Errorf("%+v became %+v after %d slices", before, u, flushes)
+			t.Errorf("the usage changed from %+v to %+v after %d flushes; want at most a tenth of the bytes, and a flush", before, u, flushes)
 		}
 	})
 }
@@ -170,7 +170,7 @@ func TestRunReliefWithoutReplication(t *testing.T) {
 		<-time.After(reliefEvery + reliefEvery/2)
 		synctest.Wait()
 		if flushes > 1 {
-			t.Errorf("%d flushes", flushes)
+			t.Errorf("%d flushes before the next check, want at most 1", flushes)
 		}
 		cancel()
 		synctest.Wait()
@@ -191,6 +191,6 @@ func TestReliefWhileFollowing(t *testing.T) {
 	relieveAll(follows)
 	checkTable(t, follows)
 	if u := follows.Usage(); u.Keys != 5000 || u.Evicted != 0 {
-		t.Errorf("%+v", u)
+		t.Errorf("the usage is %+v, want 5000 keys and no evictions", u)
 	}
 }

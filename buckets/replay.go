@@ -11,13 +11,13 @@ import (
 // returns it if the table is not replicated.
 var ErrLeading = errors.New("the table is not a follower")
 
-// Replay applies changes that Collect returned on another node, at log time now in nanoseconds.
-// Records that expire at or before now may be dropped permanently afterwards. The memory limit does
-// not apply.
+// Replay applies changes that Collect has returned on another node. Their log time is now, in
+// nanoseconds. Records that expire at or before now may be dropped permanently afterwards. The
+// memory limit does not apply.
 //
 // Changes must be replayed in the order of their generations. The caller may go back and replay
-// generations again that the table has already applied. The state is then incorrect until the latest
-// of these generations has been replayed again.
+// generations again that the table has already applied. The state is then incorrect until the
+// replay has reached the latest generation applied before.
 //
 // The error is ErrChanges if the changes are malformed, in which case nothing has been applied;
 // ErrLeading if the table is the leader or not replicated; or limiter.ErrOutOfMemory if a shard would
@@ -119,8 +119,8 @@ func (s *shard) putTail(c *change, tag uint32) {
 	}
 }
 
-// putUnlimited stores a record in place of any record of its key, even if it has expired, and
-// regardless of the memory limit.
+// putUnlimited stores a record, even an expired one, in place of any existing record of its key.
+// The memory limit does not apply.
 func (s *shard) putUnlimited(rec *limiter.Record, tag uint32) error {
 	whole := limiter.Change{Expires: rec.Expires, Tail: rec.State}
 	if at, found := s.find(rec.Key, tag); found && s.fits(at, rec.Kind, &whole) {
@@ -132,9 +132,10 @@ func (s *shard) putUnlimited(rec *limiter.Record, tag uint32) error {
 	return s.replace(rec, tag, 0)
 }
 
-// Restore stores a record of a snapshot, regardless of the memory limit. A record that has expired
-// at now, in nanoseconds, deletes its key. The error is ErrChanges if the kind is unknown, ErrLeading
-// if the table is the leader, or limiter.ErrOutOfMemory if a shard would exceed 4 GiB.
+// Restore stores a record of a snapshot, regardless of the memory limit. If the record has expired
+// at time now, in nanoseconds, Restore deletes its key instead. The error is ErrChanges if the kind
+// is unknown, ErrLeading if the table is the leader, or limiter.ErrOutOfMemory if a shard would
+// exceed 4 GiB.
 func (t *Table) Restore(rec limiter.Record, now uint64) error {
 	if !rec.Kind.Known() {
 		return fmt.Errorf("restore a record of kind %d: %w", uint8(rec.Kind), ErrChanges)

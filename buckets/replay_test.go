@@ -30,7 +30,7 @@ func TestReplayHasNoMemoryLimit(t *testing.T) {
 	relieveAll(table)
 	checkTable(t, table)
 	if u := table.Usage(); u.Keys != 5001 || u.Evicted != 0 {
-		t.Errorf("%+v", u)
+		t.Errorf("as a follower the usage is %+v, want 5001 keys and no evictions", u)
 	}
 	table.Lead(1)
 	if d := ask(table, "new", slow, 0); d.Err != nil {
@@ -38,14 +38,14 @@ func TestReplayHasNoMemoryLimit(t *testing.T) {
 	}
 	relieveAll(table)
 	if u := table.Usage(); u.Bytes > 1000 || u.Evicted == 0 {
-		t.Errorf("as a leader: %+v", u)
+		t.Errorf("as the leader the usage is %+v, want at most 1000 bytes, and evictions", u)
 	}
 	if g, changes := table.Collect(nil); len(decoded(t, changes)) != 5001-int(table.Usage().Keys) {
-		t.Errorf("generation %d has %d changes", g, len(decoded(t, changes)))
+		t.Errorf("generation %d has %d changes, want one per evicted key", g, len(decoded(t, changes)))
 	}
 	table.Follow()
 	if u := table.Usage(); u.Keys != 5001 {
-		t.Errorf("after a rollback: %+v", u)
+		t.Errorf("after the rollback the usage is %+v, want 5001 keys", u)
 	}
 	checkTable(t, table)
 }
@@ -54,11 +54,11 @@ func TestReplayWhileLeading(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	changes, _ := madeChanges()
 	if err := table.Replay(changes, start); !errors.Is(err, ErrLeading) {
-		t.Errorf("Replay returns %v", err)
+		t.Errorf("Replay returns %v, want ErrLeading", err)
 	}
 	rec := limiter.Record{Kind: limiter.Throttle, Key: []byte("a"), Expires: start + 1}
 	if err := table.Restore(rec, start); !errors.Is(err, ErrLeading) {
-		t.Errorf("Restore returns %v", err)
+		t.Errorf("Restore returns %v, want ErrLeading", err)
 	}
 	if table.Usage().Keys != 0 || table.Pending() {
 		t.Error("the table was changed")
@@ -71,21 +71,21 @@ func TestRestore(t *testing.T) {
 	table := New(Config{Clock: clock.read, Replicated: true, Shards: 2})
 	rec := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("a"), Expires: start + 2, State: []byte{1}}
 	if err := table.Restore(rec, start); err != nil || contentOf(table)["a"] == "" {
-		t.Errorf("%v, %q", err, contentOf(table))
+		t.Errorf("Restore of a new key: %v, content %q; want key a", err, contentOf(table))
 	}
 	for _, kind := range []limiter.Kind{0, 8, 31, 32, 64, 128, 255} {
 		if err := table.Restore(limiter.Record{Kind: kind, Key: []byte("b"), Expires: start + 2}, start); !errors.Is(err, ErrChanges) {
-			t.Errorf("kind %d: %v", kind, err)
+			t.Errorf("Restore of kind %d: %v, want ErrChanges", kind, err)
 		}
 	}
 	rec.Kind, rec.State = limiter.WindowLog, make([]byte, 70_000)
 	if err := table.Restore(rec, start+1); err != nil || len(contentOf(table)["a"]) < 70_000 {
-		t.Errorf("%v, %q", err, contentOf(table))
+		t.Errorf("Restore with another kind: %v, content %q; want key a with 70,000 bytes of state", err, contentOf(table))
 	}
 	if err := table.Replay(nil, start+9); err != nil {
 		t.Fatal(err)
 	}
-	table.Reset() // the records restored next may have earlier log times
+	table.Reset() // the next records may be from an earlier log time
 	if err := table.Restore(rec, start); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestRestore(t *testing.T) {
 		t.Error("a restored record was dropped")
 	}
 	if err := table.Restore(rec, start+2); err != nil || table.Usage().Keys != 0 {
-		t.Errorf("%v, %q", err, contentOf(table))
+		t.Errorf("Restore of an expired record: %v, content %q; want no keys", err, contentOf(table))
 	}
 	checkTable(t, table)
 }

@@ -242,7 +242,7 @@ func (r *replicaPair) checkPairs() {
 	for i := range pairs {
 		left, right := charges(r.follower, pairKey(i, "left"), pairLimit), charges(r.follower, pairKey(i, "right"), pairLimit)
 		if left != right {
-			r.Errorf("pair %d was charged %d and %d times", i, left, right)
+			r.Errorf("pair %d: the left key was charged %d times, the right key %d times", i, left, right)
 		}
 	}
 }
@@ -330,7 +330,7 @@ func TestRefusalsAreFounded(t *testing.T) {
 			}
 			r.mu.Lock()
 			if _, found := r.follower.Lookup([]byte(key)); !found {
-				t.Errorf("%q is not committed, but was answered with %+v", key, out[0])
+				t.Errorf("the follower does not hold %q, but the decision on it was reported as committed: %+v", key, out[0])
 			}
 			r.mu.Unlock()
 		}

@@ -85,13 +85,13 @@ func checkUndoLogs(tb testing.TB, t *Table) {
 		s := &t.shards[i]
 		u := s.undoLog()
 		if s.unlimited || t.leader != u.epoch || t.leader == 0 && len(u.entries)+len(u.bytes)+len(u.closed)+len(u.images) > 0 {
-			tb.Fatalf("shard %d: unlimited %t, the table's epoch is %d, the undo log %+v", i, s.unlimited, t.leader, u)
+			tb.Fatalf("shard %d: unlimited is %t, the epoch of the table is %d, the undo log is %+v", i, s.unlimited, t.leader, u)
 		}
 		if marked := t.dirty[i/64].Load()>>(i%64)&1 != 0; marked != u.dirty || marked && !t.Pending() {
-			tb.Fatalf("shard %d is dirty: %t, marked: %t, pending: %t", i, u.dirty, marked, t.Pending())
+			tb.Fatalf("shard %d: the dirty flag of its undo log is %t, its dirty bit is %t, Pending returns %t", i, u.dirty, marked, t.Pending())
 		}
 		if u.dirty != (len(u.entries) > u.opened()) && u.dirty != (len(u.entries) > 0) {
-			tb.Fatalf("shard %d is dirty: %t, %d entries, the open generation starts at %d", i, u.dirty, len(u.entries), u.opened())
+			tb.Fatalf("shard %d: the dirty flag is %t, but the undo log has %d entries, and the open generation starts at entry %d", i, u.dirty, len(u.entries), u.opened())
 		}
 		for at, sl := range s.index {
 			if sl == 0 {
@@ -114,7 +114,7 @@ type generation struct {
 	number  uint64
 	time    uint64
 	changes []byte
-	content content // of the table at its end
+	content content // content of the table at the end of the generation
 }
 
 // replicaRun is a random run of a leader and a follower.
@@ -186,14 +186,14 @@ func (r *replicaRun) decide() {
 	}
 	out := make([]limiter.Decision, len(reqs))
 	if token := r.leads.Decide(reqs, out); token.Epoch != r.epoch || token.Generation > r.leads.OpenGeneration().Generation {
-		r.Fatalf("in epoch %d, generation %d: the token is %+v", r.epoch, r.leads.OpenGeneration().Generation, token)
+		r.Fatalf("in epoch %d, with open generation %d, the token is %+v; want this epoch, and no later generation", r.epoch, r.leads.OpenGeneration().Generation, token)
 	}
 	if token := r.follows.Decide(reqs, out); token != (limiter.CommitToken{}) {
-		r.Fatalf("a follower returns %+v", token)
+		r.Fatalf("Decide on a follower returns the token %+v, want the zero token", token)
 	}
 	for i := range out {
 		if out[i] != (limiter.Decision{Err: limiter.ErrNotLeading}) {
-			r.Fatalf("a follower answers %+v", out[i])
+			r.Fatalf("a decision on a follower: got %+v, want ErrNotLeading", out[i])
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (r *replicaRun) collect() {
 	g := generation{content: contentOf(r.leads), time: r.clock.read()}
 	g.number, g.changes = r.leads.Collect([]byte("before"))
 	if g.changes = g.changes[len("before"):]; len(g.changes) > 0 && !pending {
-		r.Fatalf("%d bytes of changes, but none are pending", len(g.changes))
+		r.Fatalf("Collect returns %d bytes of changes, but Pending returned false", len(g.changes))
 	}
 	r.flying = append(r.flying, g)
 }
@@ -252,13 +252,14 @@ func (r *replicaRun) compare() {
 		sum, n := r.leads.Hash(now)
 		other, m := r.follows.Hash(now)
 		if sum != other || n != m || int(n) != len(want.after(now)) {
-			r.Fatalf("hashes of %d and %d keys are %x and %x, want %d keys", n, m, sum, other, len(want.after(now)))
+			r.Fatalf("the leader has %d keys, the follower %d; the hashes are %x and %x; want equal hashes of %d keys", n, m, sum, other, len(want.after(now)))
 		}
 	}
 }
 
 // resign makes the leader a follower. Some of the generations in flight are committed nevertheless.
-// Then one of the two tables becomes the leader. Its clock may be slightly behind the previous one.
+// Then one of the two tables becomes the leader. The clock may then be set back, but not to a time
+// before the settled log time.
 func (r *replicaRun) resign() {
 	r.leads.Follow()
 	checkUndoLogs(r, r.leads)
@@ -331,7 +332,7 @@ func (r *replicaRun) step() {
 		}
 		mustDelete(r.leads, req.Key)
 		if found, err := r.follows.Delete(req.Key); found || err != limiter.ErrNotLeading {
-			r.Fatalf("Delete on a follower returned %t, %v", found, err)
+			r.Fatalf("Delete on a follower returned %t, %v; want false, ErrNotLeading", found, err)
 		}
 	case n < 120:
 		r.clock.advance(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
@@ -364,7 +365,7 @@ func (r *replicaRun) step() {
 func (r *replicaRun) clear() {
 	mustClear(r.leads)
 	if n := r.leads.Usage().Keys; n != 0 {
-		r.Fatalf("%d keys after Clear", n)
+		r.Fatalf("%d keys after Clear, want none", n)
 	}
 }
 
@@ -391,10 +392,10 @@ func TestReplicas(t *testing.T) {
 	}
 	for _, kind := range []byte{changeClear, changeDelete, opPut, changeTail} {
 		if kinds[kind] < 20/race.Factor {
-			t.Errorf("change %#x was replayed %d times: %v", kind, kinds[kind], slices.Sorted(maps.Keys(kinds)))
+			t.Errorf("changes with op %#x were replayed only %d times; the replayed ops are %v", kind, kinds[kind], slices.Sorted(maps.Keys(kinds)))
 		}
 	}
 	if evicted < 400/race.Factor {
-		t.Errorf("%d keys were evicted", evicted)
+		t.Errorf("only %d keys were evicted", evicted)
 	}
 }

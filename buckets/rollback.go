@@ -52,8 +52,8 @@ func (s *shard) mustFind(key []byte, tag uint32) record {
 	return s.record(at)
 }
 
-// undoTail restores the previous content of a record. The state of old is the previous state without
-// its first from bytes, which have not changed.
+// undoTail restores the previous content of a record. The argument old holds this content, except
+// for the unchanged prefix of the state; from is the size of the prefix.
 func (r record) undoTail(old record, from int) {
 	r[0] &^= flags
 	r.setGauge(old.gauge())

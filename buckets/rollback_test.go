@@ -32,7 +32,7 @@ func TestRollbackHasNoMemoryLimit(t *testing.T) {
 		checkUndoLogs(t, table)
 		sameContent(t, "after the rollback", contentOf(table), before)
 		if got := table.Usage().Bytes; got <= used || got < 3000*20 {
-			t.Errorf("%d bytes are used after the rollback, %d before", got, used)
+			t.Errorf("%d bytes are used after the rollback, %d before; want more", got, used)
 		}
 		table.Lead(2)
 		if d := ask(table, strings.Repeat("x", 100_000), slow, 1); d.Err == nil {
@@ -52,7 +52,7 @@ func TestRollbackOfEviction(t *testing.T) {
 		table.Collect(nil)
 	}
 	if table.Usage().Evicted < 200 {
-		t.Fatalf("%+v", table.Usage())
+		t.Fatalf("the usage is %+v, want at least 200 evicted keys", table.Usage())
 	}
 	table.Follow()
 	checkTable(t, table)
@@ -75,7 +75,7 @@ func TestRollbackToAnotherKind(t *testing.T) {
 			before := contentOf(table)
 			mustDelete(table, []byte(key))
 			if d := decideAll(table, []limiter.Request{charge(second, key, m, 1)}); d[0].Err != nil || d[0].Limited {
-				t.Fatalf("%+v", d)
+				t.Fatalf("a charge of the deleted key: got %+v, want admitted", d)
 			}
 			epoch := table.OpenGeneration().Epoch
 			table.Follow()
@@ -99,6 +99,6 @@ func TestTidyUndoLog(t *testing.T) {
 	}
 	table.Commit(g, start)
 	if sweepAll(table); cap(u.bytes) > keepBytes || len(u.entries) != 0 {
-		t.Errorf("%d bytes and %d entries after the commit", cap(u.bytes), len(u.entries))
+		t.Errorf("after the commit, the undo log retains %d bytes and %d entries; want at most keepBytes, 0", cap(u.bytes), len(u.entries))
 	}
 }

@@ -28,8 +28,8 @@ func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limit
 	return 0
 }
 
-// sampled is the number of keys from which RandomKey chooses. If it always took the first key after
-// the position, the probability of a key would be proportional to the gap before that key.
+// sampled is the number of keys from which RandomKey chooses. If RandomKey took the first key after
+// a random position, the probability of a key would be proportional to the gap before it.
 const sampled = 16
 
 // RandomKey returns a copy of a live key, and reports whether there is one. It scans from a position,
@@ -65,9 +65,9 @@ func (s *shard) scanLocking(tag uint32, count int, now uint64, visit func([]byte
 // much as one visited key, so that a call stays short if most of the index is empty or expired.
 const homesPerKey = 10
 
-// scan visits the live keys with the given tag or a higher one, home by home, until the work equals a
-// visit of count keys. It returns the work done, in keys. If it stops before the end of the index, more
-// is true and next is the tag from which to continue.
+// scan visits the live keys with the given tag or a higher one, home by home, until the work is as
+// much as a visit of count keys. It returns the work done, in keys. If it stops before the end of
+// the index, more is true and next is the tag from which to continue.
 func (s *shard) scan(tag uint32, count int, now uint64, visit func([]byte, limiter.Kind)) (work int, next uint32, more bool) {
 	if len(s.index) == 0 {
 		return 0, 0, false

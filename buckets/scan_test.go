@@ -19,7 +19,7 @@ func round(tb testing.TB, table *Table, count int, between func()) (visits map[s
 	for cursor := uint64(0); ; {
 		next := table.Scan(cursor, count, func(key []byte, kind limiter.Kind) {
 			if kind != limiter.Throttle {
-				tb.Errorf("key %q is of kind %v", key, kind)
+				tb.Errorf("key %q has kind %v, want Throttle", key, kind)
 			}
 			visits[string(key)]++
 		})
@@ -27,7 +27,7 @@ func round(tb testing.TB, table *Table, count int, between func()) (visits map[s
 			return visits, calls
 		}
 		if next <= cursor || next>>32 >= uint64(len(table.shards)) {
-			tb.Fatalf("cursor %#x follows cursor %#x in a table of %d shards", next, cursor, len(table.shards))
+			tb.Fatalf("Scan returns cursor %#x for cursor %#x in a table of %d shards; want a higher cursor of one of these shards", next, cursor, len(table.shards))
 		}
 		cursor = next
 		between()
@@ -41,15 +41,15 @@ func TestScanVisitsEachKeyOnce(t *testing.T) {
 				table := filled(n, Config{Shards: shards})
 				visits, calls := round(t, table, count, func() {})
 				if len(visits) != n {
-					t.Errorf("%d keys in %d shards, count %d: %d keys visited", n, shards, count, len(visits))
+					t.Errorf("%d keys in %d shards, count %d: %d keys visited, want all", n, shards, count, len(visits))
 				}
 				for key, times := range visits {
 					if times != 1 {
-						t.Errorf("%d keys in %d shards, count %d: %q visited %d times", n, shards, count, key, times)
+						t.Errorf("%d keys in %d shards, count %d: %q visited %d times, want once", n, shards, count, key, times)
 					}
 				}
 				if most := 20 + 2*n/max(count, 1) + n; calls > most {
-					t.Errorf("%d keys in %d shards, count %d: %d calls", n, shards, count, calls)
+					t.Errorf("%d keys in %d shards, count %d: %d calls, which are too many", n, shards, count, calls)
 				}
 			}
 		}
@@ -111,16 +111,17 @@ func TestScanAcrossResizes(t *testing.T) {
 		})
 		for key, times := range visits {
 			if times != 1 {
-				t.Errorf("resized to %d: %q visited %d times", size, key, times)
+				t.Errorf("resized to %d: %q visited %d times, want once", size, key, times)
 			}
 		}
 		if len(visits) != 200 || resizes < 10 {
-			t.Errorf("resized to %d: %d keys visited, %d resizes", size, len(visits), resizes)
+			t.Errorf("resized to %d: %d keys visited, %d resizes; want 200, at least 10", size, len(visits), resizes)
 		}
 	}
 }
 
-// A call visits about as many keys as requested, and also returns early in a sparse index.
+// A call visits about as many keys as requested. In a sparse index a call visits fewer keys, so
+// that it stays short.
 func TestScanHonoursCount(t *testing.T) {
 	const n = 50_000
 	table := filled(n, Config{Shards: 16})
@@ -129,7 +130,7 @@ func TestScanHonoursCount(t *testing.T) {
 			visited := 0
 			cursor = table.Scan(cursor, count, func([]byte, limiter.Kind) { visited++ })
 			if visited > count+16 || cursor != 0 && visited < count/2 {
-				t.Fatalf("count %d, %d visited", count, visited)
+				t.Fatalf("count %d: a call visited %d keys; want half of the count to 16 more than the count", count, visited)
 			}
 			if cursor == 0 {
 				break
@@ -140,7 +141,7 @@ func TestScanHonoursCount(t *testing.T) {
 		mustDelete(table, numberedKey(nil, i))
 	}
 	if visits, calls := round(t, table, 10, func() {}); len(visits) != 50 || calls < 100 {
-		t.Errorf("sparse index: %d calls, %d keys visited", calls, len(visits))
+		t.Errorf("sparse index: %d calls, %d keys visited; want at least 100, 50", calls, len(visits))
 	}
 }
 
@@ -157,7 +158,7 @@ func TestScanOmitsExpired(t *testing.T) {
 	}
 }
 
-// An arbitrary cursor is harmless.
+// A scan from an arbitrary cursor ends, and its cursors are ascending.
 func TestScanFromAnyCursor(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	table := filled(1000, Config{Shards: 8})
@@ -172,7 +173,7 @@ func TestScanFromAnyCursor(t *testing.T) {
 				break
 			}
 			if next <= cursor || calls > 100 {
-				t.Fatalf("cursor %#x after %#x in call %d", next, cursor, calls)
+				t.Fatalf("Scan returns cursor %#x for cursor %#x in call %d; want a higher cursor, and at most 100 calls", next, cursor, calls)
 			}
 			cursor = next
 		}
@@ -185,7 +186,7 @@ func TestRandomKey(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, shards := range []int{1, 8, 512} {
 		if key, found := filled(0, Config{Shards: shards}).RandomKey(r.Uint64()); found {
-			t.Errorf("%d shards, no keys: got %q", shards, key)
+			t.Errorf("RandomKey of an empty table with %d shards returns %q", shards, key)
 		}
 		for _, n := range []int{1, 2, 100} {
 			table := filled(n, Config{Shards: shards})
@@ -195,17 +196,17 @@ func TestRandomKey(t *testing.T) {
 			for ; draws < n*rounds || len(drawn) < n && draws < 100*n*rounds; draws++ {
 				key, found := table.RandomKey(r.Uint64())
 				if !found {
-					t.Fatalf("%d keys in %d shards: none found", n, shards)
+					t.Fatalf("%d keys in %d shards: RandomKey finds no key", n, shards)
 				}
 				drawn[string(key)]++
 			}
 			for key, times := range drawn {
 				if _, there := table.Lookup([]byte(key)); !there || times > 10*draws/n {
-					t.Errorf("%d keys in %d shards: %q is drawn %d times", n, shards, key, times)
+					t.Errorf("%d keys in %d shards: %q, which is not in the table or is drawn too often, is drawn %d times", n, shards, key, times)
 				}
 			}
 			if len(drawn) != n {
-				t.Errorf("%d keys in %d shards: %d drawn", n, shards, len(drawn))
+				t.Errorf("%d keys in %d shards: %d different keys were drawn, want all", n, shards, len(drawn))
 			}
 		}
 	}

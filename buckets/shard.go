@@ -235,8 +235,8 @@ func (s *shard) add(rec *limiter.Record, tag uint32) {
 	s.live++
 }
 
-// place stores a slot at the first empty position from its home on. The index has at least one
-// empty position.
+// place stores a slot at the first empty position from its home on. The index must have at least
+// one empty position.
 func (s *shard) place(sl slot) {
 	at := s.home(sl.tag())
 	for s.index[at] != 0 {

@@ -24,10 +24,10 @@ func TestIndexSize(t *testing.T) {
 	for n := range 100_000 {
 		size := indexSize(n)
 		if size < 8 || size&(size-1) != 0 || n*5 > size*4 {
-			t.Fatalf("indexSize(%d) = %d", n, size)
+			t.Fatalf("indexSize(%d) = %d; want a power of two from 8 on, with a load factor of at most 4/5", n, size)
 		}
 		if size > 8 && n*5 <= size/2*4-5 {
-			t.Fatalf("indexSize(%d) = %d, half of it is sufficient", n, size)
+			t.Fatalf("indexSize(%d) = %d, but half of it is sufficient", n, size)
 		}
 	}
 }
@@ -52,8 +52,8 @@ func randomTape(r *rand.Rand, n int) []byte {
 	return data
 }
 
-// weakTag maps many keys to the same tag. Most tags have a home among the first or the last
-// positions of an index of any size, so that their slots wrap around.
+// weakTag maps many keys to the same tag. In an index of any size, most of these tags have their
+// home among the first or the last positions, so that slots wrap around the end.
 func weakTag(key []byte) uint32 {
 	tags := [...]uint32{
 		math.MaxUint32, math.MaxUint32 - 1, 0xfc00_0000, 0xf800_0000, 0xe000_0000,
@@ -81,7 +81,7 @@ func runShard(tb testing.TB, data []byte) {
 		r.step(in.number(1), in.number(1))
 		checkShard(tb, &r.shard, weakTag)
 		if used := r.shard.shared.memory.used.Load(); used != r.shard.bytes() {
-			tb.Fatalf("budget counts %d bytes, the shard has %d", used, r.shard.bytes())
+			tb.Fatalf("the budget counts %d bytes, but the shard has %d", used, r.shard.bytes())
 		}
 		r.compare()
 	}
@@ -130,7 +130,7 @@ func (r *shardRun) drop(op, arg uint64) {
 	before := r.shard.live
 	dropped := r.shard.dropExpired(from, to, r.now)
 	if int(before-r.shard.live) != dropped {
-		r.Fatalf("%d of %d records were dropped, but %d remain", dropped, before, r.shard.live)
+		r.Fatalf("dropExpired reports %d dropped records of %d, but %d remain", dropped, before, r.shard.live)
 	}
 	for at := from; at < to; at++ {
 		if r.shard.index[at] != 0 && r.shard.record(at).expires() <= r.now {
@@ -151,7 +151,7 @@ func (r *shardRun) drop(op, arg uint64) {
 // compare checks that the shard holds the keys of the map with their TATs.
 func (r *shardRun) compare() {
 	if int(r.shard.live) != len(r.want) {
-		r.Fatalf("%d keys, want %d", r.shard.live, len(r.want))
+		r.Fatalf("the shard has %d keys, want %d", r.shard.live, len(r.want))
 	}
 	for key, tat := range r.want {
 		at, found := r.shard.find([]byte{key}, weakTag([]byte{key}))
@@ -161,8 +161,8 @@ func (r *shardRun) compare() {
 	}
 }
 
-// scan checks that scanning from a tag visits exactly the live keys from that tag on, each once,
-// without concurrent changes.
+// scan checks that a scan from a tag visits each live key with that tag or a higher one exactly
+// once, and no other keys. The shard does not change during the scan.
 func (r *shardRun) scan(tag uint32, count int) {
 	var want, got []byte
 	for key, tat := range r.want {
@@ -176,13 +176,13 @@ func (r *shardRun) scan(tag uint32, count int) {
 			got = append(got, key...)
 		})
 		if more && tag <= from {
-			r.Fatalf("scan from %#x continues at %#x", from, tag)
+			r.Fatalf("a scan from tag %#x continues at tag %#x, want a higher tag", from, tag)
 		}
 	}
 	slices.Sort(want)
 	slices.Sort(got)
 	if !bytes.Equal(got, want) {
-		r.Fatalf("scan visits %x, want %x", got, want)
+		r.Fatalf("the scan visits keys %x, want %x", got, want)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestRemoveAcrossTheEnd(t *testing.T) {
 		}
 		want := append(slices.DeleteFunc(slices.Clone(order), func(k string) bool { return k == removed }), "-")
 		if !slices.Equal(got, want) {
-			t.Errorf("without %s: %v, want %v", removed, got, want)
+			t.Errorf("after the removal of %s, the positions hold %v, want %v", removed, got, want)
 		}
 	}
 }

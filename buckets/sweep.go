@@ -40,8 +40,8 @@ type sweeper struct {
 	slot  int
 }
 
-// sweep drops expired records until the slice is used up or the whole table has been visited. It
-// returns the number of slots seen and the number of records dropped.
+// sweep drops expired records until the time slice is used up or the whole table has been visited.
+// It returns the number of slots seen and the number of records dropped.
 func (w *sweeper) sweep(slice time.Duration) (seen, dropped int) {
 	start := time.Now()
 	for visited := 0; visited < len(w.table.shards) && time.Since(start) < slice; {

@@ -41,7 +41,7 @@ func TestSweep(t *testing.T) {
 			for key, ttl := range want {
 				at, tag := table.locate([]byte(key))
 				if _, found := at.find([]byte(key), tag); found != (ttl > passed) {
-					t.Fatalf("after %v: key with TTL %v found: %t", passed, ttl, found)
+					t.Fatalf("after %v: key with TTL %v found: %t; want it until its TTL has elapsed", passed, ttl, found)
 				}
 				if ttl <= passed {
 					delete(want, key)
@@ -56,7 +56,7 @@ func TestSweep(t *testing.T) {
 		clock.advance(1)
 		sweepAll(table)
 		if u := table.Usage(); u.Keys != 0 || u.Bytes != 0 || u.Expired != 10_000 {
-			t.Errorf("after all have expired: %+v", u)
+			t.Errorf("after all keys have expired the usage is %+v; want no keys, no bytes, 10,000 expired keys", u)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestSweepStep(t *testing.T) {
 	for steps := 0; steps < 1000; steps++ {
 		seen, dropped, last := w.step()
 		if seen > sweepSlots || dropped != 0 {
-			t.Fatalf("step %d: %d slots seen, %d dropped", steps, seen, dropped)
+			t.Fatalf("step %d: %d slots seen, %d keys dropped; want at most sweepSlots, 0", steps, seen, dropped)
 		}
 		if slots += seen; !last {
 			continue
@@ -123,10 +123,10 @@ func TestMillionExpireAtOnce(t *testing.T) {
 		seen += n
 	}
 	if slices < 2 || seen < million/race.Factor || seen > slots+len(table.shards)*sweepSlots {
-		t.Errorf("%d slices examine %d slots of %d", slices, seen, slots)
+		t.Errorf("%d slices examine %d slots of %d; want at least 2 slices, and few slots examined twice", slices, seen, slots)
 	}
 	if u := table.Usage(); u.Expired != million/race.Factor || u.Bytes != 0 {
-		t.Errorf("%+v", u)
+		t.Errorf("the usage is %+v; want all keys expired, and no bytes", u)
 	}
 }
 
@@ -147,13 +147,13 @@ func TestSweepGivesMemoryBack(t *testing.T) {
 	checkTable(t, table)
 	after := table.Usage()
 	if after.Keys != long || after.Bytes > before.Bytes/8 {
-		t.Errorf("%+v became %+v", before, after)
+		t.Errorf("the first sweep changed the usage from %+v to %+v; want the long keys, and at most an eighth of the bytes", before, after)
 	}
 	// The next sweep neither releases memory nor moves records.
 	index, arena := &table.shards[0].index[0], &table.shards[0].arena[0]
 	sweepAll(table)
 	if index != &table.shards[0].index[0] || arena != &table.shards[0].arena[0] || table.Usage().Bytes != after.Bytes {
-		t.Errorf("%+v became %+v", after, table.Usage())
+		t.Errorf("the second sweep moved records or changed the usage: from %+v to %+v", after, table.Usage())
 	}
 }
 
@@ -172,13 +172,13 @@ func TestRunSweeper(t *testing.T) {
 			return table.Usage()
 		}
 		if u := runFor(5*time.Second - 1); u.Keys != 2000 || u.Expired != 0 {
-			t.Errorf("before the first keys expire: %+v", u)
+			t.Errorf("before the first keys expire the usage is %+v, want 2000 keys, none expired", u)
 		}
 		if u := runFor(sweepQuiet + 1); u.Keys != 1000 || u.Expired != 1000 {
-			t.Errorf("after the first keys have expired: %+v", u)
+			t.Errorf("after the first keys have expired the usage is %+v, want 1000 keys, 1000 expired", u)
 		}
 		if u := runFor(15 * time.Second); u.Keys != 0 || u.Bytes != 0 {
-			t.Errorf("after all have expired: %+v", u)
+			t.Errorf("after all keys have expired the usage is %+v, want no keys and no bytes", u)
 		}
 	})
 }

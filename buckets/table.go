@@ -106,7 +106,7 @@ func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
 	}, true
 }
 
-// Put stores a record in place of any existing record of its key, regardless of the kind. An expired record deletes
+// Put stores a record in place of any existing record of its key, even one of another kind. An expired record deletes
 // its key. The error is limiter.ErrOutOfMemory, in which case the key is unchanged.
 func (t *Table) Put(rec limiter.Record) error {
 	s, tag := t.locate(rec.Key)

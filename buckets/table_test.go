@@ -17,14 +17,14 @@ func TestNewRefusesOddNumbersOfShards(t *testing.T) {
 		t.Run(fmt.Sprint(shards), func(t *testing.T) {
 			defer func() {
 				if recover() == nil {
-					t.Error("no panic")
+					t.Error("New does not panic")
 				}
 			}()
 			New(Config{Shards: shards})
 		})
 	}
 	if n := len(New(Config{}).shards); n != defaultShards {
-		t.Errorf("%d shards by default", n)
+		t.Errorf("%d shards by default, want defaultShards", n)
 	}
 }
 
@@ -44,10 +44,10 @@ func TestDecideBatch(t *testing.T) {
 		remaining = append(remaining, d.Remaining)
 	}
 	if want := []int64{3, 1, 1, 0, 0, 4, 1, 1}; !slices.Equal(remaining, want) {
-		t.Errorf("remaining %v, want %v", remaining, want)
+		t.Errorf("remaining units: got %v, want %v", remaining, want)
 	}
 	if !out[2].Limited || out[2].RetryAfter != time.Second || out[7].RetryAfter != limiter.NoRetry {
-		t.Errorf("decisions %+v", out)
+		t.Errorf("got %+v; want decision 2 limited with RetryAfter 1 s, and decision 7 with NoRetry", out)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestDecideLargeBatch(t *testing.T) {
 				apart.Decide(reqs[i:i+1], want[i:i+1])
 			}
 			if !slices.Equal(got, want) {
-				t.Fatalf("a batch of %d: %+v, want %+v", size, got, want)
+				t.Fatalf("a batch of %d: got %+v, want %+v", size, got, want)
 			}
 			clock.advance(time.Second)
 		}
@@ -89,10 +89,10 @@ func TestKeyIsCopied(t *testing.T) {
 	table.Decide(reqs, make([]limiter.Decision, 1))
 	copy(key, "other")
 	if _, ok := table.Lookup([]byte("first")); !ok {
-		t.Error("the key is missing")
+		t.Error("the table does not hold the original key")
 	}
 	if _, ok := table.Lookup(key); ok {
-		t.Error("the key has changed")
+		t.Error("the key in the table has changed with the buffer of the caller")
 	}
 }
 
@@ -108,19 +108,19 @@ func TestWrongKind(t *testing.T) {
 	as(limiter.Throttle, 1)
 	for _, quantity := range []int64{1, 0, -1, 100} {
 		if d := as(2, quantity); d != (limiter.Decision{Err: limiter.WrongKindError(limiter.Throttle)}) {
-			t.Errorf("quantity %d: %+v", quantity, d)
+			t.Errorf("kind 2, quantity %d: got %+v, want a WrongKindError", quantity, d)
 		}
 	}
 	if d := as(limiter.Throttle, 0); d.Remaining != 4 {
-		t.Errorf("the key has changed: %+v", d)
+		t.Errorf("requests of another kind have changed the key: %+v", d)
 	}
 	// An expired key is absent, and accepts any kind.
 	clock.advance(time.Second)
 	if d := as(2, 1); d.Err != nil || d.Limited {
-		t.Errorf("after its expiry: %+v", d)
+		t.Errorf("kind 2 after the expiry of the key: got %+v, want admitted", d)
 	}
 	if e, ok := table.Lookup([]byte("k")); !ok || e.Kind != 2 {
-		t.Errorf("after its expiry: %+v %t", e, ok)
+		t.Errorf("after the charge with kind 2, Lookup returns %+v, %t; want kind 2, true", e, ok)
 	}
 }
 
@@ -133,24 +133,24 @@ func TestExpiryIsExact(t *testing.T) {
 	}
 	clock.advance(2*time.Second - 1)
 	if e, ok := table.Lookup([]byte("0")); !ok || e.TTL != 1 {
-		t.Errorf("1 ns before: %+v %t", e, ok)
+		t.Errorf("1 ns before the TAT, Lookup returns %+v, %t; want a TTL of 1 ns", e, ok)
 	}
 	if u := table.Usage(); u.Keys != 3 || u.Expired != 0 {
-		t.Errorf("1 ns before: %+v", u)
+		t.Errorf("1 ns before the TAT the usage is %+v; want 3 keys, none expired", u)
 	}
 	clock.advance(1)
 	if e, ok := table.Lookup([]byte("0")); ok {
-		t.Errorf("at its TAT: %+v", e)
+		t.Errorf("at the TAT, Lookup finds the key: %+v", e)
 	}
 	if mustDelete(table, []byte("1")) {
-		t.Error("at its TAT, Delete reports that the key existed")
+		t.Error("at the TAT, Delete reports that the key existed")
 	}
 	if d := ask(table, "2", slow, 0); d.Remaining != slow.Max {
-		t.Errorf("at its TAT: %+v", d)
+		t.Errorf("a peek at the TAT: got %+v, want the full limit", d)
 	}
 	// Delete and the peek have dropped the keys they accessed; Lookup changes nothing.
 	if u := table.Usage(); u.Keys != 1 || u.Expired != 2 {
-		t.Errorf("at its TAT: %+v", u)
+		t.Errorf("at the TAT the usage is %+v; want 1 key, 2 expired", u)
 	}
 }
 
@@ -183,19 +183,19 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	for _, tt := range tests {
 		out := make([]limiter.Decision, len(tt.batch))
 		if n := testing.AllocsPerRun(200, func() { tt.table.Decide(tt.batch, out) }); n != 0 {
-			t.Errorf("%s: %v allocations", tt.name, n)
+			t.Errorf("%s: %v allocations, want none", tt.name, n)
 		}
 		if !errors.Is(out[0].Err, tt.err) {
-			t.Errorf("%s: %v", tt.name, out[0].Err)
+			t.Errorf("%s: got error %v", tt.name, out[0].Err)
 		}
 	}
 	if n := testing.AllocsPerRun(200, func() { table.Lookup(key) }); n != 0 {
-		t.Errorf("Lookup: %v allocations", n)
+		t.Errorf("Lookup: %v allocations, want none", n)
 	}
 	// A key that is added again after Delete uses memory that its arena already has.
 	out := make([]limiter.Decision, 1)
 	reqs := []limiter.Request{request(1)}
 	if n := testing.AllocsPerRun(5, func() { mustDelete(table, key); table.Decide(reqs, out) }); n > 1 {
-		t.Errorf("new key: %v allocations", n)
+		t.Errorf("new key: %v allocations, want at most 1", n)
 	}
 }

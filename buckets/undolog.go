@@ -14,7 +14,7 @@ import (
 type undoLog struct {
 	epoch     uint64 // the epoch in which the shard decides; 0 on a follower
 	collected uint64 // the latest generation in which changes of the shard were collected
-	dirty     bool   // the shard has changed since then
+	dirty     bool   // the shard has changed since its changes were last collected
 	removed   bool   // a key that changed in the open generation has been removed
 
 	entries []entry
@@ -24,7 +24,7 @@ type undoLog struct {
 }
 
 // entry is the previous state of one key, or marks that the shard was cleared. If the key was
-// absent, the kind of the record is 0.
+// absent, the kind of the record in undoLog.bytes is 0.
 type entry struct {
 	tag  uint32
 	from uint32 // size of the unchanged prefix of the key's state; the record holds only the rest
@@ -108,8 +108,9 @@ func (s *shard) droppable(at int, now uint64) bool {
 	return !s.replicated || len(rec.state()) < minTailed || !s.undoLog().hasTail(s.index[at].tag())
 }
 
-// saveOld records the current state of the record at an index position, before the caller changes or
-// removes the record. The caller does not change the first keep bytes of the state.
+// saveOld records the current state of the record at an index position, before the caller changes
+// or removes the record. The caller leaves a prefix of the state unchanged; keep is the size of
+// this prefix.
 func (s *shard) saveOld(at, keep int) {
 	if !s.recording() {
 		return
@@ -122,8 +123,8 @@ func (s *shard) saveOld(at, keep int) {
 }
 
 // saveRecord adds an entry for a record, unless the open generation has a tail entry that already
-// covers the change. A tail entry holds the state without its first keep bytes. If that saves too
-// little (see worthTail), or if the existing tail entry is too short, the new entry holds the whole
+// covers the change. A tail entry omits the unchanged prefix of the state. If that saves too little
+// (see worthTail), or if the existing tail entry is too short, the new entry holds the whole
 // record.
 func (s *shard) saveRecord(rec record, tag uint32, keep int) {
 	u := s.undoLog()
@@ -256,7 +257,7 @@ func (u *undoLog) trim(committed uint64) {
 	u.closed = kept
 }
 
-// trimImages drops the images of the first end entries.
+// trimImages drops the images of the oldest entries; end is the number of these entries.
 func (u *undoLog) trimImages(end int) {
 	n := 0
 	for i := range u.entries[:end] {
@@ -269,7 +270,7 @@ func (u *undoLog) trimImages(end int) {
 	u.images = u.images[:kept]
 }
 
-// trimBytes drops the records of the first end entries.
+// trimBytes drops the records of the oldest entries; end is the number of these entries.
 func (u *undoLog) trimBytes(end int) {
 	rest := u.entries[end:]
 	from := len(u.bytes)

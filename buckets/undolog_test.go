@@ -28,7 +28,7 @@ func TestUndoLogEntriesPerKey(t *testing.T) {
 		"charged, brought to rest": {one(limiter.TokenBucket, bucketOf(100, 7), 1, -100), 1},
 		"deleted":                  {func(t *Table) { ask(t, "key", slow, 1); mustDelete(t, []byte("key")) }, 1},
 		"a growing log":            {one(limiter.WindowLog, logOf(1<<40, 60_000), 1), 2},
-		"of two kinds": {func(t *Table) {
+		"charged and refunded with two kinds": {func(t *Table) {
 			one(limiter.Throttle, slow, 1, -1)(t)
 			one(limiter.WindowLog, logOf(1000, 100), 1, -1)(t)
 		}, 1},
@@ -69,17 +69,17 @@ func TestTrim(t *testing.T) {
 			open = open[1:]
 		}
 		if want := 3; len(u.closed) > want || len(u.images) > want || len(u.entries) > 4*6 || len(u.bytes) > 4*6*30 {
-			t.Errorf("after generation %d: %d marks, %d images, %d entries of %d bytes", g, len(u.closed), len(u.images), len(u.entries), len(u.bytes))
+			t.Errorf("after generation %d: %d marks, %d images, %d entries of %d bytes, which is too much", g, len(u.closed), len(u.images), len(u.entries), len(u.bytes))
 		}
 		for e := range u.entries {
 			if u.entries[e].at != cleared && len(u.record(&u.entries[e]).key()) < 3 {
-				t.Fatalf("entry %d is for key %q", e, u.record(&u.entries[e]).key())
+				t.Fatalf("entry %d has key %q, which is shorter than all keys of the test", e, u.record(&u.entries[e]).key())
 			}
 		}
 		checkUndoLogs(t, table)
 	}
 	table.Commit(open[1], start)
 	if sweepAll(table); len(u.entries)+len(u.bytes)+len(u.closed)+len(u.images) > 0 {
-		t.Errorf("not empty: %+v", u)
+		t.Errorf("after the last commit, the undo log is not empty: %+v", u)
 	}
 }

@@ -124,13 +124,13 @@ func TestAllocations(t *testing.T) {
 			}
 		})
 		if n > 400 {
-			t.Errorf("%s of %d records makes %v allocations", what, state.n, n)
+			t.Errorf("%s of %d records makes %v allocations, want at most 400", what, state.n, n)
 		}
 	}
 	f("a save", s.Save)
 	f("a load", func() error { return s.Load(t.Context(), state) })
 	if state.put != 2*state.n { // AllocsPerRun makes one extra call
-		t.Errorf("Put was called for %d records; want %d", state.put, 2*state.n)
+		t.Errorf("Put was called for %d records, want %d", state.put, 2*state.n)
 	}
 }
 
@@ -147,9 +147,9 @@ func TestSpeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := time.Since(begun); d > 10*time.Second {
-		t.Errorf("saving and loading %d records took %v", state.n, d)
+		t.Errorf("saving and loading %d records took %v, want at most 10 s", state.n, d)
 	}
 	if info, err := os.Stat(filepath.Join(s.dir, "dump.thr")); err != nil || info.Size() > 28*benchRecords {
-		t.Errorf("the file has %d bytes, error %v", info.Size(), err)
+		t.Errorf("the file has %d bytes, error %v; want at most 28 bytes per record", info.Size(), err)
 	}
 }

@@ -6,17 +6,17 @@
 //
 // # Guarantees
 //
-// A save never damages the existing files. It writes NAME.tmp, makes it durable, reads it
-// back and verifies every block, links the current file to NAME.previous, renames the new
-// file to NAME and syncs the directory. If a step fails, or if the process is killed at
-// any point, NAME is a complete snapshot: the old one or the new one.
+// A save never damages the existing files. NAME is the file name of the snapshot (Config.Name). A
+// save writes NAME.tmp, makes it durable, reads it back and verifies every block, links the current
+// file to NAME.previous, renames the new file to NAME and syncs the directory. If a step fails, or
+// if the process is killed at any point, NAME is a complete snapshot: the old one or the new one.
 //
-// A load is all or nothing. Every bit of a file is covered by a checksum, a count or a fixed
-// value. A file that is modified, truncated, extended or assembled from parts of other files is
-// rejected with its name, the offset and the reason. A missing NAME with an existing
-// NAME.previous is also rejected. No save leaves the directory in this state, even if the process
-// is killed, so NAME was lost. NAME.previous is loaded in place of NAME only if Config.Fallback
-// is set, and the next save then leaves NAME.previous unchanged.
+// A load is all or nothing. Every bit of a file is covered by a checksum, a count or a fixed value.
+// A file that is modified, truncated, extended or assembled from parts of other files is rejected.
+// The error contains the name of the file, the offset and the reason. A missing NAME with an
+// existing NAME.previous is also rejected. No save leaves the directory in this state, even if the
+// process is killed, so NAME was lost. NAME.previous is loaded in place of NAME only if
+// Config.Fallback is set, and the next save then leaves NAME.previous unchanged.
 //
 // The state may change during a save. Each record is saved as it was at some moment of the
 // save; different records may be from different moments. This is sufficient for limiters,
@@ -24,8 +24,8 @@
 //
 // # Format
 //
-// A file is eight bytes of magic, followed by blocks. Nothing follows the last block.
-// Numbers are little-endian.
+// A file begins with the magic: eight fixed bytes. Blocks follow, and nothing follows the last
+// block. Numbers are little-endian.
 //
 //	block    type u8, length of the payload u32, payload, CRC32C u32
 //	header   type 1: format u16, wall time in ns i64, limiter time in ns u64, program
@@ -34,13 +34,12 @@
 //	record   kind u8, gauge u8, expires in ns u64, key, state (omitted if the kind is
 //	         throttle)
 //
-// Program, key and state are each a uvarint length and that many bytes. If the gauge is
-// present, 32 is added to the kind. Otherwise the gauge is unknown, and expires follows the
-// kind. The checksum covers the offset of the block in the file as a u64, the checksum of
-// the header as a u32 (0 for the header itself), and then type, length and payload. An
-// intact block in the wrong place or file is therefore detected. The header is the first
-// block and occurs once. The trailer is the last block and occurs once; since its size is
-// fixed, it can be located from the end of the file.
+// Program, key and state are each a uvarint length and that many bytes. If the record has a gauge,
+// 32 is added to the kind. Otherwise the byte of the gauge is omitted. The checksum covers the
+// offset of the block in the file as a u64, the checksum of the header as a u32 (0 for the header
+// itself), and then type, length and payload. An intact block in the wrong place or file is
+// therefore detected. The header is the first block and occurs once. The trailer is the last block
+// and occurs once; since its size is fixed, it can be located from the end of the file.
 //
 // The magic, the layout of a block and the position of the format number are the same in
 // every format, so a program always recognizes a file of a newer format and rejects it with

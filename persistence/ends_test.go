@@ -29,7 +29,7 @@ func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
 		return err
 	}
 	if err := f(Info{Ended: math.MaxInt64}); err != nil {
-		t.Fatalf("a valid trailer: %v", err)
+		t.Fatalf("a valid trailer: OpenSnapshot returns %v; want no error", err)
 	}
 	for name, info := range map[string]Info{
 		"more keys than bytes":    {Keys: 1 << 40, Blocks: 1, Ended: begun},
@@ -40,7 +40,7 @@ func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
 		"an end out of range":     {Ended: 1 << 63},
 	} {
 		if err := f(info); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "impossible values") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: OpenSnapshot returns %v; want ErrDamaged, and impossible values as the reason", name, err)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestOpenSnapshot_Endless(t *testing.T) {
 	}
 	for _, path := range []string{pipe, "/dev/zero"} {
 		if _, err := OpenSnapshot(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: OpenSnapshot returns %v; want the error for a file that is not regular", path, err)
 		}
 	}
 }

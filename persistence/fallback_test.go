@@ -40,20 +40,20 @@ func TestFallback(t *testing.T) {
 		strict := newStore(t, Config{Dir: dir})
 		into := newMemory(0)
 		if err := strict.Load(t.Context(), into); !errors.Is(err, ErrDamaged) || len(into.records) > 0 {
-			t.Fatalf("without Fallback: %v", err)
+			t.Fatalf("without Fallback, Load returns %v; want ErrDamaged and no records", err)
 		}
 		must(t, strict.Close())
 
 		var log lockedLog
 		s := newStore(t, Config{Dir: dir, Fallback: true, Log: log.logger()})
 		if info, found, err := s.Info(); !found || err != nil || info.Keys != 5 && at != 100 {
-			t.Errorf("byte %d: the info is %+v, %t, %v", at, info, found, err)
+			t.Errorf("byte %d flipped: Info returns %+v, %t, %v; want no error, and 5 keys if the first or the last block is damaged", at, info, found, err)
 		}
 		into = newMemory(0)
 		must(t, s.Load(t.Context(), into))
 		sameContent(t, "the loaded state", into, older)
 		if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "damaged at byte") {
-			t.Errorf("the log is %s", &log)
+			t.Errorf("the log has no warning about the damaged snapshot: %s", &log)
 		}
 		must(t, s.Close())
 		flip(t, path, at)
@@ -112,10 +112,10 @@ func TestFallback_HasItsLimits(t *testing.T) {
 		into := newMemory(0)
 		err := s.Load(t.Context(), into)
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), text) || len(into.records) > 0 || !s.Loading() {
-			t.Errorf("%s: %v, and %d records", what, err, len(into.records))
+			t.Errorf("%s: Load returns %v and stores %d records; want the error of the case, and none", what, err, len(into.records))
 		}
 		if _, _, err := s.Info(); !errors.Is(err, want) {
-			t.Errorf("%s: Info returns %v", what, err)
+			t.Errorf("%s: Info returns %v; want the error that Load returned", what, err)
 		}
 	}
 	f("both are damaged", func(path string) { flip(t, path, 0); flip(t, path+".previous", 0) },
@@ -135,7 +135,7 @@ func TestLoad_UnreadableFallsBack(t *testing.T) {
 	must(t, os.Mkdir(path, 0o700)) // can be opened but not read
 	strict := newStore(t, Config{Dir: dir})
 	if err := strict.Load(t.Context(), newMemory(0)); !errors.Is(err, ErrUnreadable) {
-		t.Errorf("got %v; want ErrUnreadable", err)
+		t.Errorf("Load returns %v; want ErrUnreadable", err)
 	}
 	must(t, strict.Close())
 	into := newMemory(0)
@@ -152,16 +152,16 @@ func TestLoad_Missing(t *testing.T) {
 
 	strict := newStore(t, Config{Dir: dir})
 	if _, _, err := strict.Info(); !errors.Is(err, ErrMissing) {
-		t.Errorf("Info returns %v", err)
+		t.Errorf("Info returns %v; want ErrMissing", err)
 	}
 	into := newMemory(0)
 	err := strict.Load(t.Context(), into)
 	if !errors.Is(err, ErrMissing) || !strict.Loading() {
-		t.Errorf("got %v; want ErrMissing, and saves must fail", err)
+		t.Errorf("Load returns %v; want ErrMissing, and saves must fail", err)
 	}
 	for _, want := range []string{path + " is missing", path + ".previous exists", "--snapshot-fallback yes", "to start empty, delete it"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%v does not contain %q", err, want)
+			t.Errorf("the error %v does not contain %q", err, want)
 		}
 	}
 	must(t, strict.Close())
@@ -169,12 +169,12 @@ func TestLoad_Missing(t *testing.T) {
 	var log lockedLog
 	s := newStore(t, Config{Dir: dir, Fallback: true, Log: log.logger()})
 	if info, found, err := s.Info(); !found || err != nil || info.Keys != 5 {
-		t.Errorf("the info is %+v, %t, %v", info, found, err)
+		t.Errorf("with Fallback, Info returns %+v, %t, %v; want the previous snapshot, with 5 keys", info, found, err)
 	}
 	must(t, s.Load(t.Context(), into))
 	sameContent(t, "the loaded state", into, older)
 	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "loading the previous snapshot") {
-		t.Errorf("the log is %s", &log)
+		t.Errorf("the log has no warning about the use of the previous snapshot: %s", &log)
 	}
 	s.state = newer
 	must(t, s.Save())
@@ -189,7 +189,7 @@ func TestLoad_MissingBoth(t *testing.T) {
 		into := newMemory(0)
 		s := newStore(t, Config{Dir: t.TempDir(), Fallback: fallback})
 		if _, found, err := s.Info(); found || err != nil {
-			t.Errorf("found is %t, %v", found, err)
+			t.Errorf("Info of an empty directory returns %t, %v; want false, no error", found, err)
 		}
 		must(t, s.Load(t.Context(), into))
 		must(t, s.Save())

@@ -12,9 +12,10 @@ import (
 	"testing"
 )
 
-// faulty is a Disk with fault injection. For each operation, it calls the function in its
-// fault field, if set, with the number and the name of the operation. The function returns the
-// fault to inject. Sync does nothing, since syncs are slow and matter only after a power failure.
+// faulty is a Disk with fault injection. For each operation, it calls the function in its fault
+// field, if set, with the number and the name of the operation. The function returns the fault to
+// inject. Without a fault, Sync and SyncDir do nothing, since syncs are slow and matter only after
+// a power failure.
 type faulty struct {
 	mu    sync.Mutex
 	fault func(n int, op string) fault
@@ -166,7 +167,7 @@ func TestSave_Order(t *testing.T) {
 		"rename dump.thr", "syncdir .",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the steps are %q; want %q", got, want)
+		t.Errorf("the steps of the save are %q; want %q", got, want)
 	}
 }
 
@@ -193,7 +194,7 @@ func TestSave_EveryFault(t *testing.T) {
 				sameContentOf(t, filepath.Join(dir, "dump.thr"), older)
 			}
 			if hits < 2 {
-				t.Errorf("only %d faults were injected", hits)
+				t.Errorf("only %d faults were injected, want at least 2", hits)
 			}
 		})
 	}
@@ -262,7 +263,7 @@ func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(
 	fs.n, fs.ops, fs.hit, fs.fault = 0, nil, false, fault
 	err := s.Save()
 	if st := s.Status(); st.LastFailed != (err != nil) || (st.Saves == 0) != (err != nil) || st.Saving {
-		t.Errorf("the save returns %v, and the status is %+v", err, st)
+		t.Errorf("the save returns %v, but the status does not match: %+v", err, st)
 	}
 	return err
 }
@@ -276,18 +277,18 @@ func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error
 		want = newer
 	}
 	if got := loadDir(t, dir); len(got.records) != len(want.records) {
-		t.Fatalf("%s (%v): %d records were loaded; want %d", what, err, len(got.records), len(want.records))
+		t.Fatalf("%s, with error %v: %d records were loaded; want %d", what, err, len(got.records), len(want.records))
 	} else {
 		sameContent(t, what, got, want)
 	}
 	if _, err := contentOf(filepath.Join(dir, "dump.thr.previous")); err != nil {
-		t.Errorf("%s: the previous snapshot: %v", what, err)
+		t.Errorf("%s: the previous snapshot cannot be read: %v", what, err)
 	}
 	if err != nil && !strings.Contains(err.Error(), filepath.Join(dir, "dump.thr")) {
 		t.Errorf("%s: the error does not name the file: %v", what, err)
 	}
 	if got := names(t, dir); got != "dump.thr dump.thr.previous" { // loadDir has opened a store, which removes temporary files
-		t.Errorf("%s: the directory holds %s", what, got)
+		t.Errorf("%s: the directory holds %s; want only the current and the previous snapshot", what, got)
 	}
 }
 
@@ -306,10 +307,10 @@ func TestSave_LeavesNothing(t *testing.T) {
 			return fault{}
 		}
 		if err := s.Save(); !errors.Is(err, syscall.EIO) {
-			t.Errorf("with a failing %s: %v", op, err)
+			t.Errorf("with a failing %s, Save returns %v; want EIO", op, err)
 		}
 		if got := names(t, dir); got != "dump.thr" {
-			t.Errorf("with a failing %s: the directory holds %s", op, got)
+			t.Errorf("with a failing %s, the directory holds %s; want only dump.thr", op, got)
 		}
 	}
 }
@@ -329,7 +330,7 @@ func TestSave_WithoutHardLinks(t *testing.T) {
 	sameContentOf(t, filepath.Join(dir, "dump.thr.previous"), older)
 	sameContentOf(t, filepath.Join(dir, "dump.thr"), newer)
 	if !slices.Contains(f.ops, "sync dump.thr.previous.tmp") {
-		t.Errorf("the copy is not synced: %q", f.ops)
+		t.Errorf("the copy of the snapshot is not synced; the operations are %q", f.ops)
 	}
 }
 
@@ -355,7 +356,7 @@ func TestLoad_EveryFault(t *testing.T) {
 		case err == nil:
 			sameContent(t, "the loaded state", into, state)
 		case !errors.Is(err, syscall.EIO) || len(into.records) > 0 || !s.Loading():
-			t.Errorf("operation %d fails: %v, %d records remain", failing, err, len(into.records))
+			t.Errorf("operation %d fails: Load returns %v, and %d records remain; want EIO and none", failing, err, len(into.records))
 		}
 		if f.n < failing {
 			return
@@ -370,7 +371,7 @@ func TestSave_ReadsBack(t *testing.T) {
 	must(t, saveTo(t, dir, nil, older))
 	err := saveTo(t, dir, staleFS{Disk, filepath.Join(dir, "dump.thr")}, newMemory(7))
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "it differs from the content that was written") {
-		t.Errorf("got %v", err)
+		t.Errorf("the save returns %v; want ErrDamaged", err)
 	}
 	sameContent(t, "the snapshot", loadDir(t, dir), older)
 }

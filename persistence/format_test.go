@@ -68,14 +68,14 @@ func TestRoundTrip(t *testing.T) {
 			Keys: int64(len(records)), Blocks: blocks, Size: int64(len(file)),
 		}
 		if wrote != want {
-			t.Errorf("%s: wrote %+v; want %+v", what, wrote, want)
+			t.Errorf("%s: the info returned by the writer is %+v; want %+v", what, wrote, want)
 		}
 		for name, src := range map[string]io.Reader{
 			"at once": bytes.NewReader(file), "byte by byte": iotest.OneByteReader(bytes.NewReader(file)),
 		} {
 			got, info, err := decode(src)
 			if err != nil || info != want || !reflect.DeepEqual([]limiter.Record(got), records) {
-				t.Errorf("%s, %s: read %v, %+v, %v; want %v, %+v", what, name, got, info, err, records, want)
+				t.Errorf("%s, %s: read %v, info %+v, error %v; want %v, %+v", what, name, got, info, err, records, want)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestGaugeFormat(t *testing.T) {
 	} {
 		rec.Gauge = gauge
 		if got := string(appendRecord(nil, &rec)); got != want {
-			t.Errorf("gauge %d: %q; want %q", gauge, got, want)
+			t.Errorf("a record with gauge %d is encoded as %q; want %q", gauge, got, want)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func checkRecord(t *testing.T, want limiter.Record) {
 	t.Helper()
 	b := appendRecord(nil, &want)
 	if len(b) > maxRecordSize(&want) {
-		t.Errorf("the record takes %d bytes; at most %d were expected", len(b), maxRecordSize(&want))
+		t.Errorf("the encoded record has %d bytes; want at most %d", len(b), maxRecordSize(&want))
 	}
 	got, rest, ok := parseRecord(append(b, "more"...))
 	if !ok || !reflect.DeepEqual(got, want) || string(rest) != "more" {
@@ -178,8 +178,8 @@ func (f *forge) trailer(keys, blocks int64) []byte {
 	return *f.block(trailerBlock, appendTrailer(nil, &Info{Keys: keys, Blocks: blocks}))
 }
 
-// TestRefusals checks the errors for invalid files, most of them with valid checksums, as a
-// faulty, a later or a malicious program may write them.
+// TestRefusals checks the errors for invalid files. Most of the files have valid checksums: a
+// faulty, later or malicious program may have written them.
 func TestRefusals(t *testing.T) {
 	f := func(what string, file []byte, kind error, offset int64, problem string) {
 		t.Helper()
@@ -202,21 +202,21 @@ func TestRefusals(t *testing.T) {
 	f("text", []byte("this is not a snapshot"), ErrDamaged, 0, "does not begin")
 	f("only the magic", []byte(magic), ErrDamaged, 8, "the file is truncated")
 	f("no trailer", *newForge().records(a), ErrDamaged, first+20, "the file is truncated")
-	f("more behind it", append(newForge().trailer(0, 0), 0), ErrDamaged, first+trailerSize, "more bytes follow")
+	f("a byte after the trailer", append(newForge().trailer(0, 0), 0), ErrDamaged, first+trailerSize, "more bytes follow")
 	f("fewer keys", newForge().records(a).trailer(2, 1), ErrDamaged, first+20, "1 keys in 1 blocks, but its trailer states 2 keys in 1 blocks")
 	f("fewer blocks", newForge().records(a).trailer(1, 2), ErrDamaged, first+20, "but its trailer states 1 keys in 2 blocks")
 	f("short trailer", *newForge().block(trailerBlock, make([]byte, 23)), ErrDamaged, first, "23 bytes instead of 24")
-	f("a record cut", *newForge().block(recordsBlock, payload(a, b)[:21]), ErrDamaged, first+5+11, "overruns its block")
+	f("a truncated record", *newForge().block(recordsBlock, payload(a, b)[:21]), ErrDamaged, first+5+11, "overruns its block")
 	f("a huge key length", *newForge().block(recordsBlock, append(payload(a)[:9], "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"...)),
 		ErrDamaged, first+5, "overruns its block")
 	f("an endless key length", *newForge().block(recordsBlock, append(payload(a)[:9], bytes.Repeat([]byte{0xff}, 11)...)),
 		ErrDamaged, first+5, "overruns its block")
 	f("no kind", newForge().records(a, limiter.Record{Kind: 0}).trailer(2, 1), ErrUnknown, first+5+11, "kind 0")
-	f("a kind to come", newForge().records(a, limiter.Record{Kind: 200}).trailer(2, 1), ErrUnknown, first+5+11, "kind 200")
-	f("a block to come", newForge().block(77, nil).trailer(0, 0), ErrUnknown, first, "type 77")
+	f("an unknown kind", newForge().records(a, limiter.Record{Kind: 200}).trailer(2, 1), ErrUnknown, first+5+11, "kind 200")
+	f("an unknown block type", newForge().block(77, nil).trailer(0, 0), ErrUnknown, first, "type 77")
 	f("two headers", newForge().block(headerBlock, nil).trailer(0, 0), ErrUnknown, first, "type 1")
 	future := forge(magic)
-	f("a format to come", *future.block(headerBlock, []byte{2, 0, 'x'}), ErrUnknown, 8, "the file has format 2, this version of throttled reads format 1")
+	f("a later format", *future.block(headerBlock, []byte{2, 0, 'x'}), ErrUnknown, 8, "the file has format 2, this version of throttled reads format 1")
 	headless := forge(magic)
 	f("no header", *headless.records(a), ErrDamaged, 8, "not a header")
 	short := forge(magic)
@@ -234,7 +234,7 @@ func TestReader_PassesOnWhatFails(t *testing.T) {
 		_, _, err := decode(src)
 		var fe *FileError
 		if !errors.As(err, &fe) || !errors.Is(err, broken) || fe.Kind != ErrUnreadable || fe.Offset != int64(n) {
-			t.Errorf("broken at byte %d: %v", n, err)
+			t.Errorf("the source fails at byte %d, and the error is %v; want ErrUnreadable with this offset", n, err)
 		}
 	}
 }
@@ -249,10 +249,10 @@ func TestReader_TakesMemoryAsBytesCome(t *testing.T) {
 	_, _, err := decode(bytes.NewReader(file))
 	runtime.ReadMemStats(&after)
 	if !errors.Is(err, ErrDamaged) {
-		t.Errorf("got %v; want damage", err)
+		t.Errorf("got %v; want ErrDamaged", err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
-		t.Errorf("a file of %d bytes makes the reader allocate %d bytes", len(file), took)
+		t.Errorf("a file of %d bytes makes the reader allocate %d bytes; want at most 1 MiB", len(file), took)
 	}
 }
 
@@ -263,7 +263,7 @@ func TestReader_TickEnds(t *testing.T) {
 	r := reader{src: bytes.NewReader(file), tick: func(keys, bytes int64) error {
 		ticks = append(ticks, keys)
 		if bytes > info.Size {
-			t.Errorf("%d bytes have been read of %d", bytes, info.Size)
+			t.Errorf("tick is called for %d bytes, but the file has %d", bytes, info.Size)
 		}
 		if keys == 2 {
 			return enough
@@ -274,7 +274,7 @@ func TestReader_TickEnds(t *testing.T) {
 	for range r.records() {
 	}
 	if r.err != enough || r.done || !slices.Equal(ticks, []int64{1, 2}) {
-		t.Errorf("the reader stops with %v after %v", r.err, ticks)
+		t.Errorf("the reader stops with %v after the ticks %v; want the error of tick, after 1 and 2 keys", r.err, ticks)
 	}
 }
 
@@ -303,20 +303,20 @@ func TestWriter_PassesOnWhatFails(t *testing.T) {
 	for n := 1; n <= writes; n++ {
 		w := writer{dst: &failing{n: n}, blockSize: 16, tick: noTick}
 		if _, err := w.write(Info{}, src); !errors.Is(err, errFull) {
-			t.Errorf("with a failure of write %d: %v", n, err)
+			t.Errorf("write %d fails, and the writer returns %v; want errFull", n, err)
 		}
 		w = writer{dst: &failing{n: n, short: true}, blockSize: 16, tick: noTick}
 		if _, err := w.write(Info{}, src); !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("with a short write %d: %v", n, err)
+			t.Errorf("write %d is short, and the writer returns %v; want ErrShortWrite", n, err)
 		}
 	}
 	w := writer{dst: &failing{n: writes + 1}, blockSize: 16, tick: noTick}
 	if _, err := w.write(Info{}, src); err != nil {
-		t.Errorf("without a failure: %v", err)
+		t.Errorf("no write fails, but the writer returns %v", err)
 	}
 	w = writer{dst: io.Discard, blockSize: 16, tick: func(int64, int64) error { return errFull }}
 	if _, err := w.write(Info{}, src); err != errFull {
-		t.Errorf("with a failure of tick: %v", err)
+		t.Errorf("tick fails, and the writer returns %v; want errFull", err)
 	}
 }
 
@@ -351,7 +351,7 @@ func checkReader(t *testing.T, file []byte) {
 	if err != nil {
 		var fe *FileError
 		if !errors.As(err, &fe) || fe.Offset < 0 || fe.Offset > int64(len(file)) {
-			t.Fatalf("rejected with %v", err)
+			t.Fatalf("rejected with %v; want a FileError with an offset within the file", err)
 		}
 		return
 	}
@@ -365,6 +365,6 @@ func checkReader(t *testing.T, file []byte) {
 	}
 	same, _, err := decode(&again)
 	if err != nil || !reflect.DeepEqual(same, got) {
-		t.Fatalf("read %v; after a round trip: %v, %v", got, same, err)
+		t.Fatalf("read %v; after they were written and read again: %v, error %v", got, same, err)
 	}
 }

@@ -115,28 +115,28 @@ func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	holder := start(t, "hold", dir)
 	if line, _ := holder.line(); line != "held" {
-		t.Fatalf("the process that holds the lock printed %q", line)
+		t.Fatalf("the process that holds the lock printed %q; want held", line)
 	}
 	s, err := Open(Config{Dir: dir, Name: "dump.thr"})
 	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("while a different process holds the lock: %v, %v", s, err)
+		t.Errorf("while a different process holds the lock, Open returns %v, %v; want ErrLocked, and the directory in the text", s, err)
 	}
 	holder.kill()
 	s, err = Open(Config{Dir: dir, Name: "dump.thr"})
 	if err != nil {
-		t.Fatalf("after the process that held the lock was killed: %v", err)
+		t.Fatalf("after the process that held the lock was killed, Open returns %v", err)
 	}
 	if _, err := Open(Config{Dir: dir, Name: "dump.thr"}); !errors.Is(err, ErrLocked) {
-		t.Errorf("in the same process: %v", err)
+		t.Errorf("a second Open in the same process returns %v; want ErrLocked", err)
 	}
 	out, err := command(t, "try", dir).Output()
 	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), dir) {
-		t.Errorf("the second process printed %q, %v", out, err)
+		t.Errorf("while this process holds the lock, the second process printed %q, %v; want true, and the directory", out, err)
 	}
 	must(t, s.Close())
 	out, err = command(t, "try", dir).Output()
 	if err != nil || string(out) != "false <nil>\n" {
-		t.Errorf("after Close, the second process printed %q, %v", out, err)
+		t.Errorf("after Close, the second process printed %q, %v; want false <nil>", out, err)
 	}
 	if got := names(t, dir); got != "" {
 		t.Errorf("locking left files behind: %s", got)
@@ -145,8 +145,9 @@ func TestLock(t *testing.T) {
 
 const savedKeys = 2000
 
-// generation returns a state for the generation with number g. All of its records have the
-// same expiry time, which depends on g, so that a mixture of two generations can be detected.
+// generation returns the state of generation g, which in this file is the state written by save
+// number g. All records of a generation have the same expiry time, which depends on g, so that a
+// mixture of two generations can be detected.
 func generation(g uint64) *memory {
 	m := newMemory(0)
 	for i := range savedKeys {
@@ -222,7 +223,7 @@ func checkKilled(t *testing.T, when, dir string, printed []string) {
 		}
 	}
 	if got := generationOf(loadDir(t, dir)); got < acknowledged || got > acknowledged+1 && acknowledged > 0 {
-		t.Errorf("%s: loaded generation %d, but generation %d was acknowledged", when, got, acknowledged)
+		t.Errorf("%s: loaded generation %d, but generation %d was acknowledged; want that one or the next", when, got, acknowledged)
 	}
 }
 
@@ -237,7 +238,7 @@ func TestKill_BeforeEachOperation(t *testing.T) {
 		for {
 			line, ok := c.line()
 			if !ok {
-				t.Fatalf("the process exited after %q", printed)
+				t.Fatalf("the process exited after it had printed %q", printed)
 			}
 			printed = append(printed, line)
 			if line == "halt" {
@@ -264,7 +265,7 @@ func TestKill_Anywhere(t *testing.T) {
 		for range 20 + 11*round {
 			line, ok := c.line()
 			if !ok {
-				t.Fatalf("the process exited after %q", printed)
+				t.Fatalf("the process exited after it had printed %q", printed)
 			}
 			printed = append(printed, line)
 		}
@@ -331,7 +332,7 @@ func fillFile(dir string) error {
 // tested only if the machine permits a test to mount one.
 func TestFull(t *testing.T) {
 	if out, err := command(t, "rlimit", t.TempDir()).CombinedOutput(); err != nil {
-		t.Errorf("with a limit on the file size: %v\n%s", err, out)
+		t.Errorf("with a limit on the file size, the child process fails: %v\n%s", err, out)
 	}
 	cmd := command(t, "tmpfs", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -347,6 +348,6 @@ func TestFull(t *testing.T) {
 		return
 	}
 	if err != nil {
-		t.Errorf("on a small file system: %v\n%s", err, out)
+		t.Errorf("on a small file system, the child process fails: %v\n%s", err, out)
 	}
 }

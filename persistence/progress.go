@@ -23,8 +23,8 @@ func (s *Store) newProgress(message string, total int64) *progress {
 	return &progress{log: s.log, message: message, total: total, started: now, next: now.Add(progressEvery)}
 }
 
-// step logs the progress if progressEvery has elapsed since the last line. The logged percentage
-// is done as a part of p.total.
+// step logs the progress if progressEvery has elapsed since the last line. The logged percentage is
+// the ratio of the argument done to p.total.
 func (p *progress) step(done, keys, bytes int64) {
 	now := time.Now()
 	if now.Before(p.next) {

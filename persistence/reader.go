@@ -169,7 +169,7 @@ func (r *reader) fill(n int) bool {
 // position returns the offset after the last byte read.
 func (r *reader) position() int64 {
 	if r.offset == 0 {
-		return int64(len(r.buf)) // the magic has no frame
+		return int64(len(r.buf)) // the magic has no place in front of it
 	}
 	return r.offset + int64(len(r.buf)-placeSize)
 }

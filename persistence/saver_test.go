@@ -16,7 +16,7 @@ func TestSaver(t *testing.T) {
 		return <-results
 	}, slog.New(slog.DiscardHandler))
 	if got := s.Status(); got.LastDuration != -1 || got.LastSave.IsZero() || got.Saving || s.Loading() {
-		t.Errorf("before the first save: %+v", got)
+		t.Errorf("before the first save the status is %+v; want no save, and LastDuration -1", got)
 	}
 	failed := errors.New("disk full")
 	for _, want := range []error{failed, nil} {
@@ -25,10 +25,10 @@ func TestSaver(t *testing.T) {
 		go func() { done <- s.Save() }()
 		<-begun
 		if got := s.Status(); !got.Saving || !got.SaveStarted.After(before.SaveStarted) {
-			t.Errorf("during a save: %+v", got)
+			t.Errorf("during a save the status is %+v; want Saving, and a later SaveStarted", got)
 		}
 		if err := errors.Join(s.Save(), s.SaveInBackground()); !errors.Is(err, ErrSaving) || strings.Count(err.Error(), ErrSaving.Error()) != 2 {
-			t.Errorf("saves during a save: %v", err)
+			t.Errorf("two saves during a save return %v; want ErrSaving twice", err)
 		}
 		results <- want
 		if err := <-done; err != want {
@@ -39,7 +39,7 @@ func TestSaver(t *testing.T) {
 			saves++
 		}
 		if got.Saving || got.LastFailed != (want != nil) || got.LastDuration < 0 || got.Saves != saves || got.LastSave.After(before.LastSave) != (want == nil) {
-			t.Errorf("after a save with the result %v: %+v, before %+v", want, got, before)
+			t.Errorf("after a save with the result %v the status is %+v; before the save it was %+v", want, got, before)
 		}
 	}
 }
@@ -54,9 +54,9 @@ func TestSaver_Background(t *testing.T) {
 	}
 	s.Wait()
 	if got := s.Status(); got.Saving || !got.LastFailed || got.Saves != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("after the failed background save the status is %+v; want LastFailed, and no successful save", got)
 	}
 	if !strings.Contains(log.String(), "disk full") {
-		t.Errorf("the log is %q", &log)
+		t.Errorf("the log does not contain the error of the save: %q", &log)
 	}
 }

@@ -87,12 +87,12 @@ func TestRun_SeveralPoints(t *testing.T) {
 		s.wait(half)
 		s.change(99)
 		s.wait(59 * time.Minute)
-		s.saves("neither", 0)
+		s.saves("no save point met", 0)
 		s.wait(time.Minute)
-		s.saves("the first", 1)
+		s.saves("first save point met", 1)
 		s.change(100)
 		s.wait(time.Minute)
-		s.saves("the second", 2)
+		s.saves("second save point met", 2)
 	})
 }
 
@@ -140,7 +140,7 @@ func TestRun_WaitsAfterAFailure(t *testing.T) {
 		s.change(1)
 		s.wait(11 * time.Second) // attempts at 1, 6 and 11 s
 		if st := s.Status(); tries != 3 || !st.LastFailed || st.Changes != 1 {
-			s.t.Errorf("%d attempts; want 3: %+v", tries, st)
+			s.t.Errorf("%d attempts, want 3; the status is %+v", tries, st)
 		}
 		if n := strings.Count(s.log.String(), "level=ERROR"); n != tries {
 			s.t.Errorf("%d errors are logged for %d attempts:\n%s", n, tries, s.log)
@@ -149,7 +149,7 @@ func TestRun_WaitsAfterAFailure(t *testing.T) {
 		s.wait(5 * time.Second)
 		s.saves("the disk has room again", 1)
 		if st := s.Status(); st.LastFailed {
-			s.t.Errorf("the status still shows a failure: %+v", st)
+			s.t.Errorf("after a successful save, the status shows a failure: %+v", st)
 		}
 	})
 }
@@ -159,14 +159,14 @@ func TestRun_SlowSave(t *testing.T) {
 	var log string
 	runScheduled(t, []SavePoint{{After: time.Second, Changes: 1}}, func(s *scheduled) {
 		s.wait(half)
-		s.state.visited = func() { <-time.After(30 * time.Second) } // for each of two records
+		s.state.visited = func() { <-time.After(30 * time.Second) } // 30 s for each of two records
 		s.change(1)
 		s.wait(30 * time.Second)
 		if st := s.Status(); !st.Saving || st.Saves != 0 {
-			s.t.Errorf("the save is not running: %+v", st)
+			s.t.Errorf("during the save the status is %+v; want a running save", st)
 		}
 		if err := s.SaveInBackground(); err != ErrSaving {
-			s.t.Errorf("a second save returns %v", err)
+			s.t.Errorf("a save during the save returns %v; want ErrSaving", err)
 		}
 		s.t.Cleanup(func() {
 			s.saves("when Run has ended", 1)
@@ -177,7 +177,7 @@ func TestRun_SlowSave(t *testing.T) {
 		})
 	})
 	if !strings.Contains(log, "snapshot saved") {
-		t.Errorf("the log is %s", log)
+		t.Errorf("the log does not report the save: %s", log)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestProgress(t *testing.T) {
 		slow.visited = slow.wait
 		must(t, s.Save())
 		if st := s.Status(); st.LastDuration != 10*time.Second {
-			t.Errorf("the save took %v", st.LastDuration)
+			t.Errorf("the save took %v; want 10 s", st.LastDuration)
 		}
 		for _, what := range []string{"loading a snapshot", "saving a snapshot"} {
 			if n := strings.Count(log.String(), what); n < 4 || n > 5 {

@@ -43,8 +43,8 @@ func (s *Store) Status() Status {
 // is a single atomic load, cheap enough to call before every command.
 func (s *Store) Loading() bool { return !s.loaded.Load() }
 
-// changes returns the number of changes since the last successful save. s.mu must be
-// held.
+// changes returns the number of changes since the start of the last successful save, or since Load.
+// s.mu must be held.
 func (s *Store) changes() int64 {
 	if s.Loading() {
 		return 0

@@ -84,7 +84,7 @@ func TestStore_SavesAndLoads(t *testing.T) {
 	s := newStore(t, Config{Dir: dir, Version: "1.2.3"})
 	state := newMemory(0)
 	if info, found, err := s.Info(); found || err != nil || info != (Info{}) {
-		t.Errorf("in an empty directory, Info returned %+v, %t, %v", info, found, err)
+		t.Errorf("in an empty directory, Info returns %+v, %t, %v; want no snapshot", info, found, err)
 	}
 	must(t, s.Load(t.Context(), state))
 	for generation := range 3 {
@@ -93,19 +93,19 @@ func TestStore_SavesAndLoads(t *testing.T) {
 		must(t, s.Save())
 		info, found, err := s.Info()
 		if !found || err != nil || info.Keys != 1 || info.Ended != state.now || info.Program != "1.2.3" {
-			t.Errorf("generation %d: %+v, %t, %v", generation, info, found, err)
+			t.Errorf("after save %d, Info returns %+v, %t, %v; want 1 key, and the time and version of the save", generation, info, found, err)
 		}
 	}
 	must(t, s.Close())
 	if got := names(t, dir); got != "dump.thr dump.thr.previous" {
-		t.Errorf("the directory holds %s", got)
+		t.Errorf("the directory holds %s; want the current and the previous snapshot", got)
 	}
 	sameContent(t, "the snapshot", loadDir(t, dir), state)
 	must(t, os.Rename(filepath.Join(dir, "dump.thr.previous"), filepath.Join(dir, "dump.thr")))
 	state.set("key", 2001)
 	sameContent(t, "the previous snapshot", loadDir(t, dir), state)
 	if info, err := os.Stat(filepath.Join(dir, "dump.thr")); err != nil || info.Mode() != 0o600 {
-		t.Errorf("the mode of the file is %v (%v); want 0600", info.Mode(), err)
+		t.Errorf("the mode of the file is %v, error %v; want 0600", info.Mode(), err)
 	}
 }
 
@@ -113,31 +113,31 @@ func TestStore_Status(t *testing.T) {
 	before := time.Now()
 	s := newStore(t, Config{Dir: t.TempDir()})
 	if st := s.Status(); !st.Loading || !s.Loading() || st.LastDuration != -1 || st.LastSave.Before(before) || st.Changes != 0 {
-		t.Errorf("before Load: %+v", st)
+		t.Errorf("before Load the status is %+v; want Loading, LastDuration -1, and no changes", st)
 	}
 	state := newMemory(3)
 	must(t, s.Load(t.Context(), state))
 	if st := s.Status(); st.Loading || s.Loading() || st.Changes != 0 || st.LoadStarted.Before(before) {
-		t.Errorf("after Load: %+v", st)
+		t.Errorf("after Load the status is %+v; want the start of Load, no changes, and not Loading", st)
 	}
 	state.set("a", 1)
 	state.set("b", 1)
 	if st := s.Status(); st.Changes != 2 || st.Saves != 0 || !st.SaveStarted.IsZero() {
-		t.Errorf("after two changes: %+v", st)
+		t.Errorf("after two changes the status is %+v; want 2 changes, and no save", st)
 	}
 	var during Status
 	state.visited = func() { during = s.Status() }
 	began := time.Now()
 	must(t, s.Save())
 	if !during.Saving || during.SaveStarted.Before(began) || during.Saves != 0 {
-		t.Errorf("during a save: %+v", during)
+		t.Errorf("during a save the status is %+v; want Saving, the start of this save, and no successful save", during)
 	}
 	if st := s.Status(); st.Saving || st.Changes != 0 || st.Saves != 1 || st.LastFailed || st.LastDuration < 0 || st.LastSave.Before(began) {
-		t.Errorf("after a save: %+v", st)
+		t.Errorf("after a save the status is %+v; want one successful save, and no changes", st)
 	}
 	must(t, s.Load(t.Context(), state))
 	if st := s.Status(); st.KeysLoaded != 3 || st.KeysExpired != 2 || st.LoadTotal == 0 || st.LoadDone != st.LoadTotal {
-		t.Errorf("after a load: %+v", st)
+		t.Errorf("after a second load the status is %+v; want 3 keys loaded, 2 expired, and LoadDone equal to LoadTotal", st)
 	}
 }
 
@@ -159,10 +159,10 @@ func TestStore_RefusesToSave(t *testing.T) {
 	f := func(when string, want error) {
 		t.Helper()
 		if err := s.Save(); err != want {
-			t.Errorf("%s, Save: %v; want %v", when, err, want)
+			t.Errorf("%s, Save returns %v; want %v", when, err, want)
 		}
 		if err := s.SaveInBackground(); err != want {
-			t.Errorf("%s, SaveInBackground: %v; want %v", when, err, want)
+			t.Errorf("%s, SaveInBackground returns %v; want %v", when, err, want)
 		}
 	}
 	f("before Load", ErrLoading)
@@ -191,7 +191,7 @@ func TestStore_CloseWaits(t *testing.T) {
 	close(release)
 	must(t, <-closed)
 	if st := s.Status(); st.Saves != 1 {
-		t.Errorf("after Close: %+v", st)
+		t.Errorf("after Close the status is %+v; want 1 save", st)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestOpen_Refuses(t *testing.T) {
 	}
 	_, err := Open(Config{Dir: filepath.Join(dir, "nowhere"), Name: "dump.thr"})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a missing directory: %v", err)
+		t.Errorf("Open of a missing directory returns %v; want ErrNotExist, and the directory in the text", err)
 	}
 }
 
@@ -217,17 +217,17 @@ func TestOpen_RemovesLeftovers(t *testing.T) {
 	var log lockedLog
 	newStore(t, Config{Dir: dir, Log: log.logger()})
 	if got := names(t, dir); got != "dump.thr" {
-		t.Errorf("the directory holds %s", got)
+		t.Errorf("the directory holds %s; want only dump.thr", got)
 	}
 	if n := strings.Count(log.String(), "unfinished snapshot"); n != 2 {
-		t.Errorf("the log is %s", &log)
+		t.Errorf("the log does not report two unfinished snapshots: %s", &log)
 	}
 
 	other := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(other, "dump.thr.tmp", "full"), 0o700))
 	newStore(t, Config{Dir: other, Log: log.logger()})
 	if !strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("the log does not report the remaining leftover: %s", &log)
+		t.Errorf("the log has no warning about the unfinished snapshot that cannot be removed: %s", &log)
 	}
 }
 
@@ -235,11 +235,11 @@ func TestStore_Writable(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, Config{Dir: dir})
 	if err := s.Writable(); err != nil || names(t, dir) != "" {
-		t.Errorf("got %v, and the directory holds %q", err, names(t, dir))
+		t.Errorf("Writable returns %v, and the directory then holds %q; want no error and nothing", err, names(t, dir))
 	}
 	must(t, os.Remove(dir))
 	if err := s.Writable(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("in a directory that was removed: %v", err)
+		t.Errorf("in a directory that was removed, Writable returns %v; want ErrNotExist, and the directory in the text", err)
 	}
 }
 
@@ -253,10 +253,10 @@ func TestLoad_LeavesOutWhatHasExpired(t *testing.T) {
 	into.now = 2000
 	s := loadedStore(t, Config{Dir: dir}, into)
 	if got := into.expiries(); len(got) != 1 || got["after"] != 2001 {
-		t.Errorf("loaded %v", got)
+		t.Errorf("Load stores %v; want only the key after", got)
 	}
 	if st := s.Status(); st.KeysLoaded != 1 || st.KeysExpired != 2 {
-		t.Errorf("counted %+v", st)
+		t.Errorf("the status is %+v; want 1 key loaded, 2 expired", st)
 	}
 }
 
@@ -270,19 +270,19 @@ func TestLoad_IsAllOrNothing(t *testing.T) {
 		into.room = room
 		err := s.Load(ctx, into)
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), s.path) {
-			t.Errorf("%s: %v; want %v", what, err, want)
+			t.Errorf("%s: Load returns %v; want %v", what, err, want)
 		}
 		if len(into.records) > 0 || into.clears == 0 || !s.Loading() {
-			t.Errorf("%s: %d records remain, loading is %t", what, len(into.records), s.Loading())
+			t.Errorf("%s: %d records remain, and Loading returns %t; want none, true", what, len(into.records), s.Loading())
 		}
 		if err := s.Save(); err != ErrLoading {
-			t.Errorf("%s: a later save returned %v, want ErrLoading", what, err)
+			t.Errorf("%s: a later save returns %v, want ErrLoading", what, err)
 		}
 	}
 	f("no room", t.Context(), 19, limiter.ErrOutOfMemory, "after 19 of 20 keys")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	f("ended", ended, 0, context.Canceled, "load snapshot")
+	f("canceled context", ended, 0, context.Canceled, "load snapshot")
 }
 
 func TestSnapshot_StoppedEarly(t *testing.T) {
@@ -292,16 +292,16 @@ func TestSnapshot_StoppedEarly(t *testing.T) {
 		break
 	}
 	if snap.Err() != errStopped {
-		t.Errorf("after one record: %v", snap.Err())
+		t.Errorf("after an iteration over one record, Err returns %v; want errStopped", snap.Err())
 	}
 	for range 2 {
 		if err := snap.Verify(); err != nil || snap.Info().Keys != 9 {
-			t.Errorf("second iteration: %v, %+v", err, snap.Info())
+			t.Errorf("Verify returns %v, and the info is %+v; want no error and 9 keys", err, snap.Info())
 		}
 	}
 	must(t, snap.Close())
 	if err := snap.Verify(); !errors.Is(err, ErrUnreadable) {
-		t.Errorf("after Close: %v", err)
+		t.Errorf("after Close, Verify returns %v; want ErrUnreadable", err)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestSnapshot_ChangedMeanwhile(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(path, b, 0o600))
 	if err := snap.Verify(); !errors.Is(err, ErrDamaged) || !errors.Is(err, errChanging) {
-		t.Errorf("got %v", err)
+		t.Errorf("Verify returns %v; want ErrDamaged and errChanging", err)
 	}
 	must(t, snap.Close())
 }
@@ -358,6 +358,6 @@ func TestSave_WhileServing(t *testing.T) {
 	running.Wait()
 	must(t, s.Close())
 	if got := loadDir(t, dir); len(got.records) != 201 {
-		t.Errorf("%d records are loaded; want 201", len(got.records))
+		t.Errorf("%d records were loaded; want 201", len(got.records))
 	}
 }

@@ -52,12 +52,12 @@ func TestStream_RoundTrip(t *testing.T) {
 		} {
 			got, info, err := readAll(src)
 			if err != nil || info != wrote || !reflect.DeepEqual(got, records) {
-				t.Errorf("%s, %s: read %v, %+v, %v; want %v, %+v", what, how, got, info, err, records, wrote)
+				t.Errorf("%s, %s: read %v, info %+v, error %v; want %v, %+v", what, how, got, info, err, records, wrote)
 			}
 		}
 		if want := (Info{Format: format, Program: "1.2.3", Created: created, Begun: 1000, Ended: 1000,
 			Keys: int64(len(records)), Blocks: wrote.Blocks, Size: int64(len(b))}); wrote != want {
-			t.Errorf("%s: wrote %+v; want %+v", what, wrote, want)
+			t.Errorf("%s: the info returned by Write is %+v; want %+v", what, wrote, want)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestStream_IsAFile(t *testing.T) {
 	info, err := Write(&b, Info{Program: "1.2.3", Created: snap.Info().Created}, state, nil)
 	must(t, err)
 	if !bytes.Equal(b.Bytes(), saved) || info != snap.Info() {
-		t.Errorf("the stream has %d bytes, %+v; the file %d, %+v", b.Len(), info, len(saved), snap.Info())
+		t.Errorf("the stream has %d bytes and info %+v; the file has %d bytes and info %+v", b.Len(), info, len(saved), snap.Info())
 	}
 	must(t, snap.Close())
 }
@@ -86,7 +86,7 @@ func TestWrite_SetsCreated(t *testing.T) {
 	before := time.Now()
 	info, err := Write(io.Discard, Info{Program: "1.2.3", Keys: 77, Format: 12}, list{}, nil)
 	if err != nil || info.Created.Before(before.Round(0)) || info.Created.After(time.Now()) || info.Keys != 0 || info.Format != format {
-		t.Errorf("wrote %+v, %v", info, err)
+		t.Errorf("Write returns %+v, %v; want the current time, no keys, and the current format", info, err)
 	}
 }
 
@@ -100,10 +100,10 @@ func TestRead_EveryCutAndBit(t *testing.T) {
 		got, _, err := readAll(bytes.NewReader(b))
 		var fileError *FileError
 		if !errors.As(err, &fileError) || fileError.File != streamName {
-			t.Errorf("%s: read with %v", what, err)
+			t.Errorf("%s: Read returns %v; want a FileError of the stream", what, err)
 		}
 		if len(got) != 0 && !reflect.DeepEqual(got, records) {
-			t.Errorf("%s: visited %v", what, got)
+			t.Errorf("%s: Read visits %v; want no record or all", what, got)
 		}
 	}
 	for i := range b {
@@ -125,7 +125,7 @@ func TestRead_ImpossibleTrailer(t *testing.T) {
 		f.block(headerBlock, appendHeader(nil, &Info{Format: format, Begun: 7}))
 		f.block(trailerBlock, appendTrailer(nil, &Info{Ended: ended}))
 		if _, _, err := readAll(bytes.NewReader(f)); !errors.Is(err, want) || (err == nil) != (want == nil) {
-			t.Errorf("with an end at %d: %v; want %v", ended, err, want)
+			t.Errorf("a trailer with the end %d: Read returns %v; want %v", ended, err, want)
 		}
 	}
 }
@@ -136,20 +136,20 @@ func TestStream_PassesOnWhatFails(t *testing.T) {
 	visits := 0
 	_, err := Read(bytes.NewReader(b), func(limiter.Record) error { visits++; return bad })
 	if err != bad || visits != 1 {
-		t.Errorf("with a visit that fails: %v after %d visits", err, visits)
+		t.Errorf("visit fails, and Read returns %v after %d visits; want the error of visit, after 1", err, visits)
 	}
 	_, _, err = readAll(io.MultiReader(bytes.NewReader(b[:40]), iotest.ErrReader(bad)))
 	if !errors.Is(err, bad) || !errors.Is(err, ErrUnreadable) {
-		t.Errorf("with a source that fails: %v", err)
+		t.Errorf("the source fails, and Read returns %v; want this error and ErrUnreadable", err)
 	}
 	const writes = 1 + 1 + 1 + 1
 	for n := 1; n <= writes; n++ {
 		if _, err := Write(&failing{n: n}, Info{}, list{throttle("a", 1)}, nil); !errors.Is(err, errFull) {
-			t.Errorf("with a failure of write %d: %v", n, err)
+			t.Errorf("write %d fails, and Write returns %v; want errFull", n, err)
 		}
 	}
 	if _, err := Write(&failing{n: writes + 1}, Info{}, list{throttle("a", 1)}, nil); err != nil {
-		t.Errorf("without a failure: %v", err)
+		t.Errorf("no write fails, but Write returns %v", err)
 	}
 }
 
@@ -176,11 +176,11 @@ func TestWrite_Rests(t *testing.T) {
 			return time.Since(begin)
 		}
 		if got := took(); got < 100*time.Millisecond || got > 120*time.Millisecond {
-			t.Errorf("40 ms of work took %v", got)
+			t.Errorf("40 ms of work took %v; want 100 to 120 ms", got)
 		}
 		close(hurry)
 		if got := took(); got != 40*time.Millisecond {
-			t.Errorf("40 ms of work after hurry was closed took %v", got)
+			t.Errorf("40 ms of work after hurry was closed took %v; want 40 ms", got)
 		}
 	})
 }
