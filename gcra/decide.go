@@ -31,8 +31,8 @@ func Decide(l limiter.Limit, tat, now uint64, quantity int64) (newTAT uint64, d 
 	case quantity > l.Max:
 		limited = true
 	default:
-		// The quantity fits if used is at most room. Subtracting the quantity from Max,
-		// instead of adding its cost to used, cannot overflow.
+		// The quantity fits if used <= room. Subtracting the quantity from Max, instead of adding
+		// its cost to used, cannot overflow.
 		room := l.Interval * time.Duration(l.Max-quantity)
 		if used > room {
 			limited, retry = true, used-room
@@ -71,8 +71,8 @@ func refund(interval, used time.Duration, quantity int64) time.Duration {
 	return used - time.Duration(credit)
 }
 
-// remaining returns the units that still fit on top of used. The result is at most l.Max,
-// as used is never negative.
+// remaining returns the number of units whose cost, together with the used time, fits the burst
+// tolerance. The result is at most l.Max, as used is never negative.
 func remaining(l limiter.Limit, used time.Duration) int64 {
 	free := l.Interval*time.Duration(l.Max) - used
 	if free < l.Interval {

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 is the start time of the tests: any number of nanoseconds below 1<<63.
+// t0 is the start time of the tests. Any time below 1<<63 is suitable.
 const t0 uint64 = 1_700_000_000_000_000_000
 
 // TestWorkedExample tests the example of the package comment.
@@ -84,7 +84,7 @@ func TestNewTAT(t *testing.T) {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
 		if got, d := Decide(l, tt.tat, t0, tt.quantity); got != tt.want {
-			t.Errorf("%s: got %d, %+v, want %d", tt.name, got, d, tt.want)
+			t.Errorf("%s: got TAT %d, %+v, want TAT %d", tt.name, got, d, tt.want)
 		}
 	}
 }
@@ -94,16 +94,16 @@ func TestClockEnds(t *testing.T) {
 	l := limiter.Limit{Max: math.MaxInt64, Interval: 1}
 	const last = uint64(math.MaxInt64)
 	if tat, d := Decide(l, 0, last, math.MaxInt64); tat != 2*last || d.Limited || d.ResetAfter != math.MaxInt64 {
-		t.Errorf("charge at the last instant: %d, %+v", tat, d)
+		t.Errorf("charge at the last time: TAT %d, %+v; want an admitted request and TAT 2*last", tat, d)
 	}
 	if tat, d := Decide(l, 2*last, last, 1); tat != 2*last || d.RetryAfter != 1 {
-		t.Errorf("refusal at the last instant: %d, %+v", tat, d)
+		t.Errorf("charge to the empty bucket at the last time: TAT %d, %+v; want TAT 2*last and RetryAfter 1 ns", tat, d)
 	}
 	if tat, d := Decide(l, 0, 0, -1); tat != 0 || d.Remaining != l.Max {
-		t.Errorf("refund at the first instant: %d, %+v", tat, d)
+		t.Errorf("refund at time 0: TAT %d, %+v; want TAT 0 and the whole limit", tat, d)
 	}
 	if tat, d := Decide(l, 0, 0, 1); tat != 1 || d.Remaining != l.Max-1 {
-		t.Errorf("charge at the first instant: %d, %+v", tat, d)
+		t.Errorf("charge at time 0: TAT %d, %+v; want TAT 1 and one unit less", tat, d)
 	}
 }
 

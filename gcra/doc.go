@@ -23,8 +23,8 @@
 //
 // # The rule
 //
-// A request is admitted if its cost and the used time together fit the burst tolerance.
-// An admitted request moves the TAT:
+// A request is admitted if its cost and the used time together fit the burst tolerance. An admitted
+// request moves the TAT. In formulas:
 //
 //	admitted     if used + T * quantity <= T * limit
 //	new TAT      = max(TAT, now) + T * quantity
@@ -32,10 +32,10 @@
 //	retry after  = used + T * quantity - T * limit, if refused
 //	reset after  = used, after the decision
 //
-// The classical definition for one unit compares the old TAT with a tolerance tau of
-// T * max_burst: a cell conforms if TAT <= now + tau. Here the new TAT, which is TAT + T, is
-// compared with now + T * limit, which is now + tau + T. The two conditions are equivalent.
-// The form used here also holds for quantities other than 1.
+// The classical definition for one unit compares the old TAT with a tolerance tau of T * max_burst:
+// a cell conforms if TAT <= now + tau. Here the new TAT, which is TAT + T, is compared with
+// now + T * limit, which is now + tau + T. The two conditions are equivalent. This form also holds
+// for quantities other than 1.
 //
 // A refused request does not change the state, so repeated requests do not prolong
 // the wait. Three quantities are special:
@@ -66,8 +66,8 @@
 // T is rounded up to a whole nanosecond, so that the units admitted over any interval are at most
 // limit + rate * time. Rounding adds less than 1 ns per unit. The effective rate is therefore
 // unchanged at 1000 a second and 0.02 % lower at 300 000 a second. The effective rate is never
-// above one unit a nanosecond. All other arithmetic is exact: after a wait of exactly retry after
-// the same request is admitted, and one nanosecond earlier it is not.
+// above one unit a nanosecond. All other arithmetic is exact: once retry after has elapsed, the
+// same request is admitted, and one nanosecond earlier it is refused.
 //
 // # Ranges
 //

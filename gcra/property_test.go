@@ -43,7 +43,7 @@ func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
 		rest.Expect(!part.Got.Limited && !rest.Got.Limited && rest.After().Expires == newTAT, "two partial charges differ from one charge")
 	}
 	if quantity == 1 {
-		// The classical condition: the old TAT against a tolerance of T * max_burst.
+		// The classical condition compares the old TAT with a tolerance of T * max_burst.
 		tau := uint64(l.Interval) * uint64(l.Max-1)
 		c.Expect(c.Got.Limited == (tat > now+tau), "classical GCRA decides differently")
 	}
@@ -55,7 +55,8 @@ func TestProperties(t *testing.T) {
 		l := anyLimit(r)
 		now := uint64(limitertest.AnyInt(r)) & math.MaxInt64
 		tat := uint64(limitertest.AnyInt(r))
-		// Most states are near the tolerance, where decisions change.
+		// A quarter of the states are within the burst tolerance. Another quarter are near its end,
+		// where decisions change.
 		switch size := uint64(l.Interval) * uint64(l.Max); r.UintN(4) {
 		case 0:
 			tat = now + r.Uint64N(size+1)
@@ -105,7 +106,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				// Only intervals that end with a charge are checked. A refund at the end makes the
 				// sum smaller, so the check would be weaker.
 				if trace[j].charged > 0 && exceeds(net-l.Max, trace[j].at-trace[i].at, count, period) {
-					t.Fatalf("limit %d, %d per %d s: %d charged in %d ns", l.Max, count, period, net, trace[j].at-trace[i].at)
+					t.Fatalf("limit %d, %d per %d s: %d charged in %d ns, more than limit + rate * time", l.Max, count, period, net, trace[j].at-trace[i].at)
 				}
 			}
 		}
@@ -158,8 +159,8 @@ func exceeds(units int64, elapsed uint64, count, period int64) bool {
 }
 
 // TestSaturated counts the units admitted if a client repeats its request after each RetryAfter.
-// The client must get all units that the rate allows, even if the whole bucket is shorter than a
-// millisecond.
+// The client must get all units that the rate allows, even if the whole bucket is restored in less
+// than a millisecond.
 func TestSaturated(t *testing.T) {
 	for _, tt := range []struct {
 		burst, count, period int64
@@ -187,7 +188,7 @@ func TestSaturated(t *testing.T) {
 				continue
 			}
 			if d.RetryAfter <= 0 {
-				t.Fatalf("burst %d, count %d, period %d: refused with %+v", tt.burst, tt.count, tt.period, d)
+				t.Fatalf("burst %d, count %d, period %d: refused without a wait: %+v", tt.burst, tt.count, tt.period, d)
 			}
 			now += uint64(d.RetryAfter)
 		}

@@ -206,18 +206,18 @@ func TestVectors(t *testing.T) {
 			continue
 		}
 		if seen[v.N] || v.N < 1 || v.N > calls {
-			t.Errorf("%d: unexpected number", v.N)
+			t.Errorf("call %d: the number is used twice or out of range", v.N)
 		}
 		seen[v.N] = true
 		got := k.call(file.T0+v.TNs, v.Args)
 		o, differs := overrides[v.N]
 		switch {
 		case !differs && got != v.RedisCell:
-			t.Errorf("%d %s %q = %q, redis-cell returns %q", v.N, v.Group, v.Args, got, v.RedisCell)
+			t.Errorf("call %d: %s %q = %q, redis-cell returns %q", v.N, v.Group, v.Args, got, v.RedisCell)
 		case differs && got != o.want:
-			t.Errorf("%d %s %q = %q, want %q (%s)", v.N, v.Group, v.Args, got, o.want, o.rule)
+			t.Errorf("call %d: %s %q = %q, want %q (%s)", v.N, v.Group, v.Args, got, o.want, o.rule)
 		case differs && got == v.RedisCell:
-			t.Errorf("%d %s %q = %q, as in redis-cell: the override (%s) is not needed", v.N, v.Group, v.Args, got, o.rule)
+			t.Errorf("call %d: %s %q = %q, as in redis-cell: the override (%s) is not needed", v.N, v.Group, v.Args, got, o.rule)
 		}
 	}
 	if len(seen) != calls {

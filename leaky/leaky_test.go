@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 is the start time of the tests: any number of nanoseconds below 1<<63.
+// t0 is the start time of the tests. Any time below 1<<63 is suitable.
 const t0 uint64 = 1_700_000_000_000_000_000
 
 func TestNewLimit(t *testing.T) {
@@ -46,9 +46,9 @@ func TestNewLimit(t *testing.T) {
 // decide is Decide with the checks common to all algorithms.
 var decide limitertest.Decide = Decide
 
-// check tests a decision against the rules that hold for all algorithms, and its Wait against
-// the used time. Durations are capped at the longest Duration. If the TAT is further ahead than
-// that, the durations of the decision are not exact, so check uses CheckNow instead of Check.
+// check tests a decision against the rules that hold for all algorithms, and its Wait against the
+// used time. A decision caps its durations at math.MaxInt64 ns. If the TAT is further ahead, the
+// durations are not exact, so check uses CheckNow instead of Check.
 func check(c limitertest.Decided) {
 	want := time.Duration(0)
 	switch {
@@ -58,7 +58,7 @@ func check(c limitertest.Decided) {
 		want = decide.Run(c.TB, c.Limit, c.Old, c.Now, 0).Got.ResetAfter
 	}
 	c.Expect(c.Got.Wait == want, "wrong wait", want)
-	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "the expiry time differs from reset after")
+	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "Expires is not now + ResetAfter")
 	c.Got.Wait = 0
 	if c.Old.Expires > c.Now && c.Old.Expires-c.Now > math.MaxInt64 {
 		c.CheckNow()
@@ -129,7 +129,7 @@ func TestRow(t *testing.T) {
 			t.Errorf("%s: got %+v, %+v, want %+v", tt.name, c, d, tt.want)
 		}
 		if c.Set && (c.Expires != t0+uint64(d.ResetAfter) || c.Keep != 0 || len(c.Tail) != 0) {
-			t.Errorf("%s: the change is %+v", tt.name, c)
+			t.Errorf("%s: the change is %+v, want the reset time as Expires and no Data", tt.name, c)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestChangedParameters(t *testing.T) {
 		l := limiter.Limit{Max: tt.capacity, Interval: tt.interval}
 		_, d := Decide(&l, limiter.State{Expires: t0 + uint64(3*s)}, t0, tt.quantity, nil)
 		if d.Limited != tt.limited || d.Remaining != tt.left || d.Wait != tt.wait || d.RetryAfter != tt.retry {
-			t.Errorf("%s: got %+v", tt.name, d)
+			t.Errorf("%s: wrong decision %+v", tt.name, d)
 		}
 	}
 }

@@ -197,6 +197,6 @@ func TestWalkOracle(t *testing.T) {
 	}
 	t.Logf("%d steps without a difference: %d admitted, %d refused", n, admitted, refused)
 	if admitted < n/5 || refused < n/5 {
-		t.Errorf("%d admitted and %d refused in %d steps", admitted, refused, n)
+		t.Errorf("%d admitted and %d refused in %d steps, want at least a fifth of each", admitted, refused, n)
 	}
 }

@@ -51,9 +51,9 @@ func arrivals(r *rand.Rand, l limiter.Limit, most int64, next func(*rand.Rand, l
 	return all
 }
 
-// TestDeparturesAreEven checks the departure times for each input. A request must leave on
-// arrival, or T * quantity after the departure of the previous request, whichever is later. The
-// quantity is that of the previous request.
+// TestDeparturesAreEven checks the departure times for each input. A request must leave on arrival,
+// or T * q after the departure of the previous request, whichever is later. q is the quantity of
+// the previous request.
 func TestDeparturesAreEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, in := range inputs {
@@ -80,7 +80,7 @@ func TestDeparturesAreEven(t *testing.T) {
 			}
 		}
 		if slow := in.name == "even, at half the rate"; !slow && (queued < 500 || refused < 500) {
-			t.Errorf("%s: %d queued and %d refused", in.name, queued, refused)
+			t.Errorf("%s: %d queued and %d refused, want at least 500 of each", in.name, queued, refused)
 		}
 	}
 }
@@ -96,17 +96,17 @@ func TestFullQueueRefuses(t *testing.T) {
 			c, d := Decide(&l, s, now, 1, nil)
 			s.Expires = c.Expires
 			if d.Limited || int64(d.Wait) != i*1e6 || d.Remaining != capacity-1-i {
-				t.Fatalf("capacity %d, request %d: %+v", capacity, i, d)
+				t.Fatalf("capacity %d, request %d while the queue fills: %+v; want a wait of 1 ms for each earlier request", capacity, i, d)
 			}
 		}
 		for range 5 {
 			c, d := Decide(&l, s, now, 1, nil)
 			if c.Set || !d.Limited || d.Wait != limiter.NoRetry || d.RetryAfter != 1e6 {
-				t.Fatalf("capacity %d, full: %+v", capacity, d)
+				t.Fatalf("capacity %d, full queue: %+v; want a refusal with RetryAfter 1 ms", capacity, d)
 			}
 			now += uint64(d.RetryAfter)
 			if c, d = Decide(&l, s, now, 1, nil); d.Limited || int64(d.Wait) != (capacity-1)*1e6 {
-				t.Fatalf("capacity %d, one left: %+v", capacity, d)
+				t.Fatalf("capacity %d, after one unit has left: %+v; want an admitted request with the longest wait", capacity, d)
 			}
 			s.Expires = c.Expires
 		}
@@ -132,11 +132,11 @@ func TestNeverOverAdmits(t *testing.T) {
 						continue
 					}
 					if !all[i].limited && exceeds(got, all[j].departure-all[i].departure, count, period) {
-						t.Fatalf("%s, %+v: %d departed in %d ns", in.name, l, got, all[j].departure-all[i].departure)
+						t.Fatalf("%s, %+v: %d departed in %d ns, more than rate * time", in.name, l, got, all[j].departure-all[i].departure)
 					}
 					got += all[j].quantity
 					if exceeds(got-capacity, all[j].at-all[i].at, count, period) {
-						t.Fatalf("%s, %+v: %d admitted in %d ns", in.name, l, got, all[j].at-all[i].at)
+						t.Fatalf("%s, %+v: %d admitted in %d ns, more than capacity + rate * time", in.name, l, got, all[j].at-all[i].at)
 					}
 				}
 			}

@@ -22,8 +22,8 @@ const (
 	LeakyBucket   Kind = 7 // a queue that is drained at a constant rate
 )
 
-// kinds holds two names for each kind. TYPE reports the name, which is also the name of the command without "CL.".
-// OBJECT ENCODING reports the encoding, which distinguishes kinds with the same command.
+// kinds holds two names for each kind. The field name is the reply of TYPE, and the name of the command without "CL.".
+// The field encoding is the reply of OBJECT ENCODING, and distinguishes kinds with the same command.
 var kinds = [...]struct{ name, encoding string }{
 	Throttle:      {"throttle", "gcra"},
 	SlidingWindow: {"window", "sliding"},
@@ -53,10 +53,11 @@ func (k Kind) Encoding() string {
 	return kinds[k].encoding
 }
 
-// Limit is a limit compiled to integers. It is made by the package that implements the algorithm (see gcra.NewLimit),
-// which guarantees that Max and Interval are at least 1 and that no computation with the Limit overflows.
+// Limit holds the parameters of a limit, compiled to integers. It is made by a function of the package that implements
+// the algorithm, such as gcra.NewLimit. That function guarantees that Max and Interval are at least 1 and that no
+// computation with the Limit overflows.
 type Limit struct {
-	Max int64 // units that can be charged at once when the full limit is available
+	Max int64 // units that one request can charge when the full limit is available
 	// Interval is the emission interval of Throttle and LeakyBucket: the time in which one
 	// unit is restored. For a TokenBucket it is the refill interval, for WindowBuckets the
 	// length of one sub-window, and for the other kinds the length of the window.
@@ -66,8 +67,8 @@ type Limit struct {
 	Amount int64
 }
 
-// Period is a length of time as given by a caller: N units. It may be longer than the longest
-// Duration.
+// Period is a length of time as given by a caller: N units. It may be longer than a Duration
+// can represent.
 type Period struct {
 	N    int64
 	Unit time.Duration // above 0
@@ -180,8 +181,7 @@ var (
 	ErrOutOfMemory = errors.New("memory limit reached")
 	// ErrSameKey is returned for a request with the same key as an earlier request of its group.
 	ErrSameKey = errors.New("two limits of a group have the same key")
-	// ErrGroup is returned for the other requests of a group in which one request cannot be
-	// decided.
+	// ErrGroup is returned for requests that are not decided because another request of their group cannot be decided.
 	ErrGroup = errors.New("another request of the group cannot be decided")
 	// ErrNotLeading is returned by an engine that does not decide at present, because another node of its cluster is
 	// the leader, or there is no leader. Nothing was charged.
@@ -235,7 +235,7 @@ type Usage struct {
 // Pauses holds, for each kind of maintenance work, the longest time for which the work has blocked decisions on some
 // keys since the Engine was made.
 type Pauses struct {
-	Growth     time.Duration // making room for a new key, in total
+	Growth     time.Duration // making room for a new key, including Compaction and Eviction
 	Compaction time.Duration // moving records together, as a part of growth
 	Eviction   time.Duration // choosing and dropping keys, as a part of growth
 	Sweep      time.Duration // dropping expired records
@@ -261,7 +261,7 @@ type Engine interface {
 	//
 	// The CommitToken covers the changes made by the decisions, and the state on which the decisions were based.
 	Decide(reqs []Request, out []Decision) CommitToken
-	// LastWrite returns a CommitToken for everything done before the call.
+	// LastWrite returns a CommitToken that covers everything done before the call.
 	LastWrite() CommitToken
 	// WaitCommitted blocks until everything that the CommitToken covers is committed, so that it cannot be lost as
 	// long as a majority of the cluster keeps its data. It returns ErrUncertain if it is unknown whether everything
@@ -278,8 +278,8 @@ type Keyspace interface {
 	// Delete deletes key, which restores its full limit, and reports whether it existed. It returns ErrNotLeading,
 	// and changes nothing, if this engine does not decide.
 	Delete(key []byte) (found bool, err error)
-	// Scan visits about count keys and returns the cursor from which to continue. A round starts with cursor 0, and
-	// Scan returns 0 when all keys have been visited. A key that exists during a whole round is visited at least once.
+	// Scan visits about count keys and returns the cursor from which to continue. A complete scan starts with cursor 0,
+	// and continues until Scan returns 0. A key that exists during the whole scan is visited at least once.
 	// The key passed to visit is valid only during the call. The function visit must not call the Engine.
 	Scan(cursor uint64, count int, visit func(key []byte, kind Kind)) uint64
 	// RandomKey returns a copy of an existing key, and reports whether there is one. The number random selects the key.

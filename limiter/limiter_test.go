@@ -13,7 +13,7 @@ func TestKindNames(t *testing.T) {
 	f := func(k Kind, name, encoding string) {
 		t.Helper()
 		if k.String() != name || k.Encoding() != encoding {
-			t.Errorf("kind %d is %q, %q; want %q, %q", k, k.String(), k.Encoding(), name, encoding)
+			t.Errorf("kind %d has the name %q and the encoding %q, want %q and %q", k, k.String(), k.Encoding(), name, encoding)
 		}
 	}
 	f(0, "none", "none")
@@ -33,11 +33,11 @@ func TestKindValues(t *testing.T) {
 	kinds := []Kind{Throttle, SlidingWindow, FixedWindow, WindowBuckets, WindowLog, TokenBucket, LeakyBucket}
 	for i, k := range kinds {
 		if int(k) != i+1 || !k.Known() {
-			t.Errorf("%v is kind %d, known %t; stored state requires that it stays %d", k, k, k.Known(), i+1)
+			t.Errorf("%v: the value is %d, and Known returns %t; want Known true and the value %d, because the values are stored with keys", k, k, k.Known(), i+1)
 		}
 	}
 	if Kind(0).Known() || Kind(len(kinds)+1).Known() {
-		t.Error("this test does not contain all kinds")
+		t.Error("Known returns true for kind 0, or for a kind that is not in this test")
 	}
 }
 
@@ -96,13 +96,13 @@ func TestWrongKindError(t *testing.T) {
 	for k := Throttle; k.Known(); k++ {
 		err := error(WrongKindError(k))
 		if !errors.Is(err, ErrWrongKind) || errors.Is(err, ErrSameKey) {
-			t.Errorf("%v: the error does not wrap ErrWrongKind", err)
+			t.Errorf("%v: the error must wrap ErrWrongKind, and must not wrap ErrSameKey", err)
 		}
 		if want := "key is in use by another kind of limiter: " + k.String() + " (" + k.Encoding() + ")"; err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
 		}
 		if n := testing.AllocsPerRun(100, func() { sink = WrongKindError(k) }); n != 0 {
-			t.Errorf("%v: %v allocations", sink, n)
+			t.Errorf("%v: the conversion to an error makes %v allocations, want 0", sink, n)
 		}
 	}
 }

@@ -4,8 +4,8 @@
 // [Reader] reads bytes from a connection and returns complete commands. Its memory is bounded
 // by its [Limits]: it keeps at most one buffer, does not recurse, and does not allocate once
 // the buffer has reached its final size. A length announced by a client never causes an
-// allocation. An incomplete command is resumed at the byte where it stopped. The commands and
-// errors returned do not depend on how the bytes are divided into reads.
+// allocation. Parsing of an incomplete command resumes at the byte where it stopped. The
+// commands and errors returned do not depend on how the bytes are divided into reads.
 //
 // [Reply] encodes replies and collects them, so that the caller can write them with one call. It handles all
 // differences between RESP2 and RESP3.

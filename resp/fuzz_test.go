@@ -27,7 +27,7 @@ func FuzzReader(f *testing.F) {
 			"in pieces":    randomCuts(rnd, input),
 		} {
 			if got := readAll(t, l, src); !got.equals(want) {
-				t.Fatalf("%+v %q %s: got %s, want %s", l, input, how, got, want)
+				t.Fatalf("limits %+v, input %q, read %s: got %s, want %s", l, input, how, got, want)
 			}
 		}
 	})

@@ -52,10 +52,10 @@ func TestParseByHand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if n, ok := ParseSigned([]byte(tt.text)); n != tt.n || ok != tt.asSigned {
-			t.Errorf("ParseSigned(%q): got %d, %v", tt.text, n, ok)
+			t.Errorf("ParseSigned(%q): got %d, %v, want the number and asSigned of the row", tt.text, n, ok)
 		}
 		if n, ok := ParseInt([]byte(tt.text)); ok != tt.asInt || ok && n != tt.n {
-			t.Errorf("ParseInt(%q): got %d, %v", tt.text, n, ok)
+			t.Errorf("ParseInt(%q): got %d, %v, want the number and asInt of the row", tt.text, n, ok)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func checkParsers(t *testing.T, s string) {
 func TestParseAllocatesNothing(t *testing.T) {
 	text := []byte("-" + strings.Repeat("9", 18))
 	if n := testing.AllocsPerRun(100, func() { ParseInt(text); ParseSigned(text) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("ParseInt and ParseSigned make %v allocations, want 0", n)
 	}
 }
 
@@ -114,7 +114,7 @@ func checkLine(t *testing.T, n int64) {
 	for room := range len(want) + 1 {
 		b := append(make([]byte, 0, 1+room), 'x')
 		if got := string(appendLine(b, ':', n)); got != want {
-			t.Fatalf("%d is written as %q with a capacity of %d bytes", n, got, room)
+			t.Fatalf("the line of %d is %q if the buffer has room for %d bytes", n, got, room)
 		}
 	}
 }

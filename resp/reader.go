@@ -52,9 +52,9 @@ func NewReader(l Limits) *Reader {
 	return &Reader{limits: l, length: -1}
 }
 
-// SetLimits changes the limits, beginning with the next command. Call it after Next has returned a command. If a
-// command is incomplete at the time of the call, the part that was already parsed was checked against the old limits,
-// and the rest is checked against the new ones.
+// SetLimits changes the limits for bytes that are not parsed yet. If it is called after Next has returned a command,
+// the new limits apply from the next command on. If a command is incomplete at the time of the call, its parsed part
+// was checked against the old limits, and its rest is checked against the new ones.
 func (r *Reader) SetLimits(l Limits) { r.limits = l }
 
 // Pending returns the number of bytes that have been read but not yet returned. After Next has
@@ -62,7 +62,7 @@ func (r *Reader) SetLimits(l Limits) { r.limits = l }
 func (r *Reader) Pending() int { return r.end - r.start }
 
 // Size returns the bytes of memory that the Reader holds for its buffer and arguments.
-// If every Fill is followed by calls of Next until it returns nil, the buffer takes at most
+// If every Fill is followed by calls of Next until Next returns nil, the buffer takes at most
 // twice Limits.Query, or 16 KiB if that is more.
 func (r *Reader) Size() int {
 	return len(r.buf) + cap(r.spans)*spanSize + cap(r.args)*argSize
@@ -241,7 +241,7 @@ func (r *Reader) tooMuch(err, unauthenticated ProtocolError) error {
 	return err
 }
 
-// head parses the number between the type byte at the parse position and CR LF.
+// head parses a head, which begins at the parse position: a type byte, a number, and CR LF. It returns the number.
 func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err error) {
 	n, size := shortHead(r.buf[r.start+r.parsed : r.end])
 	if limit, _ := r.lineLimit(tooLong); size > 0 && size-1 <= limit {
@@ -253,7 +253,7 @@ func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err err
 		return 0, false, err
 	}
 	last := len(line) - 1
-	if line[last] != '\r' { // also if the line is only the type byte, so last > 0 below
+	if line[last] != '\r' { // a line of only the type byte is also rejected, so last > 0 below
 		return 0, false, malformed
 	}
 	n64, ok := ParseInt(line[1:last])

@@ -62,7 +62,7 @@ func readAll(tb testing.TB, l Limits, src pieces) outcome {
 		n, err := r.Fill(&src)
 		came += n
 		if most := max(fullBuffer, 2*min(came, l.Query)); len(r.buf) > most {
-			tb.Fatalf("the buffer has %d bytes after %d bytes received, limit %d", len(r.buf), came, l.Query)
+			tb.Fatalf("the buffer has %d bytes, which is too much for %d received bytes and Limits.Query %d", len(r.buf), came, l.Query)
 		}
 		if err == io.EOF {
 			return o
@@ -72,7 +72,7 @@ func readAll(tb testing.TB, l Limits, src pieces) outcome {
 			if err != nil {
 				o.err = err
 				if args, again := r.Next(); args != nil || again != err {
-					tb.Fatalf("after the error %v: got %q, %v", err, args, again)
+					tb.Fatalf("after the error %v, Next returns %q and the error %v, want nil and the same error", err, args, again)
 				}
 				return o
 			}
@@ -146,7 +146,7 @@ func TestReaderWhateverTheCutsOfLongPipelines(t *testing.T) {
 		input := randomPipeline(rnd, 2000)
 		want := reference(authenticatedLimits, string(input))
 		if want.err != nil {
-			t.Fatalf("the pipeline is invalid: %v", want.err)
+			t.Fatalf("the random pipeline is invalid: %v", want.err)
 		}
 		for range 5 {
 			if got := readAll(t, authenticatedLimits, randomCuts(rnd, input)); !got.equals(want) {
@@ -182,7 +182,7 @@ func TestReaderLimits(t *testing.T) {
 		{"words, unauthenticated", unauthenticated(args), "a b c \r\n", "a b c \"\r\n", `["a" "b" "c"]`, ErrManyInline},
 		{"length", bulk, "*1\r\n$12\r\nabcdefghijkl\r\n", "*1\r\n$13\r\n", `["abcdefghijkl"]`, ErrLength},
 		{"length, unauthenticated", unauthenticated(bulk), "*1\r\n$12\r\nabcdefghijkl\r\n", "*1\r\n$13\r\n", `["abcdefghijkl"]`, ErrUnauthenticatedLength},
-		{"line", line, "PING\n", "PINGS\n", `["PING"]`, ErrLongInline},
+		{"inline request", line, "PING\n", "PINGS\n", `["PING"]`, ErrLongInline},
 		{"line with CR", line, "PIN\r\n", "PING\r\n", `["PIN"]`, ErrLongInline},
 		{"line without its end", line, "PING", "PINGS", ``, ErrLongInline},
 		{"line with a count", line, "*-9\r\n", "*-10\r\n", ``, ErrLongCount},
@@ -190,7 +190,7 @@ func TestReaderLimits(t *testing.T) {
 		{"line with a length", line, "*1\r\n$10\r\nabcdefghij\r\n", "*1\r\n$100\r\n", `["abcdefghij"]`, ErrLongLength},
 		{"query", query, "*2\r\n$3\r\nabc\r\n$9\r\nabcdefghi\r\n", "*2\r\n$3\r\nabc\r\n$10\r\n", `["abc" "abcdefghi"]`, ErrQueryTooLong},
 		{"query, exceeded by the first length", query, "*1\r\n$17\r\nabcdefghijklmnopq\r\n", "*1\r\n$18\r\n", `["abcdefghijklmnopq"]`, ErrQueryTooLong},
-		{"query, exceeded by the heads", query, "*5\r\n" + strings.Repeat("$0\r\n\r\n", 4), "*5\r\n" + strings.Repeat("$0\r\n\r\n", 4) + "$", ``, ErrQueryTooLong},
+		{"query, exceeded by many empty arguments", query, "*5\r\n" + strings.Repeat("$0\r\n\r\n", 4), "*5\r\n" + strings.Repeat("$0\r\n\r\n", 4) + "$", ``, ErrQueryTooLong},
 		{"query, exceeded by one line", query, strings.Repeat("a", 27) + "\n", strings.Repeat("a", 28) + "\n", `["aaaaaaaaaaaaaaaaaaaaaaaaaaa"]`, ErrQueryTooLong},
 		{"query, per command", query, strings.Repeat(ping, 2) + "PING\n", ping + strings.Repeat("a", 28), `["PING"] ["PING"] ["PING"]`, ErrQueryTooLong},
 		{"no limit", Limits{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, false}, "*1\r\n$1\r\na\r\n",
@@ -216,15 +216,15 @@ func TestReaderSetLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if args, err := r.Next(); err != nil || len(args) != 2 {
-		t.Fatalf("unauthenticated: got %q, %v", args, err)
+		t.Fatalf("unauthenticated: got the arguments %q and the error %v, want 2 arguments", args, err)
 	}
 	r.SetLimits(authenticatedLimits)
 	if args, err := r.Next(); err != nil || len(args) != 11 {
-		t.Fatalf("authenticated: got %q, %v", args, err)
+		t.Fatalf("authenticated: got the arguments %q and the error %v, want 11 arguments", args, err)
 	}
 	r.SetLimits(unauthenticatedLimits)
 	if args, err := r.Next(); err != ErrUnauthenticatedCount {
-		t.Fatalf("unauthenticated again: got %q, %v", args, err)
+		t.Fatalf("unauthenticated again: got the arguments %q and the error %v, want ErrUnauthenticatedCount", args, err)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestReaderPending(t *testing.T) {
 		}
 		drain(t, r)
 		if got := r.Pending(); got != want {
-			t.Errorf("after piece %d: got %d, want %d", i, got, want)
+			t.Errorf("after piece %d: Pending returns %d, want %d", i, got, want)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func TestReaderFillReturnsWhatTheSourceReturns(t *testing.T) {
 	r := NewReader(authenticatedLimits)
 	n, err := r.Fill(readerFunc(func(b []byte) (int, error) { return copy(b, ping), broken }))
 	if n != len(ping) || err != broken {
-		t.Errorf("got %d, %v, want %d, %v", n, err, len(ping), broken)
+		t.Errorf("Fill returns %d, %v, want %d, %v", n, err, len(ping), broken)
 	}
 	if n := drain(t, r); n != 1 {
 		t.Errorf("got %d commands from the bytes returned with the error, want 1", n)
@@ -266,11 +266,11 @@ func TestReaderArgumentsDoNotTouch(t *testing.T) {
 		_, _ = r.Fill(&pieces{input})
 		args, err := r.Next()
 		if err != nil || len(args) != 2 {
-			t.Fatalf("got %q, %v", args, err)
+			t.Fatalf("got the arguments %q and the error %v, want two arguments", args, err)
 		}
 		_ = append(args[0], "overwrites what follows"...)
 		if string(args[1]) != "b" {
-			t.Errorf("%q: the second argument became %q", input, args[1])
+			t.Errorf("%q: an append to the first argument has changed the second argument to %q, want b", input, args[1])
 		}
 	}
 }
@@ -287,7 +287,7 @@ func TestReaderAllocatesNothing(t *testing.T) {
 			read()
 		}
 		if n := testing.AllocsPerRun(1000, read); n != 0 {
-			t.Errorf("depth %d: %v allocations", depth, n)
+			t.Errorf("%d commands per read: %v allocations, want 0", depth, n)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func TestReaderDoesNotPayForClaims(t *testing.T) {
 		drain(t, r)
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; n > 10000 {
-			t.Errorf("%q caused the allocation of %d bytes", claim, n)
+			t.Errorf("reading %q allocates %d bytes, want at most 10000", claim, n)
 		}
 		if most := firstBuffer + 4*(spanSize+argSize); r.Size() > most {
 			t.Errorf("after %q the Reader holds %d bytes, want at most %d", claim, r.Size(), most)
@@ -314,7 +314,7 @@ func TestReaderDoesNotPayForClaims(t *testing.T) {
 		_, _ = r.Fill(&pieces{strings.Repeat("x", 1000)})
 		drain(t, r)
 		if most := max(fullBuffer, 2*r.Pending()); len(r.buf) > most {
-			t.Fatalf("the Reader holds %d bytes after %d bytes received", len(r.buf), came)
+			t.Fatalf("the buffer has %d bytes, which is too much for about %d received bytes", len(r.buf), came)
 		}
 	}
 }
@@ -332,12 +332,12 @@ func TestReaderGivesBack(t *testing.T) {
 				drain(t, r)
 			}
 			if r.Size() < len(command) {
-				t.Fatalf("the Reader holds %d bytes after a command of %d bytes", r.Size(), len(command))
+				t.Fatalf("the Reader holds %d bytes, less than its last command of %d bytes, so this test checks nothing", r.Size(), len(command))
 			}
 			old := weak.Make(&r.buf[0])
 			_, _ = r.Fill(&pieces{}) // an idle connection blocks in Fill
 			if most := fullBuffer + fullArgs*(spanSize+argSize); r.Size() > most || r.Pending() != len(rest) {
-				t.Errorf("the Reader holds %d bytes with %d bytes pending, want at most %d", r.Size(), r.Pending(), most)
+				t.Errorf("the Reader holds %d bytes, and %d bytes are pending; want at most %d bytes, and only the rest pending", r.Size(), r.Pending(), most)
 			}
 			runtime.GC()
 			if old.Value() != nil {
@@ -361,10 +361,10 @@ func TestReaderLooksAtNoByteTwice(t *testing.T) {
 			_, _ = r.Fill(&pieces{input[i : i+1]})
 			drain(t, r)
 			if r.start != 0 || r.Pending() != i+1 {
-				t.Fatalf("at byte %d: %d bytes pending from offset %d", i, r.Pending(), r.start)
+				t.Fatalf("at byte %d: %d bytes are pending from offset %d, want all bytes from offset 0", i, r.Pending(), r.start)
 			}
 			if unknown := r.Pending() - r.parsed - r.scanned; r.length < 0 && unknown != 0 {
-				t.Fatalf("at byte %d: %d bytes will be searched again", i, unknown)
+				t.Fatalf("at byte %d: %d bytes will be searched again, want 0", i, unknown)
 			}
 			if len(r.buf) != size {
 				size = len(r.buf)
@@ -372,7 +372,7 @@ func TestReaderLooksAtNoByteTwice(t *testing.T) {
 			}
 		}
 		if buffers > 7 {
-			t.Errorf("%d buffers were allocated for %d bytes", buffers, len(input))
+			t.Errorf("%d buffers were allocated for %d bytes, want at most 7", buffers, len(input))
 		}
 	}
 }
@@ -389,7 +389,7 @@ func TestReaderGrowth(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := len(r.buf); after > before && growth != after || after <= before && growth != 0 {
-			t.Fatalf("the buffer changed from %d to %d bytes, Growth returned %d", before, after, growth)
+			t.Fatalf("Fill has changed the buffer from %d to %d bytes, but Growth has returned %d", before, after, growth)
 		}
 		grown += growth
 		if _, err := r.Next(); err != nil {
@@ -397,6 +397,6 @@ func TestReaderGrowth(t *testing.T) {
 		}
 	}
 	if grown < 300_000 {
-		t.Errorf("Growth returned %d bytes in total", grown)
+		t.Errorf("Growth has returned %d bytes in total, want at least 300000", grown)
 	}
 }

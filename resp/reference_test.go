@@ -214,11 +214,11 @@ func TestReaderAgainstReference(t *testing.T) {
 			refused++
 		}
 		if got := readAll(t, l, randomCuts(rnd, input)); !got.equals(want) {
-			t.Fatalf("%+v %q: got %s, want %s", l, input, got, want)
+			t.Fatalf("limits %+v, input %q: got %s, want %s", l, input, got, want)
 		}
 	}
 	if refused < 2000 || refused > 18000 {
-		t.Errorf("%d of 20000 inputs were rejected: too few of one kind for a meaningful test", refused)
+		t.Errorf("%d of 20000 inputs were rejected, want 2000 to 18000: the test needs rejected and accepted inputs", refused)
 	}
 }
 
@@ -274,7 +274,7 @@ func appendRandomInline(b []byte, rnd *rand.Rand) []byte {
 	return append(b, []string{"\n", "\r\n"}[rnd.IntN(2)]...)
 }
 
-// randomBytes usually returns fewer than 12 bytes, and in 1 of 100 calls any number of bytes below the maximum.
+// randomBytes usually returns fewer than 12 bytes, and in 1 of 100 calls any number of bytes below the given maximum.
 func randomBytes(rnd *rand.Rand, most int) []byte {
 	n := rnd.IntN(12)
 	if rnd.IntN(100) == 0 {

@@ -53,7 +53,7 @@ func TestReply(t *testing.T) {
 				t.Errorf("%s in RESP%d: got %q, want %q", tt.name, version, got, want)
 			}
 			if r.Len() != len(":1\r\n"+want) {
-				t.Errorf("%s in RESP%d: Len is %d", tt.name, version, r.Len())
+				t.Errorf("%s in RESP%d: Len is %d, want the number of all bytes", tt.name, version, r.Len())
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func TestReplyIsWellFormed(t *testing.T) {
 		var r Reply
 		tt.add(&r)
 		if n, _ := redcon.ReadNextRESP(r.Bytes()); n != r.Len() {
-			t.Errorf("%s: a client reads %d bytes of %q as the reply", tt.name, n, r.Bytes())
+			t.Errorf("%s: a client reads %d bytes of %q as the reply, want all bytes", tt.name, n, r.Bytes())
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestReplyIsWellFormed(t *testing.T) {
 func TestReplyProtocol(t *testing.T) {
 	var r Reply
 	if r.Protocol() != 2 {
-		t.Errorf("the zero value has version %d", r.Protocol())
+		t.Errorf("the zero value has version %d, want 2", r.Protocol())
 	}
 	r.Null()
 	r.SetProtocol(3)
@@ -88,7 +88,7 @@ func TestReplyProtocol(t *testing.T) {
 	r.SetProtocol(2)
 	r.Null()
 	if got := string(r.Bytes()); got != "$-1\r\n_\r\n$-1\r\n" || r.Protocol() != 2 {
-		t.Errorf("got %q in version %d", got, r.Protocol())
+		t.Errorf("got %q and version %d, want the nulls of RESP2, RESP3 and RESP2, and version 2", got, r.Protocol())
 	}
 }
 
@@ -98,19 +98,19 @@ func TestReplyTruncate(t *testing.T) {
 	r.Bulk(make([]byte, 1000))
 	r.Truncate(5, 100)
 	if got := string(r.Bytes()); got != "+OK\r\n" {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want only +OK", got)
 	}
 	r.Truncate(0, 5000)
 	if r.Len() != 0 || cap(r.Bytes()) == 0 {
-		t.Errorf("length %d, capacity %d, want 0 and the old capacity", r.Len(), cap(r.Bytes()))
+		t.Errorf("length %d, capacity %d; want length 0 and the old capacity", r.Len(), cap(r.Bytes()))
 	}
 	r.Truncate(0, 100)
 	if r.Len() != 0 || cap(r.Bytes()) != 0 {
-		t.Errorf("length %d, capacity %d, want 0 and 0", r.Len(), cap(r.Bytes()))
+		t.Errorf("length %d, capacity %d; want length 0 and capacity 0", r.Len(), cap(r.Bytes()))
 	}
 	r.OK()
 	if got := string(r.Bytes()); got != "+OK\r\n" {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want only +OK", got)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestReplyAllocatesNothing(t *testing.T) {
 			r.Verbatim("text")
 		})
 		if n != 0 {
-			t.Errorf("RESP%d: %v allocations", version, n)
+			t.Errorf("RESP%d: the replies make %v allocations, want 0", version, n)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import "math"
 // any other byte is removed. Within single quotes, \' is the only escape. A closing quote must be followed by white
 // space or the end of the line. The words are unquoted in place, so line is overwritten and the words point into it.
 //
-// It returns ErrQuotes if a quote is not closed or is followed by another byte.
+// It returns ErrQuotes if a quote is not closed, or if a closing quote is followed by any other byte.
 func SplitLine(dst [][]byte, line []byte) ([][]byte, error) {
 	return splitLine(dst, line, math.MaxInt)
 }

@@ -54,7 +54,7 @@ func TestSplitLineAppends(t *testing.T) {
 	words := [][]byte{[]byte("first")}
 	words, err := SplitLine(words, []byte(`"second"  third`))
 	if got := fmt.Sprintf("%q", words); got != `["first" "second" "third"]` || err != nil {
-		t.Errorf("got %s, %v", got, err)
+		t.Errorf("got the words %s and the error %v, want first, second and third", got, err)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestSplitLineAllocatesNothing(t *testing.T) {
 		words, _ = SplitLine(words[:0], line)
 	}
 	if n := testing.AllocsPerRun(100, split); n != 0 || len(words) != 4 {
-		t.Errorf("%v allocations for %q", n, words)
+		t.Errorf("%v allocations, words %q; want 0 allocations and 4 words", n, words)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestSplitLineAllocatesNothing(t *testing.T) {
 func TestSplitLineDoesNotPayForWords(t *testing.T) {
 	words, err := splitLine(nil, bytes.Repeat([]byte("a "), 10000), 10)
 	if err != ErrManyInline || len(words) != 10 || cap(words) > 20 {
-		t.Errorf("got %d words with capacity %d, %v", len(words), cap(words), err)
+		t.Errorf("got %d words with capacity %d and the error %v, want 10 words, capacity at most 20, and ErrManyInline", len(words), cap(words), err)
 	}
 }
 
@@ -98,7 +98,7 @@ func FuzzSplitLine(f *testing.F) {
 		}
 		got, err = SplitLine(nil, quoteHex(line))
 		if err != nil || len(got) != 1 || !bytes.Equal(got[0], line) {
-			t.Fatalf("%q in quotes: got %q, %v", line, got, err)
+			t.Fatalf("%q in quotes: got the words %q and the error %v, want one word with the same bytes", line, got, err)
 		}
 	})
 }
@@ -122,6 +122,6 @@ func TestSplitLineAgainstReference(t *testing.T) {
 		}
 	}
 	if refused < 5000 || refused > 45000 {
-		t.Errorf("%d of 50000 lines were rejected: too few of one kind for a meaningful test", refused)
+		t.Errorf("%d of 50000 lines were rejected, want 5000 to 45000: the test needs rejected and accepted lines", refused)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 is the start time of the tests: any number of nanoseconds below 1<<63.
+// t0 is the start time of the tests. Any time below 1<<63 is suitable.
 const t0 uint64 = 1_700_000_000_000_000_000
 
 const no = limiter.NoRetry
@@ -63,7 +63,7 @@ func TestWorkedExample(t *testing.T) {
 		check(c)
 		used, anchor := decode(c.After().Data)
 		if want := states[i]; used != want.used || anchor != t0+uint64(want.anchor) {
-			t.Errorf("row %d: %d tokens used, anchor %d ns after t0", i, used, anchor-t0)
+			t.Errorf("row %d: wrong state: %d tokens used, anchor %d ns after t0", i, used, anchor-t0)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestState(t *testing.T) {
 		l := newLimit(t, 4, 2, time.Second)
 		c, d := Decide(&l, tt.old, t0, tt.quantity, nil)
 		if c.Set != tt.set {
-			t.Errorf("%s: Set is %t, the decision is %+v", tt.name, c.Set, d)
+			t.Errorf("%s: Set is %t, want the opposite; the decision is %+v", tt.name, c.Set, d)
 		}
 		if got := limitertest.After(tt.old, c); c.Set && (got.Expires != tt.want.Expires || string(got.Data) != string(tt.want.Data)) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
@@ -168,8 +168,8 @@ func TestChangedParameters(t *testing.T) {
 		{"shorter interval", 8, 2, s, 3, false, 1, no, 4 * s},
 		{"much shorter interval", 8, 2, s / 4, 3, false, 5, no, s / 2},
 		{"smaller amount", 8, 1, 2 * s, 2, false, 0, no, 15 * s},
-		// The state expires according to the parameters that it was stored with, before
-		// the slow refill.
+		// The state expires according to the parameters with which it was stored. That is before
+		// the next refill under the longer interval.
 		{"longer interval", 8, 2, time.Hour, 3, true, 2, 5 * s, 5 * s},
 	} {
 		l := newLimit(t, tt.capacity, tt.amount, tt.interval)
@@ -186,10 +186,10 @@ func TestClockEnds(t *testing.T) {
 	for _, now := range []uint64{0, limitertest.LastTime} {
 		c, d := Decide(&l, limiter.State{}, now, math.MaxInt64, nil)
 		if d.Limited || d.ResetAfter != math.MaxInt64 || c.Expires != now+math.MaxInt64 {
-			t.Errorf("charge at %d: %+v, %+v", now, c, d)
+			t.Errorf("charge of the whole capacity at time %d: %+v, %+v", now, c, d)
 		}
 		if _, d := Decide(&l, limitertest.After(limiter.State{}, c), now, 1, nil); d.RetryAfter != 1 {
-			t.Errorf("refusal at %d: %+v", now, d)
+			t.Errorf("charge to an empty bucket at time %d: %+v, want RetryAfter 1 ns", now, d)
 		}
 	}
 }

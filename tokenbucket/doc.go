@@ -12,8 +12,8 @@
 //	amount       tokens added by one refill: Limit.Amount
 //	interval     time from one refill to the next: Limit.Interval
 //	used         tokens missing from a full bucket, after the refill at the anchor
-//	anchor       time of the last refill that used takes into account; initially the time of
-//	             the first charge
+//	anchor       time of the last refill that has been subtracted from used; initially the
+//	             time of the first charge
 //	quantity     tokens that a request charges
 //
 // # The rule
@@ -56,7 +56,7 @@
 //	1.5 s  5         2            refused   2          never        0.5 s        2     1.0 s
 //	2.0 s  4         0            admitted  0          -            2.0 s        4     2.0 s
 //
-// The last row finds a full bucket, so its charge restarts the refill clock.
+// In the last row the bucket is full, so the charge restarts the refill clock.
 //
 // # Bounds
 //

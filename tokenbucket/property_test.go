@@ -13,7 +13,7 @@ import (
 // of a token bucket.
 func check(c limitertest.Decided) {
 	c.Check()
-	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "the expiry time differs from reset after")
+	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "Expires is not now + ResetAfter")
 	if r := c.Got.Remaining; r > 0 && c.Change.Set {
 		back := c.Then(0, r).Then(0, -r)
 		back.Expect(back.Got.ResetAfter == c.Got.ResetAfter, "a refund does not undo the effect of the charge on reset after")
@@ -108,7 +108,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				}
 				most := l.Max + l.Amount*refills
 				if sum > most {
-					t.Fatalf("%+v: %d charged in %d ns", l, sum, trace[j].at-trace[i].at)
+					t.Fatalf("%+v: %d charged in %d ns, more than capacity + amount * refills", l, sum, trace[j].at-trace[i].at)
 				}
 				if sum == most {
 					tight++
@@ -117,7 +117,7 @@ func TestNeverOverAdmits(t *testing.T) {
 		}
 	}
 	if tight < 1000 {
-		t.Errorf("only %d intervals reached the bound", tight)
+		t.Errorf("only %d intervals reached the bound, want 1000", tight)
 	}
 }
 

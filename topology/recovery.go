@@ -18,8 +18,8 @@ type Recovery string
 // MaxRecovery is the length of the longest Recovery, in bytes.
 const MaxRecovery = 20 + 1 + 16
 
-// Next returns the recovery that follows r, where members are the members of the cluster after the recovery. The
-// result depends only on r, cluster and members, and not on the order of members.
+// Next returns the recovery that follows r. The parameters are the name of the cluster, and its members after the new
+// recovery. The result depends only on r and the parameters, and not on the order of members.
 func (r Recovery) Next(cluster string, members []Member) Recovery {
 	sorted := slices.SortedFunc(slices.Values(members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	text := fmt.Sprintf("%q %q", cluster, r)
@@ -40,7 +40,7 @@ func (r Recovery) Number() uint64 {
 	return n
 }
 
-// Valid reports whether r is empty or in the format of Recovery.
+// Valid reports whether r is empty or has the format that is described at Recovery.
 func (r Recovery) Valid() bool {
 	head, sum, _ := strings.Cut(string(r), "-")
 	return r == "" || r.Number() > 0 && head == strconv.FormatUint(r.Number(), 10) &&

@@ -2,8 +2,8 @@ package topology
 
 import "testing"
 
-// TestRecovery checks that Next returns a valid and different Recovery for different clusters, members and previous
-// recoveries, and that Valid rejects other texts.
+// TestRecovery checks that the result of Next is valid, and depends on the cluster, its members and the previous
+// recovery. It also checks that Valid rejects other texts.
 func TestRecovery(t *testing.T) {
 	a, b := Member{ID: "n1", Raft: "h1:1"}, Member{ID: "n2", Raft: "h2:1"}
 	first := Recovery("").Next("c", []Member{a, b})
@@ -12,7 +12,7 @@ func TestRecovery(t *testing.T) {
 	}
 	second := first.Next("c", []Member{a, b})
 	if first.Number() != 1 || second.Number() != 2 || Recovery("").Number() != 0 {
-		t.Errorf("the numbers of %q and %q are wrong", first, second)
+		t.Errorf("Number is wrong for the first recovery %q, the second %q or the empty one; want 1, 2 and 0", first, second)
 	}
 	seen := map[Recovery]bool{}
 	for _, r := range []Recovery{
@@ -20,13 +20,13 @@ func TestRecovery(t *testing.T) {
 		Recovery("").Next("c", []Member{a, {ID: "n2", Raft: "h3:1"}}), "",
 	} {
 		if seen[r] || !r.Valid() || len(r) > MaxRecovery {
-			t.Errorf("%q: seen before %t, valid %t", r, seen[r], r.Valid())
+			t.Errorf("%q: seen before %t, want false; valid %t, want true; or longer than MaxRecovery", r, seen[r], r.Valid())
 		}
 		seen[r] = true
 	}
 	for _, r := range []Recovery{"x", "1", "1-", "0-0123456789abcdef", "01-0123456789abcdef", "1-0123456789abcdeg", "-1-0123456789abcdef", "1-0123456789abcde"} {
 		if r.Valid() {
-			t.Errorf("%q is valid", r)
+			t.Errorf("Valid returned true for %q", r)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type Member struct {
 
 	// The node itself announces the fields below. Until it has done so, Host is empty.
 	Host         string // host at which clients reach the node
-	Port         int    // port for all clients; this and the other ports are 0 if the node does not listen on them
+	Port         int    // port for all clients; this port, and each below, is 0 if the node does not listen on it
 	ClusterPort  int    // port for clients of Redis Cluster
 	SentinelPort int    // port for clients of Redis Sentinel
 	LeaderPort   int    // connections to this port are closed when the node loses leadership
@@ -64,11 +64,11 @@ type Status struct {
 	Last      uint64        // index of the newest entry in the log of the node
 	Committed uint64        // index of the newest entry that a majority of the voters has
 	Applied   uint64        // index of the newest entry that is applied to the table of the node
-	LogTime   uint64        // limiter time in ns: of the newest applied entry, or on the leader the running clock
+	LogTime   uint64        // limiter time in ns: on the leader the running clock, on other nodes the time of the newest applied entry
 	Behind    time.Duration // how far the limiter time is behind the wall clock; negative if it is ahead
 	Waiting   int           // number of submitted generations (groups of decisions in one entry) that are not committed
-	// Unflushed is the age of the oldest uncommitted generation. If the leader of a cluster in async mode fails, it
-	// can lose requests that it admitted within this time before the failure.
+	// Unflushed is the age of the oldest uncommitted generation. In async mode, the requests that the leader has
+	// admitted within this time would be lost if the leader failed now.
 	Unflushed time.Duration
 	Entries   uint64        // entries that this node has replicated since it started
 	Changes   uint64        // bytes of changes in these entries
@@ -76,7 +76,7 @@ type Status struct {
 	Snapshot  uint64        // index of the newest snapshot of the node
 	Heartbeat time.Duration // followers start an election after this time without contact with the leader
 	Settled   bool          // all voters run with this heartbeat
-	MayLose   time.Duration // requests admitted within this time before the leader fails can be lost; 0 in sync mode
+	MayLose   time.Duration // a leader that fails loses at most the requests admitted within this time before; 0 in sync mode
 	Contact   time.Duration // time since the last message from the leader; 0 on the leader itself
 	// RoundTrips counts the answered heartbeat messages that this node has sent as the leader since it started.
 	RoundTrips RoundTrips
@@ -97,7 +97,7 @@ func (s *Status) Follower(id string) *Follower {
 // RoundTrips counts the heartbeat messages of a leader that were answered.
 type RoundTrips struct {
 	Answered uint64
-	Slow     uint64        // answered, but later than half of Status.Heartbeat
+	Slow     uint64        // answered after more than half of Status.Heartbeat
 	Longest  time.Duration // longest time from a message to its answer
 }
 
@@ -118,7 +118,7 @@ type Fingerprint struct {
 	Sum     uint64 // checksum of these keys
 }
 
-// Errors of administrative operations, wrapped with the operation that failed.
+// Errors of administrative operations. The operations wrap them in errors that name the failed operation.
 var (
 	ErrNoLeader = errors.New("no node leads the cluster at present")
 	ErrChanging = errors.New("another change of the cluster is in progress")
@@ -158,7 +158,7 @@ type Cluster interface {
 	// until it has caught up. Like Remove and SetHeartbeat, Add works only on the leader, and blocks until the change
 	// is committed.
 	Add(ctx context.Context, id, raftAddr string) error
-	// Remove removes a node. It fails if the live nodes that remain would not form a majority.
+	// Remove removes a node. It fails unless a majority of the remaining voters responds to the leader.
 	Remove(ctx context.Context, id string) error
 	// SetHeartbeat changes the heartbeat of the cluster to d, which must be a whole number of milliseconds from 100
 	// to 5000.

@@ -40,14 +40,14 @@ func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 	return ch, d
 }
 
-// sumFallsTo returns the time at which the sum of the counts falls to that many units, if nothing is
-// charged. The current sum is greater.
+// sumFallsTo returns the time at which the sum of the counts falls to the given number of units, if
+// nothing is charged. The current sum must be greater.
 func (c *counters) sumFallsTo(units uint64) uint64 {
 	if c.moving > units {
 		return c.empty
 	}
-	// Add up the counts, newest first. The sub-window at which the sum exceeds units, and all older
-	// ones, have to expire.
+	// Add up the counts, newest first. The sub-window at which the sum exceeds the given number,
+	// and all older sub-windows, have to expire.
 	i := c.parts - 1
 	for sum := c.count(i); sum <= units; sum = add(sum, c.count(i)) {
 		i--

@@ -17,9 +17,9 @@ type counters struct {
 	now   uint64 // the time of the decision
 	start uint64 // start of the current sub-window
 
-	// The last counter belongs to the sub-window that began age sub-windows before the current one,
-	// so the first age counters have expired. If all counters have expired, there are none, and age
-	// is equal to parts.
+	// The last counter belongs to the current sub-window or to an earlier one. age is the distance
+	// in sub-windows, and also the number of counters that have expired. If all counters have
+	// expired, none are kept, and age is equal to parts.
 	stored
 	age   int
 	least uint8  // minimum counter size for the new state, as a code (see stored)
@@ -28,11 +28,11 @@ type counters struct {
 	// converted is set if the counters were stored under other parameters. They are then in the
 	// memory of room, with 8 bytes each.
 	converted bool
-	// The newest sub-window under the old parameters may end after the current sub-window. Its units
-	// are then in the current count, but as long as nothing is charged, they move forward with time,
-	// up to the sub-window that begins at movingStart. In this case, moving is the number of these
-	// units, and fixed is the number of other units in the current count. Otherwise the three fields
-	// are 0.
+	// The newest sub-window under the old parameters may end after the current sub-window. Its
+	// units then count as of now: they are in the current count, and until something is charged
+	// they move forward with time, up to the sub-window that begins at movingStart. In this case,
+	// moving is the number of these units, and fixed is the number of other units in the current
+	// count. Otherwise the three fields are 0.
 	moving, movingStart, fixed uint64
 }
 
@@ -156,8 +156,8 @@ func (c *counters) rewrite(count uint64, room []byte) (keep int, tail []byte) {
 	return len(c.data) - size, binary.LittleEndian.AppendUint64(room[:0], count)[:size]
 }
 
-// advance returns the Data without the expired counters. The last counter then belongs to the current
-// sub-window, and is set to count.
+// advance returns the Data without the expired counters. The last counter then belongs to the
+// current sub-window, and is set to the given count.
 func (c *counters) advance(count uint64, room []byte) []byte {
 	data := slices.Grow(room[:0], len(c.data))[:len(c.data)]
 	n := copy(data, c.data[:headerSize])
@@ -205,8 +205,8 @@ func (c *counters) replace(l *limiter.Limit) []byte {
 	return c.pack(c.partWidth, c.least)
 }
 
-// wait returns the duration from the time now to the time then, or 0 if then has passed. The result is
-// capped at the largest Duration; only a state that was set manually can exceed it.
+// wait returns then - now, or 0 if that is negative. The result is capped at the largest Duration;
+// only a state that was set manually can exceed it.
 func wait(now, then uint64) time.Duration {
 	if then <= now {
 		return 0

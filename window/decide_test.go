@@ -132,10 +132,10 @@ func TestParametersChange(t *testing.T) {
 		{"fixed to buckets, refused", Count, 60, h, 3, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 1, true, 0, 30 * m, 30 * m}, {50 * m, 1, true, 0, 10 * m, 10 * m}, {h, 1, false, 59, no, h}},
 			state(20*m, t0+uint64(h), 1, 0, 0, 1)},
-		{"fixed to shorter", Count, 100, 10 * m, 1, state(h, t0, 1, 60),
+		{"fixed to a shorter period", Count, 100, 10 * m, 1, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 0, false, 40, no, 30 * m}, {30 * m, 1, false, 39, no, 10 * m}},
 			state(10*m, t0+uint64(30*m), 1, 61)},
-		{"fixed to longer", Count, 100, 24 * h, 1, state(h, t0, 1, 60),
+		{"fixed to a longer period", Count, 100, 24 * h, 1, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 50, true, 40, 30 * m, 30 * m}, {30 * m, 1, false, 39, no, 24*h - 30*m}},
 			state(24*h, t0, 1, 61)},
 		// 10, 20 and 30 units are in sub-windows that end at 20 m, 40 m and 60 m.
@@ -143,7 +143,7 @@ func TestParametersChange(t *testing.T) {
 			[]limitertest.Row{{50 * m, 1, false, 39, no, 10 * m}}, state(h, t0, 1, 61)},
 		{"buckets to fixed, too late", Count, 100, h, 1, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
 			[]limitertest.Row{{70 * m, 1, false, 99, no, 50 * m}}, state(h, t0+uint64(h), 1, 1)},
-		{"buckets to more", Count, 100, h, 6, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
+		{"buckets to more and shorter sub-windows", Count, 100, h, 6, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
 			[]limitertest.Row{{55 * m, 71, true, 40, 45 * m, 45 * m}, {55 * m, 1, false, 39, no, 55 * m}},
 			state(10*m, t0+uint64(50*m), 1, 0, 10, 0, 20, 0, 31)},
 		{"buckets to fewer of the same length", Count, 100, 40 * m, 2, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
@@ -187,24 +187,24 @@ func TestExtremes(t *testing.T) {
 	for _, decide := range []limitertest.Decide{Slide, Count} {
 		ch, d := decide(l, limiter.State{}, last, most, nil)
 		if d.Limited || d.Remaining != 0 || ch.Expires != last+uint64(d.ResetAfter) {
-			t.Errorf("charge at the last moment: %+v, %+v", ch, d)
+			t.Errorf("charge of the whole limit at the last time: %+v, %+v", ch, d)
 		}
 		s := limitertest.After(limiter.State{}, ch)
 		if _, d := decide(l, s, last, most, nil); !d.Limited || d.RetryAfter != d.ResetAfter {
-			t.Errorf("refusal at the last moment: %+v", d)
+			t.Errorf("charge to an exhausted limit at the last time: %+v; want a refusal until the reset", d)
 		}
 		if ch, d := decide(l, s, last, math.MinInt64, nil); d.Remaining != most || ch.Expires > last {
-			t.Errorf("refund at the last moment: %+v, %+v", ch, d)
+			t.Errorf("full refund at the last time: %+v, %+v; want an expired state", ch, d)
 		}
 		if ch, d := decide(l, limiter.State{}, 0, 1, nil); d.Remaining != most-1 || ch.Expires != uint64(d.ResetAfter) {
-			t.Errorf("charge at the first moment: %+v, %+v", ch, d)
+			t.Errorf("charge at time 0: %+v, %+v; want one unit less", ch, d)
 		}
 	}
 	// A conversion does not access sub-windows before time 0, since none exist.
 	for _, width := range []time.Duration{h, 7 * m, 2 * h} {
 		l := mustLimit(t, 100, 4*width, 4)
 		if _, d := Count(l, state(h, 0, 1, 0, 0, 0, 60), uint64(59*m), 1, nil); d.Remaining != 39 {
-			t.Errorf("charge in the first hour: %+v, %+v", l, d)
+			t.Errorf("charge in the first hour: %+v, %+v; want 39 units remaining", l, d)
 		}
 	}
 	// Counts whose sum exceeds 64 bits saturate, even if a conversion adds them up.
@@ -212,7 +212,7 @@ func TestExtremes(t *testing.T) {
 	for _, l := range []*limiter.Limit{mustLimit(t, most, 2*h, 2), mustLimit(t, most, 24*h, 1)} {
 		ch, d := Count(l, s, t0+uint64(m), math.MinInt64, nil)
 		if !ch.Set || d.Limited || d.Remaining != 0 {
-			t.Errorf("%+v: refund of the smallest int64: %+v, %+v", l, ch, d)
+			t.Errorf("%+v: refund of the smallest int64: %+v, %+v; want 0 remaining", l, ch, d)
 		}
 	}
 }

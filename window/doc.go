@@ -11,7 +11,7 @@
 //
 //	limit         maximum number of units in a window
 //	period        P, the length of a window
-//	parts         n, the number of sub-windows of a window; 1 is the window itself
+//	parts         n, the number of sub-windows of a window; if n is 1, the sub-window is the window
 //	sub-window    w = P / parts long, rounded up to a nanosecond; sub-window k is from k*w to (k+1)*w
 //	count         units admitted in a sub-window, less refunded units
 //	prev, curr    the counts of the previous and of the current window
@@ -32,12 +32,12 @@
 // For all of them:
 //
 //	remaining     limit - used, clamped to 0..limit
-//	retry after   until used + quantity <= limit, if refused and nothing else is charged
-//	reset after   until used is 0, after the decision
+//	retry after   time until used + quantity <= limit, if refused and nothing else is charged
+//	reset after   time until used is 0, counted after the decision
 //
-// FIXED and BUCKETS remove the count of sub-window k from the sum at (k+n)*w. In SLIDING, the weight
-// of window k reaches 0 at (k+2)*P. The times are exact: after a wait of exactly retry after the same
-// request is admitted, and one nanosecond earlier it is not.
+// FIXED and BUCKETS remove the count of sub-window k from the sum at (k+n)*w. In SLIDING, the
+// weight of window k reaches 0 at (k+2)*P. The times are exact: once retry after has elapsed, the
+// same request is admitted, and one nanosecond earlier it is refused.
 //
 // A refused request does not change the state. Three quantities are special:
 //
@@ -56,9 +56,9 @@
 // a short burst.
 //
 // BUCKETS never admits more than the limit in n consecutive sub-windows. The same therefore holds
-// for any interval of (n-1)/n of a period. It does not hold for any interval of a whole period: such
-// an interval may overlap n+1 sub-windows, so the units admitted in the oldest of them may be in
-// excess of the limit.
+// for any interval of (n-1)/n of a period. It does not hold for any interval of a whole period:
+// such an interval may overlap n+1 sub-windows, so the units of the oldest one may have been
+// admitted in addition to the limit.
 //
 // SLIDING assumes that the requests of the previous window were distributed evenly over it. If they
 // arrived at the end of that window, more than the limit may be admitted in the period that starts

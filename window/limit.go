@@ -15,10 +15,10 @@ const (
 	MaxPeriod = time.Duration(1<<62 - 1)
 )
 
-// NewLimit compiles a limit of limit units per window of the given period. If parts is 1, the result
-// is for Slide, or for Count with fixed windows. If parts is above 1, it is for Count with that many
-// sub-windows. The length of a sub-window is rounded up to a whole nanosecond, so the window may
-// exceed the period by less than parts nanoseconds.
+// NewLimit compiles a limit that admits at most limit units per window of the given period. If
+// parts is 1, the result is for Slide, or for Count with fixed windows. If parts is above 1, it is
+// for Count with that many sub-windows. The length of a sub-window is rounded up to a whole
+// nanosecond, so the window may exceed the period by less than parts nanoseconds.
 //
 // The error is limiter.ErrRange if limit or period is not positive, if parts is not within
 // 1..MaxParts, or if the window is longer than MaxPeriod.

@@ -101,6 +101,6 @@ func TestNewLimitOracle(t *testing.T) {
 	}
 	// Both outcomes must be frequent for the test to be meaningful.
 	if fit < steps/10 || fit > steps*9/10 {
-		t.Errorf("%d of %d parameters fit", fit, steps)
+		t.Errorf("%d of %d sets of parameters are in range: too few or too many for a meaningful test", fit, steps)
 	}
 }

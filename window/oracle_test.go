@@ -14,14 +14,15 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// rule holds the parameters of an oracle.
+// rule holds the parameters by which an oracle counts units.
 type rule struct {
 	sliding bool
 	width   uint64 // of a sub-window
-	parts   uint64 // of a window; 2 if sliding
+	parts   uint64 // number of sub-windows of a window; 2 if sliding
 }
 
-// fact records units admitted in the sub-window with the given number, counted from time 0.
+// fact records the units admitted in one sub-window. number is the number of that sub-window,
+// counted from time 0.
 type fact struct{ number, units uint64 }
 
 // ledger is a slow reference limiter: a list of admitted units, oldest first, and the rule under
@@ -68,7 +69,8 @@ func (o *ledger) counted(r rule, t uint64) []fact {
 	return o.moved
 }
 
-// used returns the used units at t, multiplied by the width if sliding.
+// used returns the used units at t. If r is sliding, the result is multiplied by the width, so that
+// it is an integer.
 func (o *ledger) used(r rule, t uint64) *big.Int {
 	o.a.SetUint64(0)
 	current := t / r.width
@@ -86,7 +88,8 @@ func (o *ledger) used(r rule, t uint64) *big.Int {
 	return &o.a
 }
 
-// scale returns n units, multiplied by the width if sliding, for comparison with the result of used.
+// scale returns n units for comparison with the result of used: multiplied by the width if r is
+// sliding.
 func (o *ledger) scale(r rule, n int64) *big.Int {
 	o.b.SetInt64(n)
 	if r.sliding {
@@ -141,7 +144,7 @@ func (o *ledger) change(r rule, t uint64, quantity int64) {
 	}
 }
 
-// ratio returns used as a rational number, computed from the definition.
+// ratio returns the used units at t as a rational number, computed from the definition.
 func (o *ledger) ratio(r rule, t uint64) *big.Rat {
 	sum := new(big.Rat)
 	for _, f := range o.counted(r, t) {

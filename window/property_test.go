@@ -117,7 +117,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				sum += admitted[current-n]
 			}
 			if sum > l.Max {
-				t.Fatalf("limit %+v: %d admitted in the window of %d", l, sum, now)
+				t.Fatalf("limit %+v: %d admitted in the window that contains the time %d", l, sum, now)
 			}
 			if sum == l.Max {
 				full++
@@ -133,7 +133,7 @@ func TestNeverOverAdmits(t *testing.T) {
 		}
 	}
 	if full < 2_000 {
-		t.Errorf("the limit was reached only %d times", full)
+		t.Errorf("the limit was reached only %d times, want 2000", full)
 	}
 }
 
@@ -171,9 +171,9 @@ func TestStretches(t *testing.T) {
 		return most
 	}
 	if got := most(40 * time.Minute); got > 100 || got < 95 {
-		t.Errorf("the maximum in 40 minutes is %d", got)
+		t.Errorf("the maximum in 40 minutes is %d, want 95 to 100", got)
 	}
 	if got := most(time.Hour); got <= 100 || got > 200 {
-		t.Errorf("the maximum in an hour is %d", got)
+		t.Errorf("the maximum in an hour is %d, want 101 to 200", got)
 	}
 }

@@ -59,9 +59,10 @@ func (c *counters) estimate(credit uint64) uint64 {
 	return add(curr, covered)
 }
 
-// estimateFallsTo returns the time at which the estimate falls to that many units, if nothing is
-// charged. The current estimate is greater. The function first determines the window in which this happens.
-// Within a window, only the covered share of the previous count decreases.
+// estimateFallsTo returns the time at which the estimate falls to the given number of units, if
+// nothing is charged. The current estimate must be greater. The function first determines the
+// window in which this happens. Within a window, only the covered share of the previous count
+// decreases.
 func (c *counters) estimateFallsTo(units uint64) uint64 {
 	prev, curr := c.pair()
 	switch {
@@ -75,8 +76,9 @@ func (c *counters) estimateFallsTo(units uint64) uint64 {
 	return c.fades(c.movingStart+c.partWidth, c.moving, units)
 }
 
-// fades returns the time at which the covered share of the previous window's count falls to the
-// given number of units. This time is in the window that begins at start. The count is greater.
+// fades returns the time, in the window that begins at start, at which the covered share of the
+// previous window's count falls to the given number of units. That count must be greater than
+// units.
 func (c *counters) fades(start, count, units uint64) uint64 {
 	// With rest nanoseconds left in the window, ceil(count*rest / partWidth) units are covered. This
 	// number is at most units if count*rest <= units*partWidth. The largest such rest is below partWidth.

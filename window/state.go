@@ -21,12 +21,12 @@ type stored struct {
 	code  uint8  // a counter has 1<<code bytes
 	n     int    // number of counters
 	width uint64 // of a sub-window
-	begin uint64 // of the newest sub-window, to which the last counter belongs
+	begin uint64 // start of the newest sub-window, to which the last counter belongs
 }
 
 // parse decodes a state, and reports whether it is well formed and has not expired. If the newest
 // sub-window begins after now, parse checks that it is aligned to its width. Otherwise take or
-// convert checks this, since they need the same division.
+// convert checks the alignment, by a division that they need anyway.
 func (s *stored) parse(old *limiter.State, now uint64) bool {
 	size := len(old.Data) - headerSize
 	if old.Expires <= now || size <= 0 {

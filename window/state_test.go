@@ -182,22 +182,22 @@ func TestMalformed(t *testing.T) {
 		{"no counters", with(func(s *limiter.State) { s.Data = s.Data[:8] })},
 		{"incomplete counter", with(func(s *limiter.State) { s.Data[7] |= 1 << 6 })},
 		{"less than one counter", with(func(s *limiter.State) { s.Data[7] |= 3 << 6 })},
-		{"newest is 0", with(func(s *limiter.State) { s.Data[10] = 0 })},
+		{"newest counter is 0", with(func(s *limiter.State) { s.Data[10] = 0 })},
 		{"width is 0", with(func(s *limiter.State) { clear(s.Data[:8]) })},
-		{"starts 1 ns late", with(func(s *limiter.State) { s.Expires++ })},
-		{"starts 1 ns early", with(func(s *limiter.State) { s.Expires-- })},
+		{"newest sub-window starts 1 ns late", with(func(s *limiter.State) { s.Expires++ })},
+		{"newest sub-window starts 1 ns early", with(func(s *limiter.State) { s.Expires-- })},
 		{"misaligned start in the future", with(func(s *limiter.State) { s.Expires += 5*uint64(h) + 1 })},
 		{"starts after the end of the clock", at(hours+3*uint64(h), good)},
 		{"counts before the start of the clock", state(MaxPeriod, 0, 1, 1, 1)},
 		{"too many counters", state(2*h, t0, 1, append(make([]uint64, MaxParts), 1)...)},
 		{"expired", at(now, good)},
 		// Without overflow checks, the computed start of these states would be in range.
-		{"longer than 64 bits", at(1<<62-5, state(MaxPeriod, 0, 1, 0, 0, 0, 0, 1))},
-		{"longer than Expires", at(1<<61, state(1<<61, 0, 1, 0, 0, 0, 0, 0, 1))},
+		{"total length exceeds 64 bits", at(1<<62-5, state(MaxPeriod, 0, 1, 0, 0, 0, 0, 1))},
+		{"total length exceeds Expires", at(1<<61, state(1<<61, 0, 1, 0, 0, 0, 0, 0, 1))},
 	} {
 		for _, l := range []*limiter.Limit{mustLimit(t, 100, 3*h, 3), mustLimit(t, 100, 24*h, 1)} {
 			if _, d := Count(l, tt.old, now, 0, nil); d.Remaining != 100 || d.ResetAfter != 0 {
-				t.Errorf("%s: peek: %+v", tt.name, d)
+				t.Errorf("%s: peek: %+v, want the whole limit", tt.name, d)
 			}
 			ch, _ := Count(l, tt.old, now, 7, nil)
 			fresh, _ := Count(l, limiter.State{}, now, 7, nil)
@@ -206,7 +206,7 @@ func TestMalformed(t *testing.T) {
 			}
 		}
 	}
-	// Well-formed variants of these states are counted.
+	// The units of similar states that are well formed must count.
 	for _, old := range []limiter.State{
 		good,
 		at(hours-uint64(h)+3*uint64(h), good),
@@ -214,13 +214,13 @@ func TestMalformed(t *testing.T) {
 		state(2*h, t0, 1, append(make([]uint64, MaxParts-1), 6)...),
 	} {
 		if _, d := Count(mustLimit(t, 100, 3*h, 3), old, now, 0, nil); d.Remaining > 95 {
-			t.Errorf("%d %x: %+v", old.Expires, old.Data, d)
+			t.Errorf("the well-formed state %d %x is ignored: %+v", old.Expires, old.Data, d)
 		}
 	}
 }
 
-// TestClockBehind checks that a decision on a state that starts in the future uses the start of
-// the state as the time.
+// TestClockBehind checks decisions on states whose newest sub-window starts in the future. They
+// must use that start as the time.
 func TestClockBehind(t *testing.T) {
 	now := t0 - uint64(h/2)
 	peek := func(name string, d limiter.Decision, limited bool, left int64, retry, reset time.Duration) {

@@ -117,13 +117,13 @@ func TestOneEntryEach(t *testing.T) {
 		c, d := Decide(&l, state, t0+uint64(i), int64(1+i%2), nil)
 		state = limitertest.After(state, c)
 		if requests, ok := decode(state.Data); d.Limited || !ok || len(requests) != i+1 {
-			t.Fatalf("request %d: %+v, %d entries", i, d, len(requests))
+			t.Fatalf("request %d: %+v, %d entries; want an admitted request and one more entry", i, d, len(requests))
 		}
 	}
 	before := slices.Clone(state.Data)
 	for i := range 10_000 {
 		if c, d := Decide(&l, state, t0+uint64(200+i), 1, nil); c.Set || !d.Limited {
-			t.Fatalf("refusal %d: %+v, %+v", i, c, d)
+			t.Fatalf("request %d when no units remain: %+v, %+v; want a refusal without a change", i, c, d)
 		}
 	}
 	if !slices.Equal(before, state.Data) {
@@ -144,7 +144,7 @@ func TestWaits(t *testing.T) {
 		retry                    time.Duration
 	}{
 		{55, 10, 1, 90 * s},  // the number of entries is the constraint
-		{55, 10, 2, 91 * s},  // the first entry frees an entry, but only 1 of 2 units
+		{55, 10, 2, 91 * s},  // the expiry of the first entry frees an entry, but only 1 of 2 units
 		{55, 100, 1, 90 * s}, // the number of units is the constraint
 		{55, 100, 2, 91 * s},
 		{55, 100, 3, 91 * s},
@@ -166,7 +166,7 @@ func TestWaits(t *testing.T) {
 	} {
 		l := newLimit(t, tt.limit, 100*s, tt.entries)
 		if _, d := Decide(&l, state, t0+uint64(10*s), tt.quantity, nil); d.RetryAfter != tt.retry || d.Limited != (tt.retry != no) {
-			t.Errorf("limit %d, %d entries, quantity %d: the wait is %v, %+v", tt.limit, tt.entries, tt.quantity, d.RetryAfter, d)
+			t.Errorf("limit %d, %d entries, quantity %d: wrong wait of %v: %+v", tt.limit, tt.entries, tt.quantity, d.RetryAfter, d)
 		}
 	}
 }
@@ -197,11 +197,11 @@ func TestRefund(t *testing.T) {
 			old := limiter.State{Expires: t0 + uint64(s), Data: encode(requests, bytes.Repeat([]byte{0x81}, junk), 0)}
 			c, d := Decide(&l, old, t0, tt.quantity, nil)
 			if d.Limited || !c.Set || c.Expires != t0+uint64(d.ResetAfter) {
-				t.Errorf("%d: %+v, %+v", tt.quantity, c, d)
+				t.Errorf("refund of %d: %+v, %+v; want a change that expires at the reset", tt.quantity, c, d)
 			}
 			if tt.want == nil {
 				if d.Remaining != 10 || d.ResetAfter != 0 || c.Keep != 0 || len(c.Tail) != 0 {
-					t.Errorf("after a refund of %d: %+v, %+v", tt.quantity, c, d)
+					t.Errorf("after a refund of %d: %+v, %+v; want an empty log", tt.quantity, c, d)
 				}
 				continue
 			}
@@ -212,7 +212,7 @@ func TestRefund(t *testing.T) {
 	}
 	l := newLimit(t, 10, s, 4)
 	if c, d := Decide(&l, limiter.State{}, t0, -1, nil); c.Set || d.Limited || d.Remaining != 10 {
-		t.Errorf("refund to a fresh key: %+v, %+v", c, d)
+		t.Errorf("refund to a fresh key: %+v, %+v; want no change", c, d)
 	}
 }
 
@@ -254,13 +254,13 @@ func TestChangedParameters(t *testing.T) {
 	l := newLimit(t, 20, time.Hour, 10)
 	c, _ := Decide(&l, state, t0+1, 1, nil)
 	if _, d := Decide(&l, limitertest.After(state, c), t0+uint64(time.Hour-5*s), 0, nil); d.Remaining != 9 {
-		t.Errorf("longer period, later: %+v", d)
+		t.Errorf("5 s before the end of the longer period: %+v, want 9 units remaining", d)
 	}
 	// Dropped entries are not restored.
 	short := newLimit(t, 20, 2*s, 10)
 	c, _ = Decide(&short, state, t0, 1, nil)
 	if _, d := Decide(&l, limitertest.After(state, c), t0, 0, nil); d.Remaining != 15 {
-		t.Errorf("shorter period, then longer: %+v", d)
+		t.Errorf("shorter period, then longer: %+v, want 15 units remaining", d)
 	}
 }
 
@@ -275,12 +275,12 @@ func TestByHand(t *testing.T) {
 	old := put(t0+uint64(13*s), request{later, 1})
 	c, d := Decide(&l, old, t0, 1, nil)
 	if got, ok := decode(limitertest.After(old, c).Data); !ok || !slices.Equal(got, []request{{later, 1}, {later, 1}}) || d.ResetAfter != 13*s {
-		t.Errorf("a charge before a future entry: %v, %+v", got, d)
+		t.Errorf("a charge before a future entry: %v, %+v; want both entries at the future time", got, d)
 	}
 	// A time out of the range of a Duration.
 	old = put(math.MaxUint64, request{math.MaxUint64 - 1, 10})
 	if _, d := Decide(&l, old, t0, 1, nil); d.RetryAfter != math.MaxInt64 || d.ResetAfter != math.MaxInt64 {
-		t.Errorf("a time out of range: %+v", d)
+		t.Errorf("an entry out of the range of a Duration: %+v, want capped waits", d)
 	}
 	// The state, or each of its entries, has expired.
 	for _, old := range []limiter.State{
@@ -288,13 +288,13 @@ func TestByHand(t *testing.T) {
 		put(t0+1, request{t0 - uint64(10*s), 1}, request{t0 - uint64(10*s), 4}),
 	} {
 		if c, d := Decide(&l, old, t0, 1, nil); c.Keep != 0 || d.Remaining != 9 {
-			t.Errorf("an expired state: %+v, %+v", c, d)
+			t.Errorf("a charge to an expired state: %+v, %+v; want a new log", c, d)
 		}
 	}
 	// Excess spare bytes are not written again.
 	old = limiter.State{Expires: t0 + uint64(s), Data: encode([]request{{t0, 1}}, nil, 10_000)}
 	if c, _ := Decide(&l, old, t0, 1, nil); c.Keep != 0 || len(c.Tail) > footerSize+20 {
-		t.Errorf("a charge before many spare bytes: keep %d, tail of %d", c.Keep, len(c.Tail))
+		t.Errorf("a charge to a log with too many spare bytes: keep %d, tail of %d bytes; want a rebuilt log", c.Keep, len(c.Tail))
 	}
 }
 
@@ -304,10 +304,10 @@ func TestClockEnds(t *testing.T) {
 	for _, now := range []uint64{0, limitertest.LastTime} {
 		c, d := Decide(&l, limiter.State{}, now, math.MaxInt64, nil)
 		if d.Limited || d.ResetAfter != MaxPeriod || c.Expires != now+MaxPeriod {
-			t.Errorf("charge at %d: %+v, %+v", now, c, d)
+			t.Errorf("charge of the whole limit at time %d: %+v, %+v", now, c, d)
 		}
 		if _, d := Decide(&l, limitertest.After(limiter.State{}, c), now, 1, nil); d.RetryAfter != MaxPeriod {
-			t.Errorf("refusal at %d: %+v", now, d)
+			t.Errorf("charge to an exhausted limit at time %d: %+v, want RetryAfter MaxPeriod", now, d)
 		}
 	}
 	// The maximum time between two entries of one window.
@@ -315,7 +315,7 @@ func TestClockEnds(t *testing.T) {
 	state := limitertest.After(limiter.State{}, c)
 	c, _ = Decide(&l, state, MaxPeriod-1, 1, nil)
 	if got, ok := decode(limitertest.After(state, c).Data); !ok || !slices.Equal(got, []request{{0, 1}, {MaxPeriod - 1, 1}}) {
-		t.Errorf("entries at both ends of a window: %v", got)
+		t.Errorf("entries at both ends of a window: %v, want both", got)
 	}
 }
 
@@ -339,8 +339,8 @@ func TestAllocs(t *testing.T) {
 		{"charge that rebuilds", full, now, 1},
 		{"charge after many entries have expired", state, now + uint64(50*time.Minute), 1},
 		{"refusal", state, now, 11},
-		{"refusal of a half", state, now, 2500},
-		{"refusal of all", state, now, 5000},
+		{"refused charge of half the limit", state, now, 2500},
+		{"refused charge of the whole limit", state, now, 5000},
 		{"charge of more than the limit", state, now, 5001},
 		{"peek", state, now, 0},
 		{"refund", state, now, -1},

@@ -75,17 +75,17 @@
 //   - entries that have expired since the last charge or refund. A charge or a refund drops them
 //     from the log. A peek or a refusal does not change the state, so the next decision visits them
 //     again. An entry takes about 5 ns.
-//   - if the request is refused, the entries that have to expire before it would be admitted, or the
-//     entries that can remain, if they are fewer. This is usually one entry for a quantity of 1. The
-//     number of entries is at most half of the limit.
+//   - if the request is refused, the entries that have to expire before it would be admitted, or
+//     the entries that can remain, whichever are fewer. For a quantity of 1, this is usually one
+//     entry. The number of entries is at most half of the limit.
 //   - if the request is a refund, the entries from which units are subtracted.
 //
-// A charge that fits in the spare bytes writes its entry, the remaining spare bytes and the footer.
-// Otherwise the log is rebuilt from the entries that count. The spare bytes of a rebuilt log are an
-// eighth of the bytes of its entries, at least 8 and at most 2 KiB. The log is also rebuilt if its
-// entries take less than a quarter of it, or if it has more than twice the spare bytes of a rebuilt
-// log. On average, a charge writes about 80 bytes at 100 entries, 250 at 1000 and 1100 at 8192. Most
-// decisions take 20 to 50 ns.
+// A charge whose entry fits in the spare bytes of the log (see State) writes its entry, the
+// remaining spare bytes and the footer. Otherwise the log is rebuilt from the entries that count.
+// The spare bytes of a rebuilt log are an eighth of the bytes of its entries, at least 8 and at
+// most 2 KiB. The log is also rebuilt if its entries take less than a quarter of it, or if it has
+// more than twice the spare bytes of a rebuilt log. On average, a charge writes about 80 bytes at
+// 100 entries, 250 at 1000 and 1100 at 8192. Most decisions take 20 to 50 ns.
 //
 // # Memory
 //
@@ -109,8 +109,8 @@
 //	delta * 2 + 1, quantity * 2     otherwise
 //
 // The delta is the time in nanoseconds since the previous entry, and is ignored in the oldest
-// entry. Only a delta that is followed by a quantity is odd, so entries can also be read backward.
-// Expires is last + P.
+// entry. Only the uvarint of a delta that is followed by a quantity is odd, so entries can also be
+// read backward. Expires is last + P.
 //
 // # Ranges and malformed states
 //

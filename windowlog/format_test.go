@@ -122,7 +122,7 @@ func TestFormat(t *testing.T) {
 	} {
 		c, d := Decide(&l, s, t0+tt.at, tt.quantity, nil)
 		if !c.Set || c.Keep != tt.keep {
-			t.Fatalf("row %d: keep %d, %+v", i, c.Keep, d)
+			t.Fatalf("row %d: no change, or a wrong keep of %d: %+v", i, c.Keep, d)
 		}
 		s = limitertest.After(s, c)
 		if got, want := string(s.Data), tt.stream+string(tt.footer); got != want {
@@ -139,16 +139,16 @@ func TestEntryRoundTrip(t *testing.T) {
 			first := appendEntry(nil, 0, quantity)
 			b := appendEntry(first, delta, quantity)
 			if len(b)-len(first) > maxEntrySize {
-				t.Fatalf("the entry has %d bytes", len(b)-len(first))
+				t.Fatalf("the entry has %d bytes, want at most maxEntrySize", len(b)-len(first))
 			}
 			g := log{data: b, end: len(b), count: 2}
 			forward, ok := g.entry(len(first))
 			start, backward, okBackward := g.newest()
 			if want := (entry{delta, quantity, len(b)}); !ok || forward != want {
-				t.Fatalf("read %+v, %t, want %+v", forward, ok, want)
+				t.Fatalf("read forward: %+v, %t; want %+v", forward, ok, want)
 			}
 			if !okBackward || start != len(first) || backward != forward {
-				t.Fatalf("read backward %+v at %d, %t", backward, start, okBackward)
+				t.Fatalf("read backward: %+v at %d, %t; want the same entry", backward, start, okBackward)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func TestMalformed(t *testing.T) {
 		return d.Remaining
 	}
 	if got := peek(data()); got != 9 {
-		t.Fatalf("%d units remain in a well-formed state", got)
+		t.Fatalf("%d units remain in a well-formed state, want 9", got)
 	}
 	for _, tt := range []struct {
 		name string
@@ -196,7 +196,7 @@ func TestMalformed(t *testing.T) {
 		{"more than MaxEntries entries", encode(slices.Repeat(good[:1], MaxEntries+1), nil, 0)},
 	} {
 		if got := peek(tt.data); got != l.Max {
-			t.Errorf("%s: %d units remain", tt.name, got)
+			t.Errorf("%s: %d units remain, want the whole limit", tt.name, got)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestMalformed(t *testing.T) {
 func TestMalformedEntries(t *testing.T) {
 	const p = 1000
 	l := limiter.Limit{Max: 20, Interval: p, Amount: 10}
-	good := []request{{t0, 1}, {t0 + 5, 7}, {t0 + 5, 1}, {t0 + 9, 2}} // 00 0b 0e 00 09 04
+	good := []request{{t0, 1}, {t0 + 5, 7}, {t0 + 5, 1}, {t0 + 9, 2}} // encoded as 00 0b 0e 00 09 04
 	for _, tt := range []struct {
 		name     string
 		at       int
@@ -236,7 +236,7 @@ func TestMalformedEntries(t *testing.T) {
 			want.Remaining, want.ResetAfter = l.Max-tt.quantity, p
 		}
 		if d != want || c.Set != (tt.quantity > 0) || c.Keep != 0 {
-			t.Errorf("%s: got %+v, %+v", tt.name, c, d)
+			t.Errorf("%s: got %+v, %+v; want the result for an absent state", tt.name, c, d)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func TestMalformedSums(t *testing.T) {
 			want.Remaining, want.ResetAfter = l.Max-tt.quantity, l.Interval
 		}
 		if _, d := Decide(&l, tt.state, t0, tt.quantity, nil); d != want {
-			t.Errorf("%s: got %+v", tt.name, d)
+			t.Errorf("%s: got %+v, want the decision for an absent state", tt.name, d)
 		}
 	}
 }

@@ -10,8 +10,8 @@ const (
 	MaxEntries = 1 << 16
 )
 
-// NewLimit compiles a limit of limit units in any window of length period. The entries parameter is
-// the maximum number of requests in the log.
+// NewLimit compiles a limit that admits at most limit units in any window of length period. The
+// entries parameter is the maximum number of requests in the log.
 //
 // The error is limiter.ErrRange if a parameter is not positive, if period is more than
 // MaxPeriod, or if entries is more than MaxEntries.

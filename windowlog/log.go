@@ -41,18 +41,18 @@ func (g *log) open(old limiter.State, period, now uint64) {
 	}
 }
 
-// sane reports whether the count, the sum and the times in the footer are consistent with each other
-// and with the size of the entries, including another entry of added bytes. It detects damage before
-// the state is written again.
+// sane reports whether the count, the sum and the times in the footer are consistent with each
+// other and with the size of the entries. sane detects damage before the state is written again.
+// added is the size of an entry that the footer counts already, but that is not in the data yet.
 func (g *log) sane(added int) bool {
 	size := g.end + added - g.start
 	return 0 < g.count && g.count <= MaxEntries && g.count <= size && size <= g.count*maxEntrySize &&
 		g.sum >= uint64(g.count) && (g.base == g.last || g.base < g.last && g.count > 1)
 }
 
-// dropOldest drops the oldest entries until no entry has a time before from, and at most the given numbers
-// of units and entries remain. It returns the time of the last dropped entry, or 0 if no entry was
-// dropped. It returns false if the log is malformed.
+// dropOldest drops the oldest entries until the times of all entries are at or after the from
+// parameter, and at most the given numbers of units and entries remain. It returns the time of the
+// last dropped entry, or 0 if no entry was dropped. It returns false if the log is malformed.
 func (g *log) dropOldest(from, units uint64, entries int) (last uint64, ok bool) {
 	if g.base >= from && g.sum <= units && g.count <= entries {
 		return 0, true
@@ -79,7 +79,8 @@ func (g *log) dropOldest(from, units uint64, entries int) (last uint64, ok bool)
 // newest returns the newest entry and its offset. It returns false if that entry is malformed.
 func (g *log) newest() (start int, e entry, ok bool) {
 	start = g.startOfNumber(g.end)
-	// An odd number is a delta that a quantity follows. The entry then starts at that delta.
+	// If the number before it is odd, that number is the delta of the entry, and the last number is
+	// its quantity. The entry then starts at the delta.
 	if start > g.start {
 		if before := g.startOfNumber(start); g.data[before]&flagQuantity != 0 {
 			start = before

@@ -23,7 +23,7 @@ type meter struct {
 	charges int
 	written int // the sum of the lengths of the tails
 	worst   struct {
-		bytes, total float64 // per entry, without and with the footer
+		bytes, total float64 // maximum per entry, without and with the footer
 	}
 }
 
@@ -47,7 +47,8 @@ func (m *meter) charge(from int) (entries int) {
 	return g.count
 }
 
-// store applies the change to the old state, and reuses the room.
+// store applies the change to the old state, and uses the memory of its tail as the room of the
+// next decision.
 func (m *meter) store(c limiter.Change) {
 	m.state.Expires, m.state.Data = c.Expires, append(m.state.Data[:c.Keep], c.Tail...)
 	m.room = c.Tail
@@ -78,7 +79,7 @@ func TestMemory(t *testing.T) {
 			t.Logf("limit %d, gaps of up to %s: at most %.2f bytes per entry, %.2f with the footer, %d written per charge",
 				limit, gap.name, m.worst.bytes, m.worst.total, m.written/m.charges)
 			if m.worst.bytes > entryBytes {
-				t.Errorf("limit %d, gaps of up to %s: %.2f bytes per entry", limit, gap.name, m.worst.bytes)
+				t.Errorf("limit %d, gaps of up to %s: %.2f bytes per entry, want at most 8", limit, gap.name, m.worst.bytes)
 			}
 		}
 	}
@@ -102,7 +103,7 @@ func TestShrinks(t *testing.T) {
 			entries, ok := decode(state.Data)
 			size := len(state.Data) - footerSize
 			if !ok || len(entries) != int(left)+1 || size > max(len(entries)*entryBytes, 40) {
-				t.Errorf("%d bytes for %d entries, %d left", size, len(entries), left)
+				t.Errorf("%d bytes for %d entries; %d entries were left before the charge", size, len(entries), left)
 			}
 		}
 	}
@@ -115,7 +116,7 @@ func TestLastSpareByte(t *testing.T) {
 	for spare := range 5 { // the entry has 3 bytes
 		old := limiter.State{Expires: t0 + 99, Data: encode([]request{{t0, 1}}, nil, spare)}
 		if c, _ := Decide(&l, old, t0+98, 2, nil); (c.Keep > 0) != (spare >= 3) {
-			t.Errorf("%d spare bytes: keep %d", spare, c.Keep)
+			t.Errorf("%d spare bytes: keep %d; want keep above 0 only with at least 3 spare bytes", spare, c.Keep)
 		}
 	}
 }
@@ -157,7 +158,7 @@ func TestWrittenInPlace(t *testing.T) {
 		now += uint64(time.Millisecond)
 	}
 	if inPlace < 980 {
-		t.Errorf("%d of 1000 charges in place", inPlace)
+		t.Errorf("%d of 1000 charges in place, want at least 980", inPlace)
 	}
 }
 
@@ -170,13 +171,13 @@ func TestRefundsStayCheap(t *testing.T) {
 	for i, quantity := range append([]int64{-6000}, slices.Repeat([]int64{1, -1, 2, -3, 1}, 1000)...) {
 		c, d := Decide(&l, state, now, quantity, nil)
 		if !c.Set {
-			t.Fatalf("step %d: %+v", i, d)
+			t.Fatalf("step %d: no change: %+v", i, d)
 		}
 		state = limitertest.After(state, c)
 		now += uint64(time.Millisecond)
 		written += len(c.Tail)
 	}
 	if mean := written / 5001; mean > 1800 {
-		t.Errorf("%d bytes written per step", mean)
+		t.Errorf("%d bytes written per step, want at most 1800", mean)
 	}
 }

@@ -21,8 +21,8 @@ func fold(limit, period, entries int64) limiter.Limit {
 	}
 }
 
-// anyLimit draws limits of any magnitude. Most have few units or few entries, so that both
-// constraints are reached.
+// anyLimit draws limits of any magnitude. Most have few units or few entries, so that the limit and
+// the maximum number of entries are both reached.
 func anyLimit(r *rand.Rand) limiter.Limit {
 	limit, entries := limitertest.AnyInt(r), limitertest.AnyInt(r)
 	if r.UintN(2) == 0 {
@@ -129,7 +129,7 @@ type walk struct {
 func (w *walk) put(s limiter.State) {
 	requests, ok := decode(s.Data)
 	if !ok {
-		w.t.Fatalf("put %+v", s)
+		w.t.Fatalf("put: malformed state %+v", s)
 	}
 	w.state, w.oracle = s, plainLog{requests, s.Expires}
 }

@@ -21,7 +21,7 @@ func check(c limitertest.Decided) {
 func checkAnswer(c limitertest.Decided) {
 	c.CheckAnswer()
 	c.Expect(c.Got.RetryAfter <= c.Got.ResetAfter, "retry after exceeds reset after")
-	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "the expiry time differs from reset after")
+	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "Expires is not now + ResetAfter")
 }
 
 func TestProperties(t *testing.T) {
@@ -134,7 +134,7 @@ func TestNeverOverAdmits(t *testing.T) {
 		}
 	}
 	if tight < 2000 || refused < 2000 {
-		t.Errorf("only %d windows used the whole limit, %d requests were refused", tight, refused)
+		t.Errorf("%d windows used the whole limit, %d requests were refused; want 2000 of each", tight, refused)
 	}
 }
 

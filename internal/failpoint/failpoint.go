@@ -14,7 +14,7 @@ const (
 	ReplyBeforeCommit Bug = "reply-before-commit"   // sync mode does not wait for the commit
 	NoUndo            Bug = "no-undo"               // uncommitted changes stay after a loss of leadership
 	LostBatch         Bug = "lost-batch"            // the entry for every 50th generation has no changes
-	StaleAnswers      Bug = "stale-answers"         // replies that charge nothing need no lease
+	StaleAnswers      Bug = "stale-answers"         // requests that charge nothing are answered without a lease
 	LeapingClock      Bug = "leaping-clock"         // the clock of a new leader is a second ahead
 	WallClock         Bug = "wall-clock"            // a leader decides by its wall clock
 	LocalExpiry       Bug = "evict-by-local-clock"  // a node drops records by its wall clock

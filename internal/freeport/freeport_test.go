@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// printPorts is an environment variable. If it is set, TestOf prints some ports and returns. TestOf starts
-// the test binary with this variable as a second process that uses ports.
+// printPorts is an environment variable. If it is set, TestOf prints some ports and returns. TestOf
+// uses the variable to start the test binary as a second process that uses ports.
 const printPorts = "FREEPORT_PRINT"
 
 func TestOf(t *testing.T) {
@@ -37,7 +37,7 @@ func TestOf(t *testing.T) {
 	cmd.Env = append(os.Environ(), printPorts+"=1")
 	out, err := cmd.Output()
 	if err != nil || strings.Count(string(out), "port ") != size/2 {
-		t.Fatalf("another process: %v\n%s", err, out)
+		t.Fatalf("the second process failed or printed a wrong number of ports: %v\n%s", err, out)
 	}
 	for port := range seen {
 		if strings.Contains(string(out), fmt.Sprintf("port %d\n", port)) {
@@ -60,6 +60,6 @@ func TestOf_AllUsed(t *testing.T) {
 		times[Of(t)]++
 	}
 	if len(times) > size-2 || len(times) < size/2 || times[inUse] > 0 { // other programs may use some ports
-		t.Errorf("%d of %d ports, and the one in use %d times", len(times), size-2, times[inUse])
+		t.Errorf("%d of %d ports were returned, and the port in use %d times; want at least half of the ports, and not the one in use", len(times), size-2, times[inUse])
 	}
 }

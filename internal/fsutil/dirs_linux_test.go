@@ -33,7 +33,7 @@ func TestSystemCalls(t *testing.T) {
 			calls, err := os.ReadFile(trace)
 			must(t, err)
 			if !strings.Contains(string(calls), "<"+dir+">") || !strings.Contains(string(calls), "(INJECTED)") {
-				t.Errorf("the system calls on %s are %s", dir, calls)
+				t.Errorf("the trace has no injected error for %s: %s", dir, calls)
 			}
 		})
 	}
@@ -46,7 +46,7 @@ func TestDescriptors(t *testing.T) {
 	before := descriptors(t, dir)
 	for range 100 {
 		if f, err := Lock(dir); err == nil {
-			t.Fatalf("a second holder has %v", f)
+			t.Fatalf("Lock succeeded although the lock is held: %v", f)
 		}
 		must(t, Sync(dir))
 	}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Some tests start other processes, which run this test binary. The environment variables give the
-// role of such a process, a key of the map in TestMain, and the directory that it uses.
+// Some tests start other processes, which run this test binary. Two environment variables give the
+// role of such a process (a key of the map in TestMain) and the directory that it uses.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
@@ -82,7 +82,7 @@ func stderrOf(t *testing.T, cmd *exec.Cmd) string {
 	cmd.Stderr = &said
 	err := cmd.Run()
 	if (err != nil) != (said.Len() > 0) {
-		t.Fatalf("%q exits with %v and writes %q", cmd.Args, err, said.String())
+		t.Fatalf("%q exits with %v and writes %q; want either an error and a text, or neither", cmd.Args, err, said.String())
 	}
 	return said.String()
 }
@@ -98,7 +98,7 @@ func start(t *testing.T, role, dir string) (kill func()) {
 	must(t, err)
 	must(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "here\n" {
-		t.Fatalf("the process with the role %s writes %q, %v", role, line, err)
+		t.Fatalf("the process with the role %s writes %q, %v; want the line \"here\"", role, line, err)
 	}
 	return func() {
 		t.Helper()
@@ -109,28 +109,28 @@ func start(t *testing.T, role, dir string) (kill func()) {
 	}
 }
 
-// wantsLocked checks that the lock is held, from this process and from another one.
+// wantsLocked checks in this process and in another one that the lock is held.
 func wantsLocked(t *testing.T, path string) {
 	t.Helper()
 	want := "lock the directory " + path + ": it is in use by another process"
 	f, err := Lock(path)
 	if f != nil || !errors.Is(err, ErrLocked) || err.Error() != want {
-		t.Errorf("Lock(%s), which is held, = %v, %v; want %s", path, f, err, want)
+		t.Errorf("Lock(%s) = %v, %v although the lock is held; want %s", path, f, err, want)
 	}
 	if got := stderrOf(t, command(t, "lock", path)); got != "locked=true: "+want {
-		t.Errorf("another process gets %q; want %q", got, want)
+		t.Errorf("another process gets the error %q, want %q", got, want)
 	}
 }
 
-// wantsFree checks from another process that the lock is free, and acquires it.
+// wantsFree checks in another process that the lock is free, and then acquires it in this process.
 func wantsFree(t *testing.T, path string) *os.File {
 	t.Helper()
 	if got := stderrOf(t, command(t, "lock", path)); got != "" {
-		t.Errorf("another process gets %q for a free lock", got)
+		t.Errorf("another process gets the error %q although the lock is free", got)
 	}
 	f, err := Lock(path)
 	if err != nil {
-		t.Fatalf("Lock(%s), which is free: %v", path, err)
+		t.Fatalf("Lock(%s) fails although the lock is free: %v", path, err)
 	}
 	t.Cleanup(func() { _ = f.Close() }) // it may be closed already
 	return f
@@ -176,7 +176,7 @@ func TestLock_Together(t *testing.T) {
 		must(t, f.Close())
 	}
 	if len(holders) != 1 {
-		t.Errorf("%d hold the lock at the same time", len(holders))
+		t.Errorf("%d calls acquired the lock, want 1", len(holders))
 	}
 }
 
@@ -239,7 +239,7 @@ func TestNotThere(t *testing.T) {
 		}
 	}
 	if err := Sync(gone); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Sync of an absent directory: %v", err)
+		t.Errorf("Sync of an absent directory: %v, want ErrNotExist", err)
 	}
 	if _, err := os.Stat(gone); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an absent directory was created: %v", err)
@@ -258,6 +258,6 @@ func TestSync(t *testing.T) {
 	must(t, Sync(dir))
 	wantsLocked(t, dir) // closing another descriptor of the directory does not release the lock
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 100 {
-		t.Errorf("after Sync there are %d names, %v", len(names), err)
+		t.Errorf("after Sync the directory has %d names, %v; want 100", len(names), err)
 	}
 }

@@ -19,7 +19,7 @@ func TestMatch_Cost(t *testing.T) {
 		t.Errorf("a text without a b matches")
 	}
 	if !Match(pattern, s+"b") {
-		t.Errorf("a text with its b does not match")
+		t.Errorf("a text with a b at the end does not match")
 	}
 }
 
@@ -31,7 +31,7 @@ func TestMatch_LongTail(t *testing.T) {
 		t.Errorf("a text without a b matches")
 	}
 	if !Match(pattern, s+"b") {
-		t.Errorf("a text with its b does not match")
+		t.Errorf("a text with a b at the end does not match")
 	}
 }
 
@@ -43,7 +43,7 @@ func TestMatch_DoesNotAllocate(t *testing.T) {
 		}
 	})
 	if n != 0 {
-		t.Errorf("a match allocates %v times", n)
+		t.Errorf("a match allocates %v times, want 0", n)
 	}
 }
 

@@ -129,7 +129,7 @@ func TestMatchFold(t *testing.T) {
 		{`\M*`, "maxmemory", true},
 		{"@", "`", false}, // bytes next to the letters in ASCII are not folded
 		{"[", "{", false},
-		{"\xc9", "\xe9", false}, // only ASCII folds
+		{"\xc9", "\xe9", false}, // only ASCII letters are folded
 	}
 	for _, tt := range tests {
 		if got := MatchFold(tt.pattern, []byte(tt.s)); got != tt.want {
@@ -205,8 +205,8 @@ func members(pattern string) (allowed [256]bool, rest string) {
 	return allowed, rest
 }
 
-// TestMatch_Exhaustive compares every short pattern over the special bytes with the
-// reference.
+// TestMatch_Exhaustive compares Match with the reference for every short pattern of special bytes
+// and letters.
 func TestMatch_Exhaustive(t *testing.T) {
 	texts := all("ab-", 3)
 	for _, pattern := range all(`ab*?[]^-\`, 4) {

@@ -27,17 +27,17 @@ const (
 func TestOf(t *testing.T) {
 	before := Of(ofWorkers)
 	if len(before) != 0 {
-		t.Errorf("before the first worker there are %v", before)
+		t.Errorf("before the first worker is created, its goroutines are %v", before)
 	}
 	first := newWorker()
 	one := Of(ofMakers) // the goroutine may not have started to run yet
 	if len(one) != 1 {
-		t.Errorf("one worker has %d goroutines", len(one))
+		t.Errorf("one worker has %d goroutines, want 1", len(one))
 	}
 	second := newWorker()
 	two := Of(ofMakers)
 	if len(two) != 2 || len(Since(one, ofMakers)) != 1 {
-		t.Errorf("two workers have %d goroutines, %d of them new", len(two), len(Since(one, ofMakers)))
+		t.Errorf("two workers have %d goroutines, %d of them new; want 2, and 1 new", len(two), len(Since(one, ofMakers)))
 	}
 	for number, stack := range two {
 		if !strings.HasPrefix(stack, "goroutine "+number+" [") {
@@ -69,11 +69,11 @@ func TestAwaitEnd_Left(t *testing.T) {
 		w := newWorker()
 		AwaitEnd(r, ofMakers, Of(ofMakers))
 		if len(r.failures) != 0 || time.Since(begin) != 0 {
-			t.Errorf("AwaitEnd waits for earlier goroutines: %v, %q", time.Since(begin), r.failures)
+			t.Errorf("AwaitEnd waited %v for earlier goroutines, and failed with %q; want neither", time.Since(begin), r.failures)
 		}
 		AwaitEnd(r, ofMakers, nil)
 		if len(r.failures) != 1 || !strings.Contains(r.failures[0], "(*worker).run") || time.Since(begin) < patience {
-			t.Errorf("AwaitEnd fails after %v with %q", time.Since(begin), r.failures)
+			t.Errorf("AwaitEnd failed after %v with %q; want one failure after patience, with the stack of the worker", time.Since(begin), r.failures)
 		}
 		close(w.stop)
 	})

@@ -46,7 +46,7 @@ func TestLimiter_Allow(t *testing.T) {
 	} {
 		passed, reported := burst(l, step.text, step.lines, start.Add(step.at))
 		if passed != step.passed || reported != step.reported {
-			t.Errorf("%+v: %d lines pass, %d are reported as left out", step, passed, reported)
+			t.Errorf("%+v: %d lines pass, %d are reported as dropped", step, passed, reported)
 		}
 	}
 }
@@ -59,10 +59,10 @@ func TestLimiter_Periods(t *testing.T) {
 		for i := range 100 {
 			at := start.Add(time.Duration(i) * period)
 			if passed, _ := burst(l, "text", 3, at); passed != 1 {
-				t.Fatalf("%v, period %d: %d lines pass", period, i, passed)
+				t.Fatalf("%v, period %d: %d lines pass, want 1", period, i, passed)
 			}
 			if passed, _ := burst(l, "text", 3, at.Add(period-period/1000)); passed != 0 {
-				t.Fatalf("%v, period %d: %d lines pass before it is over", period, i, passed)
+				t.Fatalf("%v, period %d: %d more lines pass before the end of the period", period, i, passed)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func TestLimiter_TakeMissed(t *testing.T) {
 		}
 	}
 	if passed, reported := burst(l, "b", 3, start.Add(2*time.Hour)); passed != 2 || reported != 0 {
-		t.Errorf("%d lines pass, and %d are reported again", passed, reported)
+		t.Errorf("%d lines pass, want 2; %d dropped lines are reported again, want none", passed, reported)
 	}
 }
 
@@ -98,10 +98,10 @@ func TestLimiter_ReportedOnce(t *testing.T) {
 	burst(l, "a", 4, start)
 	burst(l, "b", 3, start)
 	if _, reported := burst(l, "a", 1, start.Add(time.Second)); reported != 3 {
-		t.Errorf("%d lines are reported", reported)
+		t.Errorf("%d dropped lines are reported, want 3", reported)
 	}
 	if got := l.TakeMissed(start.Add(time.Minute)); !slices.Equal(got, []Missed{{"b", 2}}) {
-		t.Errorf("reported: %v", got)
+		t.Errorf("TakeMissed returns %v, want 2 lines of b", got)
 	}
 }
 
@@ -113,16 +113,16 @@ func TestLimiter_ManyTexts(t *testing.T) {
 		passed += n
 	}
 	if len(l.texts) != maxTexts || passed != maxTexts+2 {
-		t.Errorf("%d texts are counted, and %d lines pass", len(l.texts), passed)
+		t.Errorf("%d texts are counted, want maxTexts; %d lines pass, want 2 more", len(l.texts), passed)
 	}
 	later := start.Add(time.Second)
 	if got := l.TakeMissed(later); !slices.Equal(got, []Missed{{otherTexts, 2*maxTexts - 2}}) {
-		t.Errorf("reported: %v", got)
+		t.Errorf("TakeMissed returns %v, want only the lines of other texts", got)
 	}
 	burst(l, "7", 3, later)
 	burst(l, "new", 1, later)
 	if len(l.texts) != 2 { // a text with unreported lines is kept
-		t.Errorf("%d texts are counted after idle ones were dropped", len(l.texts))
+		t.Errorf("%d texts are counted after idle ones were dropped, want 2", len(l.texts))
 	}
 }
 
@@ -152,7 +152,7 @@ func TestLimiter_Concurrent(t *testing.T) {
 			missed += m.Lines
 		}
 		if passed != 3*5 || passed+missed != goroutines*lines {
-			t.Errorf("%d lines passed, and %d were reported as left out", passed, missed)
+			t.Errorf("%d lines passed, want 15; %d were reported as dropped, want all others", passed, missed)
 		}
 	})
 }
@@ -170,10 +170,10 @@ func TestLimiter_Allocations(t *testing.T) {
 	}
 	round()
 	if got := testing.AllocsPerRun(100, func() { l.Allow("a", now) }); got != 0 {
-		t.Errorf("a dropped line allocates %v times", got)
+		t.Errorf("a dropped line allocates %v times, want 0", got)
 	}
 	// Only the results of TakeMissed are allocated.
 	if got := testing.AllocsPerRun(100, round); got > 2 {
-		t.Errorf("a round allocates %v times", got)
+		t.Errorf("a round allocates %v times, want at most 2", got)
 	}
 }

@@ -47,7 +47,7 @@ func TestMulDiv(t *testing.T) {
 // TestZeroDivisor checks that division by 0 reports false.
 func TestZeroDivisor(t *testing.T) {
 	if q, ok := Floor(1, 1, 0); ok {
-		t.Errorf("Floor(1, 1, 0) = %d", q)
+		t.Errorf("Floor(1, 1, 0) = %d, true; want false", q)
 	}
 }
 

@@ -14,9 +14,9 @@
 // other keys of the source are skipped, and counted in the [Report] by reason:
 //
 //   - A TAT in the past. The key is at rest, which is equivalent to an absent key.
-//   - A number without a TTL. redis-cell leaves such a key only by mistake, after a refund
-//     that exceeds the used time. The key is then unused or, after an absurd refund, limited
-//     for centuries. Neither is worth importing.
+//   - A number without a TTL. redis-cell leaves such a key only by mistake, after a refund that
+//     exceeds the used time. The key is then at rest or, if the refund was so large that the number
+//     wrapped, limited for centuries. Neither is worth importing.
 //   - A number that does not agree with its TTL. This includes state written by Dragonfly
 //     before v1.33, which counts in milliseconds.
 //   - Text, and any other type.

@@ -100,9 +100,9 @@ func timeUntil(tat, now uint64) (time.Duration, bool) {
 	return time.Duration(tat - now), tat-now <= math.MaxInt64
 }
 
-// agree reports whether the used time of a bucket agrees with a TTL of pttl milliseconds.
-// The two are never exactly equal: redis-cell rounds the TTL down, Dragonfly rounds it up,
-// and both compute the TTL from the time of the server's last clock reading.
+// agree reports whether the used time of a bucket agrees with a TTL of pttl milliseconds. The two
+// are never exactly equal: redis-cell rounds the TTL down, Dragonfly rounds it up, and both compute
+// the TTL from a clock reading that may be slightly old.
 func agree(used time.Duration, pttl int64, tolerance time.Duration) bool {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	ttl := time.Duration(min(pttl, longest)) * time.Millisecond

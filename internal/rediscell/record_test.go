@@ -50,16 +50,16 @@ func TestFromRedis(t *testing.T) {
 	f("at the edge of the tolerance, long TTL", state(2*time.Second, 3000), imported, 2*time.Second)
 	f("at the edge of the tolerance, short TTL", state(2*time.Second, 1000), imported, 2*time.Second)
 
-	f("a peek's key, at rest", state(0, 0), atRest, 0)
-	f("at rest, alive until the next millisecond", state(-500*time.Microsecond, 0), atRest, 0)
-	f("at rest, the server's clock stood", state(-300*time.Millisecond, 700), atRest, 0)
+	f("key created by a peek, at rest", state(0, 0), atRest, 0)
+	f("at rest, expires at the next millisecond", state(-500*time.Microsecond, 0), atRest, 0)
+	f("at rest, TTL from a late clock reading", state(-300*time.Millisecond, 700), atRest, 0)
 
 	f("expired between SCAN and reading", entry{pttl: pttlAbsent}, absent, 0)
 	f("expired between value and TTL", entry{value: state(1, 0).value, pttl: pttlAbsent}, absent, 0)
 	f("a list that is absent now", entry{wrongType: true, pttl: pttlAbsent}, absent, 0)
 
-	f("refund beyond what was used: TAT passed, immortal", state(-2*time.Second, -1), noTTL, 0)
-	f("absurd refund: 2^64 - x, immortal", entry{value: "18446744073709551000", pttl: -1}, noTTL, 0)
+	f("refund of more than the used time: TAT passed, no TTL", state(-2*time.Second, -1), noTTL, 0)
+	f("refund that wrapped the TAT, no TTL", entry{value: "18446744073709551000", pttl: -1}, noTTL, 0)
 	f("PERSIST on state", state(2*time.Second, -1), noTTL, 0)
 	f("a counter", entry{value: "42", pttl: -1}, noTTL, 0)
 
@@ -70,8 +70,8 @@ func TestFromRedis(t *testing.T) {
 	f("seconds since 1970", entry{value: "1700000060", pttl: 60_000}, disagrees, 0)
 	f("milliseconds, as Dragonfly had before v1.33", entry{value: "1700000060000", pttl: 60_000}, disagrees, 0)
 	f("microseconds", entry{value: "1700000060000000", pttl: 60_000}, disagrees, 0)
-	f("EXPIRE made it too short", state(60*time.Second, 10_000), disagrees, 0)
-	f("EXPIRE made it too long", state(60*time.Second, 3_600_000), disagrees, 0)
+	f("TTL shortened by EXPIRE", state(60*time.Second, 10_000), disagrees, 0)
+	f("TTL lengthened by EXPIRE", state(60*time.Second, 3_600_000), disagrees, 0)
 	f("beyond the tolerance, long TTL", state(2*time.Second, 3001), disagrees, 0)
 	f("beyond the tolerance, short TTL", state(2*time.Second, 999), disagrees, 0)
 	f("longest TTL", state(time.Second, math.MaxInt64), disagrees, 0)

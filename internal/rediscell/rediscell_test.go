@@ -53,7 +53,7 @@ func TestAllSorts(t *testing.T) {
 	got, r := s.run(Config{Count: 3, Tolerance: time.Minute})
 	got.wantTATs(t, tats, 0)
 	if r.Imported < int64(len(tats)) || r.Scanned < int64(len(tats))+18 || r.Duration <= 0 {
-		t.Errorf("report %+v", r)
+		t.Errorf("too few keys or no duration in the report %+v", r)
 	}
 	sum := r.Imported
 	for _, s := range r.Skipped {
@@ -75,7 +75,7 @@ func TestAllSorts(t *testing.T) {
 	want(notNumber, "bits", "large", "text")
 	want(notString, "hash", "list", "set", "stream", "zset")
 	if c := skipped(r, disagrees); c.Keys < 7 || len(c.Examples) != maxExamples || !strings.HasPrefix(c.Examples[0], "counter") {
-		t.Errorf("counters: %+v", c)
+		t.Errorf("skipped counters: %+v; want at least 7 keys and 5 examples", c)
 	}
 }
 
@@ -86,14 +86,14 @@ func TestManyKeys(t *testing.T) {
 	last, calls := int64(0), 0
 	got, r := s.run(Config{Progress: func(done, total int64) {
 		if done <= last || total != n {
-			t.Errorf("progress %d of %d after %d", done, total, last)
+			t.Errorf("progress of %d of %d keys after progress of %d; want an increase, and the total 50000", done, total, last)
 		}
 		last = done
 		calls++
 	}})
 	got.wantTATs(t, tats, 0)
 	if last != r.Scanned || calls < n/2/defaultCount {
-		t.Errorf("the last progress is %d of %d after %d calls", last, r.Scanned, calls)
+		t.Errorf("the last progress is %d of %d keys, after %d calls; want all keys, and a call for every other page", last, r.Scanned, calls)
 	}
 }
 
@@ -103,12 +103,12 @@ func TestMatch(t *testing.T) {
 	tats := s.fill("user:", 50)
 	got, r := s.run(Config{Match: "user:*", Count: 10, Progress: func(_, total int64) {
 		if total != 0 {
-			t.Errorf("the total %d is given although only some keys match", total)
+			t.Errorf("the total is %d, want 0 because only some keys match", total)
 		}
 	}})
 	got.wantTATs(t, tats, 0)
 	if r.Scanned != r.Imported {
-		t.Errorf("%+v; want no key that does not match", r)
+		t.Errorf("%+v: keys that do not match were read", r)
 	}
 }
 
@@ -153,14 +153,14 @@ func TestSeveralSources(t *testing.T) {
 	}})
 	got.wantTATs(t, tats, 0)
 	if r.Imported != r.Scanned {
-		t.Errorf("report %+v", r)
+		t.Errorf("some keys were not imported: %+v", r)
 	}
 }
 
 func TestEmptySource(t *testing.T) {
 	got, r := startRedis(t, "").run(Config{})
 	if len(got) != 0 || r.Scanned != 0 || r.Imported != 0 || r.Skipped != nil {
-		t.Errorf("%v, %+v", got, r)
+		t.Errorf("records %v and report %+v of an empty source", got, r)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestRunEndsEarly(t *testing.T) {
 			t.Errorf("%s: the error is %v; want %v from %s", name, err, want, s.addr)
 		}
 		if r.Scanned >= 5000 {
-			t.Errorf("%s: %d keys were read", name, r.Scanned)
+			t.Errorf("%s: %d keys were read, want fewer than all 5000", name, r.Scanned)
 		}
 	}
 	f("put fails", limiter.ErrOutOfMemory, func(n int) error {
@@ -227,7 +227,7 @@ func TestInterrupted(t *testing.T) {
 		return got.put(rec)
 	})
 	if !errors.Is(err, context.Canceled) || len(got) == 0 || r.Imported >= 5000 {
-		t.Errorf("an interrupted import returns %v after %d of 5000 keys", err, r.Imported)
+		t.Errorf("an interrupted import returns %v after %d of 5000 keys, want context.Canceled after a part", err, r.Imported)
 	}
 }
 

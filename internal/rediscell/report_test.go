@@ -34,7 +34,7 @@ func TestReasonNames(t *testing.T) {
 	seen := map[string]bool{}
 	for why, name := range reasonNames {
 		if name == "" || seen[name] {
-			t.Errorf("reason %d has the name %q", why, name)
+			t.Errorf("reason %d has the name %q, which is empty or used twice", why, name)
 		}
 		seen[name] = true
 	}

@@ -32,7 +32,7 @@ type source struct {
 	name   string // its address, without credentials
 	client *redis.Client
 	now    func() uint64
-	ahead  int64 // upper bound of the difference: local clock minus clock of the source; the lowest one so far
+	ahead  int64 // lowest upper bound so far of the difference: local clock minus clock of the source
 }
 
 // dial creates a client of a source. It does not connect.
@@ -69,10 +69,10 @@ func (s *source) begin(ctx context.Context, sources int) (keys int64, err error)
 	return s.client.DBSize(ctx).Result()
 }
 
-// recordTime records a TIME reply that was just received, and returns its time on both clocks. The source
-// read its clock before the reply arrived, so the local clock is ahead of the source's clock by at
-// most the difference between the current local time and the time in the reply. The smallest
-// difference of all replies is the best bound.
+// recordTime records a TIME reply that was just received, and returns the time in the reply on both
+// clocks. The source read its clock before the reply arrived, so the local clock is ahead of the
+// source's clock by at most the difference between the current local time and the time in the
+// reply. The smallest difference of all replies is the best bound.
 func (s *source) recordTime(serverTime uint64) instant {
 	s.ahead = min(s.ahead, int64(s.now()-serverTime))
 	return instant{source: serverTime, ours: serverTime + uint64(s.ahead)}

@@ -71,7 +71,7 @@ func TestTLS(t *testing.T) {
 
 	_, err := Run(context.Background(), Config{From: []string{"rediss://127.0.0.1:" + port + "?max_retries=-1"}}, sink{}.put)
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("an untrusted certificate: %v", err)
+		t.Errorf("an untrusted certificate: %v, want an error", err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestCluster(t *testing.T) {
 	other := startRedis(t, "")
 	_, err := Run(context.Background(), Config{From: []string{a.url, other.url}}, sink{}.put)
 	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "(masters in the cluster: 1, URLs given: 2)") {
-		t.Errorf("too many sources: %v", err)
+		t.Errorf("two sources for a cluster of one master: %v, want ErrPartial", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func waitFor(t *testing.T, ready func() bool) {
 		select {
 		case <-tick.C:
 		case <-timeout:
-			t.Fatal("timed out")
+			t.Fatal("the cluster is not ready in time")
 		}
 	}
 }

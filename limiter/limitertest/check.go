@@ -28,13 +28,13 @@ func (c Decided) CheckNow() {
 func (c Decided) CheckAnswer() {
 	d, q, most := c.Got, c.Quantity, c.Limit.Max
 	c.Expect(d.Err == nil && d.Wait == 0, "error or wait is set")
-	c.Expect(d.Limit == most, "another limit")
+	c.Expect(d.Limit == most, "the decision has a different limit")
 	c.Expect(0 <= d.Remaining && d.Remaining <= most, "remaining out of range")
 	c.Expect(d.ResetAfter >= 0, "negative reset after")
-	c.Expect((d.ResetAfter == 0) == (d.Remaining == most), "full, but not reset, or the other way round")
+	c.Expect((d.ResetAfter == 0) == (d.Remaining == most), "remaining is the limit but reset after is not 0, or the reverse")
 	if d.Limited {
 		c.Expect(q >= 0, "a refund was refused")
-		c.Expect(q > most || d.Remaining < max(q, 1), "refused, but so much remains")
+		c.Expect(q > most || d.Remaining < max(q, 1), "refused although enough remains")
 		c.Expect(q <= most || d.RetryAfter == limiter.NoRetry, "retry after for more than the limit")
 		c.Expect(q > most || d.RetryAfter > 0, "no retry after")
 	} else {
@@ -55,7 +55,7 @@ func (c Decided) change() {
 	}
 	c.Expect(!c.Got.Limited && c.Quantity != 0, "refused or peeked, but changed")
 	reset := min(max(ch.Expires, c.Now)-c.Now, math.MaxInt64)
-	c.Expect(reset == uint64(c.Got.ResetAfter), "expires at another time")
+	c.Expect(reset == uint64(c.Got.ResetAfter), "Expires is not now + ResetAfter")
 	c.Expect(c.Quantity < 0 || reset > 0, "charged, but nothing is used")
 }
 
@@ -73,7 +73,7 @@ func (c Decided) expired() {
 	}
 }
 
-// remaining checks that exactly the remaining units can be charged.
+// remaining checks that the remaining units can be charged, and that one unit more cannot.
 func (c Decided) remaining() {
 	r := c.Got.Remaining
 	peek := c.Then(0, 0)
@@ -89,7 +89,7 @@ func (c Decided) remaining() {
 	}
 }
 
-// refund checks that a charge can be refunded.
+// refund checks that a refund of the charge restores the number of remaining units before the charge.
 func (c Decided) refund() {
 	if !c.Change.Set || c.Quantity <= 0 {
 		return
@@ -105,31 +105,31 @@ func (c Decided) retryAfter() {
 	if retry == limiter.NoRetry {
 		return
 	}
-	c.ExpectEarliest(retry, LastTime, "admitted at another time than retry after", func(t uint64) bool {
+	c.ExpectEarliest(retry, LastTime, "not first admitted at retry after", func(t uint64) bool {
 		return !c.at(t, c.Quantity).Got.Limited
 	})
 	if c.Now+uint64(retry) <= LastTime && retry < math.MaxInt64 {
 		again := c.Then(retry-1, c.Quantity)
-		again.Expect(again.Got.RetryAfter == 1, "another retry after than 1 ns before it")
+		again.Expect(again.Got.RetryAfter == 1, "retry after is not 1 ns at 1 ns before that time")
 	}
 }
 
 // resetAfter checks that the full limit is available after ResetAfter, but not 1 ns before.
 func (c Decided) resetAfter() {
 	reset := c.Got.ResetAfter
-	c.ExpectEarliest(reset, LastTime, "full at another time than reset after", func(t uint64) bool {
+	c.ExpectEarliest(reset, LastTime, "not first full at reset after", func(t uint64) bool {
 		peek := c.at(t, 0)
 		full := peek.Got.Remaining == c.Limit.Max
-		peek.Expect(full != c.at(t, c.Limit.Max).Got.Limited, "full, but refuses the limit, or the other way round")
+		peek.Expect(full != c.at(t, c.Limit.Max).Got.Limited, "full but the whole limit is refused, or the reverse")
 		return full
 	})
 	if reset > 0 && c.Now+uint64(reset) <= LastTime && reset < math.MaxInt64 {
 		peek := c.Then(reset-1, 0)
-		peek.Expect(peek.Got.ResetAfter == 1, "another reset after than 1 ns before it")
+		peek.Expect(peek.Got.ResetAfter == 1, "reset after is not 1 ns at 1 ns before that time")
 	}
 }
 
-// at makes a request on the new state at time t.
+// at makes a request at time t on the state after the decision.
 func (c Decided) at(t uint64, quantity int64) Decided {
 	return c.Decide.Run(c.TB, c.Limit, c.After(), t, quantity)
 }

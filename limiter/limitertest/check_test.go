@@ -105,7 +105,7 @@ type call struct {
 // violate one rule, and the failure message must name that rule.
 func TestCheck(t *testing.T) {
 	if got := record(func(tb testing.TB) { checkAll(tb, block) }); got != nil {
-		t.Fatalf("a correct algorithm: %v", got)
+		t.Fatalf("a correct algorithm fails the checks: %v", got)
 	}
 	scratch := make([]byte, 12)
 	for _, tt := range []struct {
@@ -131,23 +131,23 @@ func TestCheck(t *testing.T) {
 		}},
 		{"error or wait is set", func(c call) { c.Err = errors.ErrUnsupported }},
 		{"error or wait is set", func(c call) { c.Wait = c.ResetAfter }},
-		{"another limit", func(c call) { c.Limit++ }},
+		{"the decision has a different limit", func(c call) { c.Limit++ }},
 		{"remaining out of range", func(c call) { c.Remaining -= 5 }},
 		{"remaining out of range", func(c call) { c.Remaining++ }},
 		{"negative reset after", func(c call) { c.ResetAfter-- }},
-		{"full, but not reset", func(c call) { c.ResetAfter++ }},
-		{"full, but not reset", func(c call) { c.Remaining = min(c.Remaining, c.Limit-1) }},
+		{"remaining is the limit but reset after is not 0", func(c call) { c.ResetAfter++ }},
+		{"remaining is the limit but reset after is not 0", func(c call) { c.Remaining = min(c.Remaining, c.Limit-1) }},
 		{"a refund was refused", func(c call) {
 			if c.quantity < 0 {
 				*c.Change, c.Limited = limiter.Change{}, true
 			}
 		}},
-		{"refused, but so much remains", func(c call) {
+		{"refused although enough remains", func(c call) {
 			if c.quantity == 1 {
 				*c.Change, c.Limited, c.RetryAfter = limiter.Change{}, true, 1
 			}
 		}},
-		{"refused, but so much remains", func(c call) {
+		{"refused although enough remains", func(c call) {
 			if c.quantity == 0 && c.Remaining > 0 {
 				c.Limited, c.RetryAfter = true, 1
 			}
@@ -170,9 +170,9 @@ func TestCheck(t *testing.T) {
 		{"refused or peeked, but changed", func(c call) { c.Set = c.Set || c.Limited }},
 		{"keep is out of range", func(c call) { c.Keep = len(c.old.Data) + 1 }},
 		{"keep is out of range", func(c call) { c.Keep-- }},
-		{"keeps some, but changes the length", func(c call) { c.Tail = append(c.Tail, 1) }},
-		{"expires at another time", func(c call) { c.Expires++ }},
-		{"expires at another time", func(c call) { c.Expires = c.now }},
+		{"Keep is above 0 but the length changes", func(c call) { c.Tail = append(c.Tail, 1) }},
+		{"Expires is not now + ResetAfter", func(c call) { c.Expires++ }},
+		{"Expires is not now + ResetAfter", func(c call) { c.Expires = c.now }},
 		{"charged, but nothing is used", func(c call) {
 			if c.quantity == 1 && c.Set {
 				c.Expires, c.ResetAfter, c.Remaining = c.now, 0, c.Limit
@@ -210,26 +210,26 @@ func TestCheck(t *testing.T) {
 				c.Remaining = max(c.Remaining-1, 0)
 			}
 		}},
-		{"admitted at another time than retry after", func(c call) {
+		{"not first admitted at retry after", func(c call) {
 			if c.RetryAfter > 1 {
 				c.RetryAfter--
 			}
 		}},
-		{"admitted at another time than retry after", func(c call) {
+		{"not first admitted at retry after", func(c call) {
 			if c.RetryAfter > 0 {
 				c.RetryAfter++
 			}
 		}},
-		{"another retry after than 1 ns before", func(c call) {
+		{"retry after is not 1 ns", func(c call) {
 			if c.RetryAfter == 1 {
 				c.RetryAfter++
 			}
 		}},
-		{"full at another time than reset after", func(c call) {
+		{"not first full at reset after", func(c call) {
 			c.ResetAfter = min(c.ResetAfter, 5)
 			c.Expires = min(c.Expires, c.now+5)
 		}},
-		{"another reset after than 1 ns before", func(c call) {
+		{"reset after is not 1 ns", func(c call) {
 			if c.ResetAfter == 1 {
 				c.ResetAfter++
 			}
@@ -243,7 +243,7 @@ func TestCheck(t *testing.T) {
 			})
 		})
 		if len(got) != 1 || !strings.HasPrefix(got[0], tt.rule) {
-			t.Errorf("%q: got %q", tt.rule, got)
+			t.Errorf("mutation for the rule %q: got the failures %q, want one that names the rule", tt.rule, got)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func TestPlay(t *testing.T) {
 	play := func(look func(int, Decided)) []string {
 		return record(func(tb testing.TB) {
 			if end := Decide(block).Play(tb, l, limiter.State{}, t0, rows, look); end.Expires != t0+uint64(2*s) {
-				t.Errorf("the last state is %+v", end)
+				t.Errorf("the last state is %+v, want one that expires 2 s after t0", end)
 			}
 		})
 	}
@@ -270,14 +270,14 @@ func TestPlay(t *testing.T) {
 	looked := 0
 	if got := play(func(i int, c Decided) {
 		if looked++; c.Quantity != rows[i].Quantity {
-			t.Errorf("row %d: %+v", i, c)
+			t.Errorf("row %d: look was called with %+v, want the quantity of that row", i, c)
 		}
 	}); got != nil || looked != len(rows) {
-		t.Errorf("look was called for %d rows: %v", looked, got)
+		t.Errorf("look was called for %d rows, want all rows; got the failures %v, want none", looked, got)
 	}
 	rows[0].Limited = true
 	if got := play(nil); len(got) != 2 || !strings.HasPrefix(got[0], "row 0: got") || got[1] != "row 0: set is true" {
-		t.Errorf("a row that does not match: %v", got)
+		t.Errorf("a row with a wrong Limited: got the failures %v, want two", got)
 	}
 }
 
@@ -306,19 +306,19 @@ func TestAnyInt(t *testing.T) {
 		}
 		ends[v]++
 		if n := Within(v, 7); n < 1 || n > 7 {
-			t.Fatalf("Within maps %d to %d", v, n)
+			t.Fatalf("Within(%d, 7) is %d, want 1 to 7", v, n)
 		}
 	}
 	for n := 1; n < 64; n++ {
 		if above[n] < 500 || below[n] < 50 {
-			t.Errorf("%d positive numbers with %d bits, and %d negative ones", above[n], n, below[n])
+			t.Errorf("got %d positive numbers with %d bits, want at least 500; got %d negative numbers, want at least 50", above[n], n, below[n])
 		}
 	}
 	if ends[0] < 500 || ends[math.MaxInt64] < 500 {
-		t.Errorf("0 was returned %d times, and the maximum %d times", ends[0], ends[math.MaxInt64])
+		t.Errorf("0 was returned %d times, and the largest int64 %d times, want at least 500 times", ends[0], ends[math.MaxInt64])
 	}
 	if Within(0, 7) != 1 || Within(6, 7) != 7 || Within(7, 7) != 1 || Within(-1, math.MaxInt64) != 2 {
-		t.Error("Within returns wrong numbers")
+		t.Error("want Within(0, 7) = 1, Within(6, 7) = 7, Within(7, 7) = 1, Within(-1, math.MaxInt64) = 2")
 	}
 }
 
@@ -326,11 +326,11 @@ func TestSteps(t *testing.T) {
 	defer func(was int) { *steps = was }(*steps)
 	*steps = 0
 	if got := Steps(7); got != 7 {
-		t.Errorf("%d steps without the flag", got)
+		t.Errorf("Steps(7) is %d without the flag, want 7", got)
 	}
 	*steps = 9
 	if got := Steps(7); got != 9 {
-		t.Errorf("%d steps of 9", got)
+		t.Errorf("Steps(7) is %d with -steps 9, want 9", got)
 	}
 }
 
@@ -351,6 +351,6 @@ func TestAnyQuantity(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 || refunds < 50 || within < 100 {
-		t.Errorf("quantities that were never returned: %v; %d refunds, %d within the limit", missing, refunds, within)
+		t.Errorf("special quantities that were never returned: %v, want none; %d refunds, want at least 50; %d charges below the limit, want at least 100", missing, refunds, within)
 	}
 }

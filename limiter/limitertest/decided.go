@@ -18,8 +18,8 @@ const LastTime = uint64(math.MaxInt64)
 type Decide func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision)
 
 // Decided is a decision, and the arguments for which it was made. Its methods do not change it, and a test may change a
-// copy. For example, Check requires that Got.Wait is 0, so the test of an algorithm that sets Wait checks Got.Wait
-// itself, and then sets it to 0.
+// copy. For example, Check requires that Got.Wait is 0. The test of an algorithm that sets Wait therefore checks
+// Got.Wait itself, and then calls Check on a copy in which Got.Wait is 0.
 type Decided struct {
 	TB       testing.TB
 	Decide   Decide
@@ -46,7 +46,7 @@ func (f Decide) Run(tb testing.TB, l limiter.Limit, old limiter.State, now uint6
 	c.Expect(same == d && again.Set == ch.Set, "the same request has another result")
 	c.Expect(!ch.Set || again.Expires == ch.Expires && again.Keep == ch.Keep && bytes.Equal(again.Tail, ch.Tail), "the same request makes another change")
 	c.Expect(!ch.Set || 0 <= ch.Keep && ch.Keep <= len(data), "keep is out of range")
-	c.Expect(!ch.Set || ch.Keep == 0 || ch.Keep+len(ch.Tail) == len(data), "keeps some, but changes the length")
+	c.Expect(!ch.Set || ch.Keep == 0 || ch.Keep+len(ch.Tail) == len(data), "Keep is above 0 but the length changes")
 	return c
 }
 
@@ -68,8 +68,9 @@ func (c Decided) Expect(ok bool, what string, details ...any) {
 }
 
 // ExpectEarliest fails the test unless wait is the shortest time after which the function ok returns true. It checks
-// that ok returns true after wait, and false 1 ns before. It calls ok only with times up to last. If wait is the
-// longest Duration, ExpectEarliest does not check that ok returns true, since the exact time may not fit in a Duration.
+// that ok returns true for the time Now + wait, and false for the time 1 ns earlier. It calls ok only with times up to
+// last. If wait is the longest Duration, ExpectEarliest does not check that ok returns true, since the exact time may
+// not fit in a Duration.
 func (c Decided) ExpectEarliest(wait time.Duration, last uint64, what string, ok func(t uint64) bool) {
 	c.Expect(wait >= 0, what, "it is negative")
 	at := c.Now + uint64(wait)

@@ -5,7 +5,7 @@
 //	Decided  a decision with its arguments; Check tests it against the rules
 //	Row      a line of a table that Play runs on one key
 //	AnyInt   random numbers of any magnitude; Within folds them into a range
-//	Steps    the number of random steps of a test; flag -steps
+//	Steps    the number of random steps of a test; set by the flag -steps
 //
 // A test of an algorithm generates random limits, states and quantities, and checks each decision:
 //
