@@ -53,8 +53,8 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	runtime.KeepAlive(conns)
 }
 
-// TestUnfinishedCommandsAreSmall sends incomplete commands that lack only their last argument on many connections. It
-// checks how much memory they use, and that command-timeout closes the connections without a reply.
+// TestUnfinishedCommandsAreSmall sends commands without their last argument on many connections. It checks how much
+// memory each incomplete command uses, and that command-timeout closes the connections without a reply.
 func TestUnfinishedCommandsAreSmall(t *testing.T) {
 	s := start(t, func(o *options.Options) { o.CommandTimeout = time.Hour })
 	observer := s.greet()
@@ -72,7 +72,7 @@ func TestUnfinishedCommandsAreSmall(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	if each := (footprint() - before) / connections; each > 64<<10 {
-		t.Errorf("an incomplete command uses %d bytes", each)
+		t.Errorf("an incomplete command uses %d bytes, want at most 64 KiB", each)
 	}
 	observer.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1")
 	for _, conn := range conns {
@@ -106,7 +106,7 @@ func TestAnnouncedSizes(t *testing.T) {
 		}
 	}
 	if each := (footprint() - before) / connections; each > 32<<10 {
-		t.Errorf("an announced size uses %d bytes", each)
+		t.Errorf("a connection that announces 512 KiB and sends 4 bytes uses %d bytes, want at most 32 KiB", each)
 	}
 
 	// Many arguments of a valid size together exceed the query buffer limit.
@@ -185,7 +185,7 @@ func TestSlowReaders(t *testing.T) {
 			t.Fatal("the slow clients were not closed")
 		}
 		if most/readers > 1<<20 {
-			t.Errorf("a slow client uses %d bytes", most/readers)
+			t.Errorf("a slow client uses %d bytes, want at most 1 MiB", most/readers)
 		}
 		good.await("clients", "connected_clients", 1)
 	}
@@ -195,8 +195,8 @@ func TestSlowReaders(t *testing.T) {
 	f(withPassword, request("PING"))
 }
 
-// TestDeepPipeline sends 100,000 commands in one write. The replies must arrive in order, and halfway the
-// connection must not use much memory.
+// TestDeepPipeline sends 100,000 commands in one write. The replies must arrive in order. When half of the replies have
+// arrived, the connection must not use much memory.
 func TestDeepPipeline(t *testing.T) {
 	s := start(t, nil)
 	p := s.dial()
@@ -211,7 +211,7 @@ func TestDeepPipeline(t *testing.T) {
 		p.expect(fmt.Sprintf("$6\r\n%06d\r\n", i))
 		if i == n/2 {
 			if grown := footprint() - before; grown > 4<<20 {
-				t.Errorf("the connection uses %d bytes", grown)
+				t.Errorf("the connection uses %d bytes, want at most 4 MiB", grown)
 			}
 		}
 	}
@@ -325,7 +325,7 @@ func TestErrorFlood(t *testing.T) {
 	// connections.
 	seconds := int(time.Since(begin)/time.Second) + 2
 	if lines := strings.Count(log.String(), "\n"); lines > 3*linesPerSecond*seconds || lines < linesPerSecond {
-		t.Errorf("%d lines in the log within %d s:\n%.2000s", lines, seconds, log.String())
+		t.Errorf("the log has %d lines after %d s, want at least linesPerSecond, and at most 3*linesPerSecond per second:\n%.2000s", lines, seconds, log.String())
 	}
 }
 
@@ -341,7 +341,7 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 	p.await("clients", "connected_clients", 1)
 	if !eventually(func() bool { return openFiles(t) <= before+10 }) {
-		t.Errorf("%d descriptors were left open", openFiles(t)-before)
+		t.Errorf("%d descriptors were left open, want at most 10", openFiles(t)-before)
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 
 // Connections that never send a command cost an attacker nothing, so an attacker with several addresses can open as
 // many as the server accepts. A connection is a newcomer until it has sent a valid command and, if a password is
-// required, has authenticated. The number of places for connections is limited by maxclients. When places are needed
-// for other connections, newcomers are closed: they are displaced.
+// required, has authenticated. The number of places for connections is limited by maxclients. When a place is needed
+// for another connection, the server may close a newcomer. Such a newcomer is called displaced.
 
 const (
 	crowdedShare         = 4 // places are scarce when at most 1/crowdedShare of them are free
 	newcomerShare        = 4 // when places are scarce, newcomers from one address get at most 1/newcomerShare of all places
-	scarceTimeoutDivisor = 4 // when places are scarce, command-timeout is divided by this for the time to authenticate
+	scarceTimeoutDivisor = 4 // when places are scarce, the time to authenticate is command-timeout divided by this number
 
 	// maxDisplaced is the maximum number of displaced connections that are still being closed. Their file descriptors
 	// are taken from spareFiles.
@@ -37,7 +37,7 @@ type source struct {
 	index     int       // index in the heap
 }
 
-// newcomer is the admission state of a newcomer.
+// newcomer is the state of a connection while the connection is a newcomer.
 type newcomer struct {
 	from      *source
 	at        *list.Element // position in from.newcomers
@@ -60,7 +60,8 @@ func (a *admission) add(c *connection) {
 	heap.Fix(&a.byNumber, from.index)
 }
 
-// forget removes a connection from the newcomers after the connection was admitted or closed.
+// forget must be called when a connection ceases to be a newcomer: after its first valid command as an authenticated
+// client, or when it is closed.
 func (a *admission) forget(c *connection) {
 	n := c.newcomer
 	if n == nil {

@@ -48,10 +48,10 @@ func TestSilentStrangers(t *testing.T) {
 				p.do("+PONG\r\n", "PING")
 			}
 			if n := known[0].count("stats", "displaced_connections"); n < places {
-				t.Errorf("%d connections were displaced, want more", n)
+				t.Errorf("%d connections were displaced, want at least 400", n)
 			}
 			if n := known[0].count("clients", "connected_clients"); n > places+maxDisplaced {
-				t.Errorf("%d connections for %d places", n, places)
+				t.Errorf("%d clients are connected, want at most %d (the number of places) plus maxDisplaced", n, places)
 			}
 		})
 	}
@@ -79,10 +79,10 @@ func TestShareOfAnAddress(t *testing.T) {
 	for i := range int64(3 * places) {
 		s.dialFrom("127.0.0.2")
 		if !eventually(func() bool { return s.stats.connections.Load() == 2+i }) {
-			t.Fatal("the connection was not accepted")
+			t.Fatal("a connection from 127.0.0.2 was not accepted")
 		}
 		if n := p.count("clients", "connected_clients"); n > places-places/crowdedShare+maxDisplaced {
-			t.Fatalf("%d of %d places are taken", n, places)
+			t.Fatalf("%d of %d places are taken, want at most three quarters of them plus maxDisplaced", n, places)
 		}
 	}
 	p.await("clients", "connected_clients", places-places/crowdedShare)
@@ -111,7 +111,7 @@ func TestMakeRoom(t *testing.T) {
 	expect := func(served int, want *connection, wantRoom room) {
 		t.Helper()
 		if victim, r := a.makeRoom(served, places); victim != want || r != wantRoom {
-			t.Errorf("with %d served: %p, %v, want %p, %v", served, victim, r, want, wantRoom)
+			t.Errorf("makeRoom with %d connections: got victim %p, room %v, want %p, %v", served, victim, r, want, wantRoom)
 		}
 	}
 	expect(3, nil, roomFree)
@@ -124,7 +124,7 @@ func TestMakeRoom(t *testing.T) {
 	expect(9, nil, roomNone) // no newcomers are left
 	a.forget(second)
 	if len(a.sources) != 0 || len(a.byNumber) != 0 || a.displaced != 0 {
-		t.Errorf("left over: %+v", a)
+		t.Errorf("after all newcomers were forgotten: want no sources and none displaced, got %+v", a)
 	}
 	for range maxDisplaced {
 		c := add("10.0.0.3")
@@ -142,7 +142,7 @@ func TestAuthTimeoutWhileScarce(t *testing.T) {
 		begin := time.Now()
 		newPeer(t, ln.connect()).closed()
 		if took := time.Since(begin); took < limit-tick {
-			t.Errorf("the only connection was closed after %v", took)
+			t.Errorf("the only connection was closed after %v, want not before command-timeout", took)
 		}
 		for range 2 {
 			newPeer(t, ln.connect()).do("+OK\r\n", "AUTH", "secret")
@@ -150,7 +150,7 @@ func TestAuthTimeoutWhileScarce(t *testing.T) {
 		begin = time.Now()
 		newPeer(t, ln.connect()).closed()
 		if took := time.Since(begin); took < limit/scarceTimeoutDivisor-tick || took > limit/scarceTimeoutDivisor+grain {
-			t.Errorf("a connection was closed while places were scarce after %v, want %v", took, limit/scarceTimeoutDivisor)
+			t.Errorf("while places were scarce, a connection was closed after %v, want %v", took, limit/scarceTimeoutDivisor)
 		}
 	})
 }

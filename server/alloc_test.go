@@ -27,7 +27,7 @@ func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 	input.Reset(text)
 	for input.Len() > 0 {
 		if _, err := c.conn.in.Fill(input); err != nil {
-			tb.Fatalf("fill: %v", err)
+			tb.Fatalf("fill the read buffer: %v", err)
 		}
 		c.pipe.begin(c.conn.in)
 		for n := c.pipe.advance(); n != needNothing; n = c.pipe.advance() {
@@ -38,7 +38,7 @@ func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 			c.pipe.wait()
 		}
 		if c.pipe.end != endNot {
-			tb.Fatalf("the connection would be closed after %.100q", c.out.Bytes())
+			tb.Fatalf("the server would close the connection; the replies are %.100q", c.out.Bytes())
 		}
 	}
 	c.out.Truncate(0, keepOut)
@@ -57,11 +57,11 @@ var hotPaths = []struct{ name, input string }{
 	{"token bucket", request("CL.BUCKET", "b", "1000000", "30", "60")},
 	{"leaky bucket", request("CL.LEAKY", "l", "1000000", "30", "60", "1", "MS")},
 	{"three limits", allOfThree},
-	{"three limits, sixteen times", strings.Repeat(allOfThree, 16)},
-	{"various commands", strings.Repeat(request("CL.THROTTLE", "k", "15", "30", "60")+request("CL.BUCKET", "b", "1000000", "30", "60")+allOfThree, 8)},
-	{"inline", "cl.throttle k 15 30 60\r\n"},
-	{"ping between decisions", ping + request("CL.THROTTLE", "k", "15", "30", "60") + ping},
-	{"look at keys", request("TTL", "k") + request("EXISTS", "k", "l") + request("DEL", "l")},
+	{"sixteen commands with three limits", strings.Repeat(allOfThree, 16)},
+	{"limiter commands of different kinds", strings.Repeat(request("CL.THROTTLE", "k", "15", "30", "60")+request("CL.BUCKET", "b", "1000000", "30", "60")+allOfThree, 8)},
+	{"inline command", "cl.throttle k 15 30 60\r\n"},
+	{"PING before and after a decision", ping + request("CL.THROTTLE", "k", "15", "30", "60") + ping},
+	{"read and delete keys", request("TTL", "k") + request("EXISTS", "k", "l") + request("DEL", "l")},
 }
 
 var allOfThree = request(words("CL.ALL 1 WINDOW second 1000000 1s FIXED BUCKET tenant 1000000 30 1h THROTTLE user 1000000 30 60")...)
@@ -83,7 +83,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	for _, path := range hotPaths {
 		c.respond(t, &input, path.input)
 		if n := leastAllocs(func() { c.respond(t, &input, path.input) }); n != 0 {
-			t.Errorf("%s: %v allocations", path.name, n)
+			t.Errorf("%s: %v allocations, want 0", path.name, n)
 		}
 	}
 }

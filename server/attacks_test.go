@@ -114,15 +114,15 @@ func TestSecretsStayHidden(t *testing.T) {
 	p.do("+OK\r\n", "AUTH", canary)
 	p.do("+OK\r\n", "CONFIG", "SET", "requirepass", canary)
 	if v, found := p.ask("CONFIG", "GET", "*").field("requirepass"); !found || v.text != "" {
-		t.Errorf("CONFIG GET requirepass returns %s", v)
+		t.Errorf("CONFIG GET requirepass returned %s, want an empty text", v)
 	}
 	shown := p.ask("CONFIG", "GET", "*").String() + p.ask("INFO", "everything").text + p.ask("CLIENT", "LIST").text +
 		p.ask("SLOWLOG", "GET", "-1").String() + log.String()
 	if strings.Contains(shown, canary) {
-		t.Errorf("the password was shown: %s", shown)
+		t.Errorf("the password is in a reply or in the log: %s", shown)
 	}
 	if !strings.Contains(shown, "(redacted)") || !strings.Contains(log.String(), "wrong password") {
-		t.Errorf("the use of the password was not shown: %s", shown)
+		t.Errorf("want (redacted) in a reply or in the log, and \"wrong password\" in the log, got %s", shown)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestNothingIsHalfDone(t *testing.T) {
 		}
 		p.send("*1\r\n:\r\n")
 		if rest := p.rest(); !strings.HasSuffix(rest, refused("expected '$', got ':'")) {
-			t.Fatalf("%q: got %q", words, rest)
+			t.Fatalf("%q, then a protocol error: got %q, want an error about the type at the end", words, rest)
 		}
 	}
 	f('+', "MULTI")
@@ -199,7 +199,7 @@ func TestNothingIsHalfDone(t *testing.T) {
 	info := p.info("clients")
 	for _, name := range []string{"pubsub_clients", "monitor_clients", "tracking_clients"} {
 		if info[name] != "0" {
-			t.Errorf("%s is %s", name, info[name])
+			t.Errorf("%s is %s, want 0", name, info[name])
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestMutedReplies(t *testing.T) {
 	p.send(strings.Repeat(request("ECHO", strings.Repeat("x", 10_000)), n))
 	p.do("+OK\r\n", "CLIENT", "REPLY", "ON")
 	if grown := liveHeap() - before; grown > 4<<20 {
-		t.Errorf("%d suppressed replies left %d bytes on the heap", n, grown)
+		t.Errorf("%d suppressed replies left %d bytes on the heap, want at most 4 MiB", n, grown)
 	}
 	p.do("+PONG\r\n", "PING")
 }
@@ -273,7 +273,7 @@ func TestRightsOfTheLastSuccess(t *testing.T) {
 			kinds = "*$"
 		}
 		if hello, name := p.read(), p.read(); hello.kind != kinds[0] || name.kind != kinds[1] {
-			t.Fatalf("round %d: types %q and %q, want %q", i, hello.kind, name.kind, kinds)
+			t.Fatalf("round %d: the replies to HELLO and CLIENT GETNAME have the types %q and %q, want %q", i, hello.kind, name.kind, kinds)
 		}
 	}
 	p.do("+RESET\r\n", "RESET")
@@ -298,7 +298,7 @@ func TestEveryErrorIsOneLine(t *testing.T) {
 	}
 }
 
-// TestEngineErrors checks that an engine error becomes a generic error reply.
+// TestEngineErrors checks that the client gets a generic error if the engine fails with an unexpected error.
 func TestEngineErrors(t *testing.T) {
 	t.Parallel()
 	s := setup{engine: failing{buckets.New(buckets.Config{Shards: 1}), errors.New("disk on fire\r\n+OK")}}.start(t)

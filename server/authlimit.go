@@ -15,10 +15,10 @@ import (
 // maxAuthSources is the maximum number of addresses for which failures are stored.
 const maxAuthSources = 16 << 10
 
-// authLimiter limits authentication failures by address, with the algorithm of CL.THROTTLE. Only failures are
-// charged, so the limit does not apply to clients with the right password. An attempt beyond the limit is refused
-// without checking the password, so the reply does not reveal whether the password was right. As soon as the limit
-// permits another failure, clients of the address with the right password are admitted again.
+// authLimiter limits authentication failures by address, with the algorithm of CL.THROTTLE. Only failures are charged:
+// a client with the right password does not use up the limit. An attempt beyond the limit is refused without checking
+// the password, so the reply does not reveal whether the password was right. As soon as the limit permits another
+// failure, an attempt with the right password succeeds again.
 //
 // The state is local to this node and is not persistent.
 type authLimiter struct {
@@ -40,7 +40,7 @@ type failureLimit struct {
 // the password. If the address has exceeded its limit, attempt does not call right, and returns in wait the time until
 // the next attempt is allowed.
 //
-// Limited attempts are serialized, so that concurrent attempts cannot exceed the limit.
+// If there is a limit, attempts are serialized, so that concurrent attempts cannot exceed the limit.
 func (l *authLimiter) attempt(f failureLimit, now uint64, right func() bool) (ok bool, wait time.Duration) {
 	limit, err := gcra.NewLimit(int64(f.perMinute)-1, int64(f.perMinute), limiter.Period{N: 1, Unit: time.Minute})
 	if err != nil || !f.from.IsValid() {
@@ -79,8 +79,8 @@ func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	l.tats[from] = tat
 }
 
-// dropAddresses examines a few random addresses, and removes those whose TAT has passed. If there are none, it removes
-// the examined address with the earliest TAT, which is the one with the fewest recent failures. Thus an attacker cannot
+// dropAddresses examines a few random addresses, and removes those whose TAT has passed. If it finds none, it removes
+// the examined address with the earliest TAT. This address has the fewest recent failures. Thus an attacker cannot
 // remove an address with many failures by failing once from each of many other addresses.
 func (l *authLimiter) dropAddresses(now uint64) {
 	const looked = 64

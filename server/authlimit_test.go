@@ -15,8 +15,8 @@ import (
 
 func always(right bool) func() bool { return func() bool { return right } }
 
-// TestAuthLimiter uses up the failures that are allowed for an address, and checks the attempts until another failure
-// is allowed.
+// TestAuthLimiter fails as often as the limit allows for an address. It checks that later attempts are refused until
+// the limit allows another failure.
 func TestAuthLimiter(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -24,10 +24,10 @@ func TestAuthLimiter(t *testing.T) {
 	now := uint64(time.Hour)
 	for i := range 20 {
 		if ok, wait := l.attempt(g, now, always(false)); ok || wait != 0 {
-			t.Fatalf("guess %d: %v, wait %v", i+1, ok, wait)
+			t.Fatalf("wrong password %d: got %v, wait %v, want false and 0s", i+1, ok, wait)
 		}
 		if ok, wait := l.attempt(g, now, always(true)); i < 19 && (!ok || wait != 0) {
-			t.Fatalf("the right password after guess %d: %v, wait %v", i+1, ok, wait)
+			t.Fatalf("the right password after wrong password %d: got %v, wait %v, want true and 0s", i+1, ok, wait)
 		}
 	}
 	asked := func() bool {
@@ -35,10 +35,10 @@ func TestAuthLimiter(t *testing.T) {
 		return true
 	}
 	if ok, wait := l.attempt(g, now, asked); ok || wait != 3*time.Second {
-		t.Errorf("beyond the limit: %v, wait %v", ok, wait)
+		t.Errorf("beyond the limit: got %v, wait %v, want false and 3s", ok, wait)
 	}
 	if ok, wait := l.attempt(g, now+uint64(3*time.Second)-1, asked); ok || wait != 1 {
-		t.Errorf("a nanosecond early: %v, wait %v", ok, wait)
+		t.Errorf("1 ns before the end of the wait: got %v, wait %v, want false and 1ns", ok, wait)
 	}
 	for range 100 { // a right password is not charged
 		if ok, _ := l.attempt(g, now+uint64(3*time.Second), always(true)); !ok {
@@ -46,10 +46,10 @@ func TestAuthLimiter(t *testing.T) {
 		}
 	}
 	if ok, wait := l.attempt(failureLimit{netip.MustParseAddr("192.0.2.2"), 20}, now, always(false)); ok || wait != 0 {
-		t.Errorf("another address: %v, wait %v", ok, wait)
+		t.Errorf("a wrong password from another address: got %v, wait %v, want false and 0s", ok, wait)
 	}
 	if failed, refused := l.failed.Load(), l.refused.Load(); failed != 21 || refused != 3 {
-		t.Errorf("%d failed and %d refused, want 21 and 3", failed, refused)
+		t.Errorf("%d attempts failed and %d were refused, want 21 and 3", failed, refused)
 	}
 }
 
@@ -86,15 +86,15 @@ func TestAuthLimiterIsBounded(t *testing.T) {
 		l.attempt(failureLimit{from, 5}, 1, always(false))
 	}
 	if len(l.tats) > maxAuthSources {
-		t.Errorf("%d addresses are stored", len(l.tats))
+		t.Errorf("%d addresses are stored, want at most maxAuthSources", len(l.tats))
 	}
 	if _, wait := l.attempt(bad, 1, always(true)); wait == 0 {
-		t.Error("the address with the most failures was evicted")
+		t.Error("the address with the most failures is not limited: it was removed")
 	}
 	later := uint64(time.Hour)
 	l.attempt(failureLimit{netip.MustParseAddr("12.0.0.1"), 5}, later, always(false))
 	if len(l.tats) > maxAuthSources-50 {
-		t.Errorf("%d addresses are stored after all limits are restored", len(l.tats))
+		t.Errorf("%d addresses are stored when all limits are restored, want at most maxAuthSources-50", len(l.tats))
 	}
 }
 
@@ -109,7 +109,7 @@ func TestSourceOf(t *testing.T) {
 		}
 	}
 	if got := sourceOf(&net.UnixAddr{}); got.IsValid() {
-		t.Errorf("a socket without an IP address: source %v", got)
+		t.Errorf("a socket without an IP address: source %v, want none", got)
 	}
 }
 
@@ -141,17 +141,17 @@ func TestAuthIsLimited(t *testing.T) {
 		case strings.HasPrefix(got, "ERR too many wrong passwords from this address: this attempt was not checked, try again in "):
 			refused++
 		case !strings.HasPrefix(got, "WRONGPASS "):
-			t.Fatalf("got %q", got)
+			t.Fatalf("got %q, want WRONGPASS or an error for too many wrong passwords", got)
 		}
 		_ = p.Close()
 	}
 	s.dialFrom("127.0.0.2").fails("ERR too many wrong passwords", "AUTH", "secret")
 	s.dialFrom("127.0.0.3").do("+OK\r\n", "AUTH", "secret")
 	info := old.info("stats")
-	if failed := 10*limit - refused; failed < limit || failed > limit+6 { // less than a minute has passed
-		t.Errorf("%d guesses were checked, want %d plus the failures restored since", failed, limit)
+	if failed := 10*limit - refused; failed < limit || failed > limit+6 { // less than a minute has passed, so at most 6 failures are restored
+		t.Errorf("%d passwords were checked, want at least %d, and at most 6 more for the failures restored since", failed, limit)
 	} else if info["acl_access_denied_auth"] != fmt.Sprint(failed) || info["auth_attempts_refused"] != fmt.Sprint(refused+1) {
-		t.Errorf("%d failed and %d refused, INFO shows %s and %s", failed, refused+1, info["acl_access_denied_auth"], info["auth_attempts_refused"])
+		t.Errorf("%d attempts failed and %d were refused, but INFO shows %s and %s", failed, refused+1, info["acl_access_denied_auth"], info["auth_attempts_refused"])
 	}
 	old.do("+OK\r\n", "CONFIG", "SET", "auth-failures-per-minute", "0")
 	s.dialFrom("127.0.0.2").do("+OK\r\n", "AUTH", "secret")

@@ -206,8 +206,8 @@ func (b *batch) setOutcomes(forwards bool) (undone int) {
 	return undone
 }
 
-// leastSpec is the minimum number of arguments of one limit: WINDOW key limit period in CL.ALL, or CL.WINDOW key
-// limit period as a command.
+// leastSpec is the minimum number of arguments of one limit: "WINDOW key limit period" in CL.ALL, or
+// "CL.WINDOW key limit period" as a command.
 const leastSpec = 4
 
 // mostRequests returns an upper bound for the number of requests of a limiter command.

@@ -142,13 +142,12 @@ func TestCommandsShareABatch(t *testing.T) {
 		"throttle": "calls=2,", "bucket": "calls=1,", "all": "calls=1,", "leaky": "calls=1,", "window": "calls=1,",
 	} {
 		if got := p.info("commandstats")["cmdstat_cl."+name]; !strings.HasPrefix(got, want) {
-			t.Errorf("cl.%s: %s, want %s", name, got, want)
+			t.Errorf("commandstats of cl.%s: got %s, want %s at the beginning", name, got, want)
 		}
 	}
 }
 
-// TestGroupErrors checks that the error of a group is sent as one reply, and that each call is
-// counted.
+// TestGroupErrors checks that a group that fails gets one error reply, and that each command counts as a failed call.
 func TestGroupErrors(t *testing.T) {
 	t.Parallel()
 	for err, reply := range map[error]replyError{
@@ -159,7 +158,7 @@ func TestGroupErrors(t *testing.T) {
 		p.send(call + ping + call)
 		p.expect(failure(reply) + "+PONG\r\n" + failure(reply))
 		if got := p.info("commandstats")["cmdstat_cl.all"]; !strings.HasPrefix(got, "calls=2,") || !strings.HasSuffix(got, "failed_calls=2") {
-			t.Errorf("%v: %s", err, got)
+			t.Errorf("%v: commandstats of cl.all is %s, want calls=2 and failed_calls=2", err, got)
 		}
 	}
 }
@@ -218,11 +217,12 @@ func TestWindowLogEntries(t *testing.T) {
 		p.read()
 	}
 	if got := fmt.Sprint(entries.noted()); got != "[8192 8192 5 5]" {
-		t.Errorf("entry limits %s, want [8192 8192 5 5]", got)
+		t.Errorf("the engine got the entry limits %s, want [8192 8192 5 5]", got)
 	}
 }
 
-// amounts is an engine that records the Amount of each limit. For a window log, it is the maximum number of entries.
+// amounts is an engine that records the Amount of each limit. For a window log, Amount is the maximum number of
+// entries.
 type amounts struct {
 	limiter.Engine
 	seen *recorder

@@ -13,7 +13,7 @@ import (
 type broker struct {
 	mu          sync.Mutex
 	subscribers map[*output]subscriber
-	shared      map[*output]subscriber // immutable copy of the field subscribers; nil after a change of it
+	shared      map[*output]subscriber // immutable copy of the field subscribers; nil after subscribers has changed
 	lastLeader  leaderAddr             // the last known leader
 	counting    sync.Mutex             // serializes the method count
 }

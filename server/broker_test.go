@@ -106,6 +106,6 @@ func TestSlowReader(t *testing.T) {
 	l.setViewLeader("a", "b")
 	p.expect(texts('*', "message", "switch-master", l.announced()))
 	if got := slow.rest(); strings.Contains(got, "message") {
-		t.Errorf("the slow subscriber got %d bytes", len(got))
+		t.Errorf("the slow subscriber got a message in %d bytes, want no message", len(got))
 	}
 }

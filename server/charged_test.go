@@ -24,7 +24,7 @@ const (
 // must return 0 until the client is charged again.
 func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]string{"of the leader": "a", "passed on": "b"} {
+	for name, at := range map[string]string{"client of the leader": "a", "client of a follower": "b"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newAsyncLab(t, "a", "b", "c")
@@ -32,7 +32,7 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 			wait := func(what, want string) {
 				t.Helper()
 				if got := p.ask("WAIT", "1", "0"); ":"+got.text+"\r\n" != want {
-					t.Errorf("%s: %s, want %q", what, got, want)
+					t.Errorf("%s: WAIT replied %s, want %q", what, got, want)
 				}
 			}
 			again := func() { l.newTerm("a", l.ids...) }
@@ -96,7 +96,7 @@ func TestWaitAtAnotherLeader(t *testing.T) {
 	l.lead("b")
 	for name, p := range all {
 		if got := p.ask("WAIT", "1", "0"); got.text != "0" {
-			t.Errorf("through %s: %s", name, got)
+			t.Errorf("WAIT on node %s replied %s, want 0", name, got)
 		}
 		p.send(throttle(p.LocalAddr().String()) + request("WAIT", "1", "0"))
 		p.expect(five(0, 3, 1, -1, 120) + kept)

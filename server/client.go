@@ -14,11 +14,11 @@ import (
 //   - The session is the state that commands of the client set.
 //
 // The connection uses the pipeline and the session. The pipeline uses the session. Neither the pipeline nor the session
-// uses the connection directly. A command may affect the connection: for example, AUTH changes the limits of the reader.
-// A method of client then applies the change.
+// uses the connection directly. A command may affect the connection: for example, AUTH changes the limits of the
+// reader. A method of client then applies the change.
 //
-// The fields before the field out do not change. The field out and the three parts belong to the goroutine that runs the
-// commands of the client, with the exceptions documented at their types.
+// The fields before the field out do not change. The field out and the three parts belong to the goroutine that runs
+// the commands of the client. The types of the parts document the exceptions.
 type client struct {
 	srv      *Server
 	listener *listenerProfile

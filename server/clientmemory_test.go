@@ -53,20 +53,20 @@ func TestClientMemoryIsShown(t *testing.T) {
 		id := q.id()
 		tt.take(q)
 		if !eventually(func() bool { m := memoryOf(p, id); return m[tt.field] >= size && m["tot-mem"] >= m[tt.field] }) {
-			t.Errorf("%s: CLIENT LIST shows %v", tt.field, memoryOf(p, id))
+			t.Errorf("%s: while memory is held, CLIENT LIST shows %v, want at least 200 KiB in this field and in tot-mem", tt.field, memoryOf(p, id))
 		}
 		if got := s.clientMemory.total.Load(); got < size {
-			t.Errorf("%s: counted %d bytes", tt.field, got)
+			t.Errorf("%s: the server counts %d bytes for all clients, want at least 200 KiB", tt.field, got)
 		}
 		tt.end(q)
 		if !eventually(func() bool { return memoryOf(p, id)["tot-mem"] < size }) {
-			t.Errorf("%s: after the release CLIENT LIST shows %v", tt.field, memoryOf(p, id))
+			t.Errorf("%s: after the memory was released, CLIENT LIST shows %v, want tot-mem below 200 KiB", tt.field, memoryOf(p, id))
 		}
 		_ = q.Close()
 	}
 	p.await("clients", "connected_clients", 1)
 	if got, want := p.count("memory", "mem_clients_normal"), s.sortedClients()[0].conn.usage.total(); got < connectionBytes || got > 2*want {
-		t.Errorf("mem_clients_normal is %d, want about the %d of the only client", got, want)
+		t.Errorf("mem_clients_normal is %d, want about %d, the memory of the only client", got, want)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestEvictClients(t *testing.T) {
 	p.await("stats", "evicted_clients", 1)
 	p.await("clients", "connected_clients", 4)
 	if n := s.clientMemory.evictedBytes.Load(); n != 0 {
-		t.Errorf("%d bytes are counted for evicted clients", n)
+		t.Errorf("%d bytes are counted for evicted clients that are not yet closed, want 0", n)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestHalfSentFlood(t *testing.T) {
 		p.do("+PONG\r\n", "PING")
 		// The total includes memory that a client waits for, so it may exceed the limit until clients have been evicted.
 		if !eventually(func() bool { return s.clientMemory.total.Load() <= limit }) {
-			t.Fatalf("clients hold %d bytes, with a limit of %d", s.clientMemory.total.Load(), limit)
+			t.Fatalf("clients hold %d bytes, want at most %d", s.clientMemory.total.Load(), limit)
 		}
 	}
 	if p.count("stats", "evicted_clients") == 0 {
@@ -162,6 +162,6 @@ func TestEvictedClientsLeaveUnderTheLock(t *testing.T) {
 	use.all.evictedBytes.Add(100)
 	use.release()
 	if lock.before != 100 || lock.after != 0 {
-		t.Errorf("%d bytes are counted for evicted clients before, and %d after", lock.before, lock.after)
+		t.Errorf("evictedBytes is %d when the lock is taken, want 100; %d when it is released, want 0", lock.before, lock.after)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestParseAll(t *testing.T) {
 	p := parseCommand("CL.ALL 2 throttle a 15 30 60 WINDOW b 100 1h window c 10 1s LOG Window d 100 1h BUCKETS 3 BUCKET e 4 2 1 LEAKY f 10 2 1 ms")
 	if p.err != nil || p.unit != time.Millisecond {
-		t.Fatalf("%v in %v", p.err, p.unit)
+		t.Fatalf("got error %v, unit %v, want no error and 1ms", p.err, p.unit)
 	}
 	want := []limiter.Request{
 		{Kind: limiter.Throttle, Limit: limiter.Limit{Max: 16, Interval: 2 * time.Second}},
@@ -25,16 +25,16 @@ func TestParseAll(t *testing.T) {
 		{Kind: limiter.LeakyBucket, Limit: limiter.Limit{Max: 10, Interval: time.Second / 2}},
 	}
 	if len(p.reqs) != len(want) {
-		t.Fatalf("%d requests", len(p.reqs))
+		t.Fatalf("got %d requests, want 6", len(p.reqs))
 	}
 	for i, w := range want {
 		got, last := p.reqs[i], i == len(want)-1
 		if got.Kind != w.Kind || got.Limit != w.Limit || string(got.Key) != string(rune('a'+i)) || got.Quantity != 2 || got.Linked == last {
-			t.Errorf("request %d is %q, %+v; want %+v", i, got.Key, got, w)
+			t.Errorf("request %d: the key, the quantity, Linked or the limit is wrong; got key %q, request %+v, want the limit of %+v", i, got.Key, got, w)
 		}
 	}
 	if p := parseCommand("CL.ALL -1 WINDOW a 100 1h"); p.err != nil || p.unit != time.Second || len(p.reqs) != 1 || p.reqs[0].Linked || p.reqs[0].Quantity != -1 {
-		t.Errorf("one limit: %+v", p)
+		t.Errorf("one limit: want one request with quantity -1 that is not linked, got %+v", p)
 	}
 }
 
@@ -42,7 +42,7 @@ func TestParseAllRefuses(t *testing.T) {
 	f := func(want error, rest string) {
 		t.Helper()
 		if p := parseCommand("CL.ALL " + rest); !errors.Is(p.err, want) {
-			t.Errorf("%s: %v, want %v", rest, p.err, want)
+			t.Errorf("CL.ALL %s: got error %v, want %v", rest, p.err, want)
 		}
 	}
 	text := func(want, rest string) {
@@ -84,7 +84,7 @@ func TestParseAllRefuses(t *testing.T) {
 
 	most := strings.Repeat(" WINDOW a 1 1", limiter.MaxGroup)
 	if p := parseCommand("CL.ALL 1" + most + " MS"); p.err != nil || len(p.reqs) != limiter.MaxGroup {
-		t.Errorf("%d limits: %v", limiter.MaxGroup, p.err)
+		t.Errorf("%d limits: got error %v or a wrong number of requests", limiter.MaxGroup, p.err)
 	}
 	if !strings.Contains(string(errManyLimits), " "+strconv.Itoa(limiter.MaxGroup)+" ") {
 		t.Errorf("%q does not name the maximum, %d", errManyLimits, limiter.MaxGroup)
@@ -117,20 +117,20 @@ func FuzzAll(f *testing.F) {
 		reqs, _, err := cmd.parse(nil, args, 1)
 		if err != nil {
 			if _, known := asReply(err); !known || len(reqs) != 0 {
-				t.Fatalf("%q: %v, and %d requests", line, err, len(reqs))
+				t.Fatalf("%q: got error %v, want one with an error reply; got %d requests, want 0", line, err, len(reqs))
 			}
 			return
 		}
 		if len(reqs) < 1 || len(reqs) > mostRequests(args) {
-			t.Fatalf("%q: %d requests", line, len(reqs))
+			t.Fatalf("%q: got %d requests, want 1 to mostRequests", line, len(reqs))
 		}
 		keys, err := cmd.movedKeys(args)
 		if err != nil || len(keys) != len(reqs) {
-			t.Fatalf("%q: %d keys, %d requests, %v", line, len(keys), len(reqs), err)
+			t.Fatalf("%q: movedKeys returned %d keys, want %d, and error %v, want none", line, len(keys), len(reqs), err)
 		}
 		for i, req := range reqs {
 			if req.Linked != (i < len(reqs)-1) || !req.Kind.Known() || req.Limit.Max < 1 || req.Limit.Interval < 1 || !bytes.Equal(req.Key, keys[i]) {
-				t.Fatalf("%q: request %d is %+v", line, i, req)
+				t.Fatalf("%q: request %d is invalid, has a wrong Linked, or has a key that differs from movedKeys: %+v", line, i, req)
 			}
 		}
 	})
@@ -148,7 +148,7 @@ func TestDeciding(t *testing.T) {
 	f := func(want int, out ...limiter.Decision) {
 		t.Helper()
 		if deciding(out) != &out[want] {
-			t.Errorf("%+v: want number %d", out, want)
+			t.Errorf("%+v: another decision was selected, want the one at index %d", out, want)
 		}
 	}
 	f(0, admitted(5, 1))

@@ -241,7 +241,7 @@ func (c *client) describe() string {
 		u.query.Load(), u.multi.Load(), u.replies.Load(), u.queued.Load(), u.total(), c.session.lastCommand(), defaultUser, i.resp, i.libName, i.libVer)
 }
 
-// flags returns the field flags of CLIENT LIST, which has one letter for each state of the client.
+// flags returns the value of the field "flags" in CLIENT LIST: one letter for each state of the client.
 func (i *clientInfo) flags() string {
 	var b strings.Builder
 	for _, f := range []struct {

@@ -45,14 +45,14 @@ func TestClusterListener(t *testing.T) {
 
 	shard := p.ask("CLUSTER", "SHARDS").list[0]
 	if got, _ := shard.field("slots"); got.String() != "*[:\"0\" :\"16383\"]" {
-		t.Errorf("slots %s", got)
+		t.Errorf("CLUSTER SHARDS: slots are %s, want 0 to 16383", got)
 	}
 	nodes, _ := shard.field("nodes")
 	for i, m := range []topology.Member{b, a, c} {
 		for name, want := range map[string]string{"id": ids[m.ID], "port": fmt.Sprint(m.ClusterPort), "ip": m.Host, "endpoint": m.Host,
 			"role": [...]string{"master", "replica", "replica"}[i], "replication-offset": [...]string{"11", "10", "11"}[i], "health": "online"} {
 			if got, _ := nodes.list[i].field(name); got.text != want {
-				t.Errorf("%s: %s is %s, want %s", m.ID, name, got, want)
+				t.Errorf("CLUSTER SHARDS, node %s: %s is %s, want %s", m.ID, name, got, want)
 			}
 		}
 	}
@@ -63,13 +63,13 @@ func TestClusterListener(t *testing.T) {
 		t.Errorf("CLUSTER NODES: %q, want %q", got, want)
 	}
 	if got := p.ask("CLUSTER", "INFO").text; !strings.Contains(got, "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\n") || !strings.Contains(got, "cluster_known_nodes:3\r\ncluster_size:1\r\ncluster_current_epoch:1\r\n") {
-		t.Errorf("CLUSTER INFO: %q", got)
+		t.Errorf("CLUSTER INFO: got %q, want state ok, 16384 slots, 3 nodes, size 1 and epoch 1", got)
 	}
 	if mode, enabled := p.info("server")["redis_mode"], p.info("cluster")["cluster_enabled"]; mode != "cluster" || enabled != "1" {
-		t.Errorf("redis_mode:%s cluster_enabled:%s", mode, enabled)
+		t.Errorf("redis_mode is %s, want cluster; cluster_enabled is %s, want 1", mode, enabled)
 	}
 	if hello := p.ask("HELLO", "3"); !strings.Contains(hello.String(), `"mode" $"cluster" $"role" $"replica"`) {
-		t.Errorf("HELLO: %s", hello)
+		t.Errorf("HELLO: got %s, want mode cluster and role replica", hello)
 	}
 	p.do(strings.ReplaceAll(slots, "*0\r\n", "%0\r\n"), "CLUSTER", "SLOTS")
 }
@@ -89,7 +89,7 @@ func TestClusterListenerOfLeader(t *testing.T) {
 		offset, _ := nodes.list[i].field("replication-offset")
 		health, _ := nodes.list[i].field("health")
 		if got := offset.text + " " + health.text; id.text != clusterNodeID(labName, want[:1]) || got != want[2:] {
-			t.Errorf("%s has %s, want %s", id, got, want)
+			t.Errorf("CLUSTER SHARDS: node %s has offset and health %s, want %s, or the nodes are in the wrong order", id, got, want)
 		}
 	}
 	var got []string
@@ -102,7 +102,7 @@ func TestClusterListenerOfLeader(t *testing.T) {
 	}
 	slots := p.ask("CLUSTER", "SLOTS").list[0].list
 	if last := slots[len(slots)-1].list; len(slots) != 4 || last[2].text != clusterNodeID(labName, "c") {
-		t.Errorf("CLUSTER SLOTS: %s", slots)
+		t.Errorf("CLUSTER SLOTS: got %s, want only the nodes b and c", slots)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestNotAllAreShown(t *testing.T) {
 		p.do("*0\r\n", "CLUSTER", "SHARDS")
 		p.do("$0\r\n\r\n", "CLUSTER", "NODES")
 		if got := p.ask("CLUSTER", "INFO").text; !strings.Contains(got, "cluster_state:fail\r\ncluster_slots_assigned:0\r\n") {
-			t.Errorf("CLUSTER INFO: %q", got)
+			t.Errorf("CLUSTER INFO: got %q, want state fail and 0 slots", got)
 		}
 	}
 	empty()
@@ -131,14 +131,14 @@ func TestNotAllAreShown(t *testing.T) {
 	view.Members[0].Host = ""
 	l.nodes["a"].view.Store(&view)
 	if got := p.ask("CLUSTER", "SLOTS").list[0]; len(got.list) != 3 {
-		t.Errorf("CLUSTER SLOTS: %s", got)
+		t.Errorf("CLUSTER SLOTS: got %s, want only node b", got)
 	}
 	l.setViewLeader("a", "") // the last leader is still shown, but the cluster is not ready
 	if got := p.ask("CLUSTER", "SLOTS").list[0]; len(got.list) != 4 || got.list[2].list[1].int() != int64(l.nodes["b"].member().ClusterPort) {
-		t.Errorf("CLUSTER SLOTS: %s", got)
+		t.Errorf("CLUSTER SLOTS: got %s, want two nodes with node b first", got)
 	}
 	if got := p.ask("CLUSTER", "INFO").text; !strings.Contains(got, "cluster_state:fail\r\ncluster_slots_assigned:16384\r\n") {
-		t.Errorf("CLUSTER INFO: %q", got)
+		t.Errorf("CLUSTER INFO: got %q, want state fail and 16384 slots", got)
 	}
 }
 
@@ -238,13 +238,13 @@ func TestGoRedisCluster(t *testing.T) {
 		for k := range 20 {
 			got, err := client.Do(ctx, "CL.THROTTLE", fmt.Sprint("key", k), 100, 1, 3600).Int64Slice()
 			if err != nil || got[2] != int64(100-i) {
-				t.Fatalf("with leader %s: got %v, %v", leader, got, err)
+				t.Fatalf("with leader %s: got reply %v, error %v, want one unit less per leader and no error", leader, got, err)
 			}
 		}
 		pipe := client.TxPipeline()
 		ttl := pipe.TTL(ctx, "key1")
 		if _, err := pipe.Exec(ctx); err != nil || ttl.Val() <= 0 {
-			t.Errorf("a transaction: %v, %v", ttl.Val(), err)
+			t.Errorf("a transaction: got TTL %v, error %v, want a positive TTL and no error", ttl.Val(), err)
 		}
 	}
 	if err := client.Ping(ctx).Err(); err != nil {
@@ -263,17 +263,17 @@ func TestStandaloneHasNoOtherListeners(t *testing.T) {
 		"peers":    func() error { return s.ServePeers(listen(t)) },
 	} {
 		if err := serve(); !errors.Is(err, errNotClustered) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want errNotClustered", name, err)
 		}
 	}
 	p := s.dial()
 	p.do(failure(errNoCluster), "CLUSTER", "SLOTS")
 	p.do(failure(errNoCluster), "READONLY")
 	l := newLab(t, "a")
-	p = l.nodes["a"].dial() // on the port for all clients, a node of a cluster does not show CLUSTER either
+	p = l.nodes["a"].dial() // on the port for all clients, a node of a cluster also refuses CLUSTER
 	p.do(failure(errNoCluster), "CLUSTER", "INFO")
 	p.do(failure(errDBIndex), "SELECT", "1")
 	if got := p.info("cluster")["cluster_enabled"]; got != "0" {
-		t.Errorf("cluster_enabled:%s", got)
+		t.Errorf("cluster_enabled is %s, want 0", got)
 	}
 }

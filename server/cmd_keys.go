@@ -251,7 +251,7 @@ func cmdObjectRefcount(c *client, args [][]byte) error {
 func cmdObjectFreq(c *client, args [][]byte) error     { return untracked(c, args[2], errNoLFU) }
 func cmdObjectIdleTime(c *client, args [][]byte) error { return untracked(c, args[2], errNoIdleTime) }
 
-// untracked returns the error reason if the key exists, and otherwise replies with null.
+// untracked returns the parameter reason as the error if the key exists, and otherwise replies with null.
 func untracked(c *client, key []byte, reason error) error {
 	if _, found := c.srv.engine.Lookup(key); found {
 		return reason

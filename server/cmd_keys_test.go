@@ -34,15 +34,15 @@ func TestScan_LongKeys(t *testing.T) {
 	p := setup{engine: endless{buckets.New(buckets.Config{Shards: 1}), make([]byte, size), &visited}}.start(t).dial()
 	step := p.ask("SCAN", "0", "COUNT", "1000").list
 	if n := visited.Swap(0); n*size > scanBytes+scanPiece*size || int64(len(step[1].list)) != n || step[0].text != "8" {
-		t.Errorf("SCAN visits %d keys, returns %d and the cursor %s", n, len(step[1].list), step[0])
+		t.Errorf("SCAN visited %d keys and returned %d, want 8 and 8; the cursor is %s, want 8", n, len(step[1].list), step[0])
 	}
 	p.ask("SCAN", "0", "COUNT", "3", "MATCH", "x")
 	if n := visited.Swap(0); n != 3 {
-		t.Errorf("SCAN COUNT 3 visits %d keys", n)
+		t.Errorf("SCAN COUNT 3 visited %d keys, want 3", n)
 	}
 	p.do(failure(errManyKeys), "KEYS", "*")
 	if n := visited.Swap(0); n*size > maxKeysReply+scanBytes+scanPiece*size {
-		t.Errorf("KEYS visits %d keys of %d bytes", n, size)
+		t.Errorf("KEYS visited %d keys of %d bytes, want at most maxKeysReply and the keys of one step", n, size)
 	}
 }
 
@@ -63,13 +63,13 @@ func TestScan_ShortKeys(t *testing.T) {
 		step := p.ask("SCAN", cursor, "COUNT", "1000").list
 		cursor = step[0].text
 		if keys := len(step[1].list); keys < 100 && cursor != "0" {
-			t.Errorf("a step returns %d keys", keys)
+			t.Errorf("a step returned %d keys, want at least 100", keys)
 		}
 		for _, key := range step[1].list {
 			found[key.text] = true
 		}
 	}
 	if len(found) != n {
-		t.Errorf("found %d keys of %d", len(found), n)
+		t.Errorf("all steps together returned %d keys, want %d", len(found), n)
 	}
 }

@@ -39,7 +39,7 @@ func TestParseLimit(t *testing.T) {
 		t.Helper()
 		p := parseCommand(line)
 		if p.err != nil {
-			t.Errorf("%s: %v", line, p.err)
+			t.Errorf("%s: got error %v, want none", line, p.err)
 			return
 		}
 		want := limiter.Request{Kind: kind, Limit: limit, Quantity: quantity}
@@ -47,7 +47,7 @@ func TestParseLimit(t *testing.T) {
 		key := string(got.Key)
 		got.Key = nil
 		if len(p.reqs) != 1 || key != "k" || p.unit != unit || got.Kind != want.Kind || got.Limit != want.Limit || got.Quantity != want.Quantity || got.Linked {
-			t.Errorf("%s: %q, %+v in %v; want %+v in %v", line, key, got, p.unit, want, unit)
+			t.Errorf("%s: got key %q, request %+v, unit %v; want key k, request %+v, unit %v", line, key, got, p.unit, want, unit)
 		}
 	}
 	const s, ms = time.Second, time.Millisecond
@@ -89,7 +89,7 @@ func TestParseLimitRefuses(t *testing.T) {
 		t.Helper()
 		for _, line := range lines {
 			if p := parseCommand(line); !errors.Is(p.err, want) {
-				t.Errorf("%s: %v, want %v", line, p.err, want)
+				t.Errorf("%s: got error %v, want %v", line, p.err, want)
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func TestInvalidArguments(t *testing.T) {
 		for _, line := range lines {
 			line = strings.Replace(line, "?", value, 1)
 			if p, want := parseCommand(line), errInvalid(name, []byte(value), want); p.err != want {
-				t.Errorf("%s: %v, want %v", line, p.err, want)
+				t.Errorf("%s: got error %v, want %v", line, p.err, want)
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func TestBounds(t *testing.T) {
 		t.Helper()
 		for _, line := range lines {
 			if p := parseCommand(line); p.err != replyError("ERR limit out of range: "+want) {
-				t.Errorf("%s: %v, want %s", line, p.err, want)
+				t.Errorf("%s: got error %v, want 'limit out of range: %s'", line, p.err, want)
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func TestBounds(t *testing.T) {
 		"CL.BUCKET k 1 1 9223372036", "CL.LEAKY k 1 1 9223372036", "CL.LEAKY k 4 4 9223372036",
 	} {
 		if p := parseCommand(line); p.err != nil {
-			t.Errorf("%s: %v", line, p.err)
+			t.Errorf("%s: got error %v, want none", line, p.err)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestParsePeriod(t *testing.T) {
 	f := func(text string, n int64, unit time.Duration) {
 		t.Helper()
 		if p, ok := parsePeriod([]byte(text)); !ok || p != (limiter.Period{N: n, Unit: unit}) {
-			t.Errorf("%q is parsed as %v, %v", text, p, ok)
+			t.Errorf("parsePeriod(%q): got %v and %v, want the integer and the unit in the text, and true", text, p, ok)
 		}
 	}
 	f("60", 60, time.Second)
@@ -215,7 +215,7 @@ func TestParsePeriod(t *testing.T) {
 	f("9223372036854775807d", math.MaxInt64, 24*time.Hour)
 	for _, text := range []string{"", " ", "1 s", "1s ", " 1s", "s", "ms", "1 ms", "m s", "1\x00s", "1s\x00", "1ſ"} {
 		if p, ok := parsePeriod([]byte(text)); ok {
-			t.Errorf("%q is parsed as %v", text, p)
+			t.Errorf("parsePeriod(%q): got %v and true, want false", text, p)
 		}
 	}
 }
@@ -225,21 +225,21 @@ func TestParsePeriod(t *testing.T) {
 func TestSpells(t *testing.T) {
 	for _, text := range []string{"log", "LOG", "Log", "lOG"} {
 		if !spells([]byte(text), "log") {
-			t.Errorf("%q does not match log", text)
+			t.Errorf("spells returned false for %q and the word log", text)
 		}
 	}
 	for _, text := range []string{"", "lo", "logs", "l0g", "LO\x07", "\x0cog", "lo\xe7"} {
 		if spells([]byte(text), "log") {
-			t.Errorf("%q matches log", text)
+			t.Errorf("spells returned true for %q and the word log", text)
 		}
 	}
 	for c := range 256 {
 		b := []byte{byte(c)}
 		if letter := strings.Contains("abcdefghijklmnopqrstuvwxyz", strings.ToLower(string(b))); beginsWord(b) != letter {
-			t.Errorf("beginsWord(%q) is %v", b, !letter)
+			t.Errorf("beginsWord(%q) is %v, want the opposite", b, !letter)
 		}
 		if spells(b, "z") != (c == 'z' || c == 'Z') {
-			t.Errorf("%q: wrong match with z", b)
+			t.Errorf("%q: spells is wrong for the word z, want true for z and Z only", b)
 		}
 	}
 }

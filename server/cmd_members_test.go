@@ -24,14 +24,14 @@ func TestClClusterShows(t *testing.T) {
 		}
 	}
 	if got, _ := l.nodes["a"].dial().ask("CL.CLUSTER", "STATUS").field("role"); got.text != "leader" {
-		t.Errorf("the leader's role is %s", got)
+		t.Errorf("STATUS on the leader: role is %s, want leader", got)
 	}
 	line := func(id, role string) string {
 		m := l.nodes[id].member()
 		return fmt.Sprintf("%s raft=%s role=%s host=127.0.0.1 port=%d cluster-port=%d sentinel-port=%d leader-port=%d", id, m.Raft, role, m.Port, m.ClusterPort, m.SentinelPort, m.LeaderPort)
 	}
 	if got := p.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{line("a", "leader"), line("b", "follower self")}) {
-		t.Errorf("NODES: %q", got)
+		t.Errorf("NODES of the follower: got %q, want leader a, and follower b with the word self", got)
 	}
 	leader := l.nodes["a"].dial()
 	for words, f := range map[string]topology.Follower{
@@ -39,19 +39,19 @@ func TestClClusterShows(t *testing.T) {
 	} {
 		l.setFollower("b", f)
 		if got := leader.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{line("a", "leader self"), line("b", "follower"+words)}) {
-			t.Errorf("NODES of the leader: %q", got)
+			t.Errorf("NODES of the leader: got %q, want leader a with the word self, and follower b with its progress", got)
 		}
 	}
 	view := *l.nodes["b"].View()
 	view.Members = []topology.Member{{ID: "c", Raft: "x:1"}}
 	l.nodes["b"].view.Store(&view)
 	if got := p.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{"c raft=x:1 role=learner (has not announced its client addresses)"}) {
-		t.Errorf("NODES: %q", got)
+		t.Errorf("NODES: got %q, want only learner c, which has not announced its addresses", got)
 	}
 	p.do(fmt.Sprintf("*8\r\n$5\r\nindex\r\n:10\r\n$8\r\nlog-time\r\n:%d\r\n$4\r\nkeys\r\n:0\r\n$3\r\nsum\r\n$16\r\n0000000000000abc\r\n", l.clock.read()), "CL.CLUSTER", "HASH")
 	p.ask("HELLO", "3")
 	if got := p.ask("CL.CLUSTER", "HASH"); got.kind != '%' {
-		t.Errorf("HASH: %s", got)
+		t.Errorf("HASH in RESP3: got %s, want a map", got)
 	}
 	p.do("-ERR unknown subcommand 'NOPE'. Try CL.CLUSTER HELP.\r\n", "CL.CLUSTER", "NOPE")
 }
@@ -68,12 +68,12 @@ func TestClClusterChanges(t *testing.T) {
 		p.do("+OK\r\n", "CL.CLUSTER", "TRANSFER")
 		p.do("+OK\r\n", "CL.CLUSTER", "TRANSFER", "b")
 		if got, want := l.changes()[4*i:], []string{"a: add d 10.0.0.4:7000", "a: remove c", "a: transfer ", "a: transfer b"}; !slices.Equal(got, want) {
-			t.Errorf("changes %q, want %q", got, want)
+			t.Errorf("the changes of the cluster are %q, want %q", got, want)
 		}
 	}
 	l.nodes["b"].dial().do("+OK\r\n", "CL.CLUSTER", "SET", "RAFT-HEARTBEAT", "500")
 	if got := l.changes(); got[len(got)-1] != "a: heartbeat 500ms" {
-		t.Errorf("changes %q", got)
+		t.Errorf("the changes of the cluster are %q, want 'a: heartbeat 500ms' at the end", got)
 	}
 	done := len(l.changes())
 	p := l.nodes["b"].dial()

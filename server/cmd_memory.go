@@ -117,7 +117,7 @@ func cmdMemoryDoctor(c *client, _ [][]byte) error {
 const (
 	nearlyFull     = 0.9      // at least this share of maxmemory is in use
 	shrunken       = 0.5      // less than this share of the peak is in use
-	manyOtherBytes = 64 << 20 // the process uses more than this number of bytes besides the keys
+	manyOtherBytes = 64 << 20 // besides the keys, the process uses more than this number of bytes, and more than the keys
 )
 
 // diagnose returns the report of MEMORY DOCTOR, one line per finding.

@@ -2,8 +2,8 @@ package server
 
 import "github.com/throttledhq/throttled/resp"
 
-// cellModule and cellVersion are the name and the version of a module. Some clients send CL.THROTTLE only if the
-// server has this module.
+// cellModule and cellVersion are the name and the version of the only module that the server lists. Some clients send
+// CL.THROTTLE only to a server that has this module.
 const (
 	cellModule  = "redis-cell"
 	cellVersion = 1

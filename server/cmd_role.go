@@ -57,10 +57,10 @@ func isDown(status *topology.Status, id string) bool {
 	return f != nil && !f.Answers
 }
 
-// offsetOf returns the replication offset of a member. It is the applied index for this node, and the index of the
-// last entry for a follower that is known to this node. For any other member it is the commit index. Monitoring tools
-// compute how far a follower is behind the leader. The offset of a follower is therefore never higher than the offset
-// of this node.
+// offsetOf returns the replication offset of a member. For this node, it is the applied index. For a member in
+// Status.Followers, it is the index of the last entry, or the applied index of this node if that is lower: monitoring
+// tools expect that the offset of a follower is not higher than that of the leader. For any other member, it is the
+// commit index.
 func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
 	f := status.Follower(id)
 	switch {

@@ -25,7 +25,7 @@ func TestRoles(t *testing.T) {
 	l.setViewLeader("b", "")
 	follower.do(fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$7\r\nconnect\r\n:10\r\n", port("a")), "ROLE")
 	if got := follower.info("replication")["master_link_status"]; got != "down" {
-		t.Errorf("master_link_status:%s", got)
+		t.Errorf("without a leader, master_link_status is %s, want down", got)
 	}
 	l.setViewLeader("b", "a")
 
@@ -47,7 +47,7 @@ func TestRoles(t *testing.T) {
 		for _, fields := range []map[string]string{common, own} {
 			for name, want := range fields {
 				if info[name] != want {
-					t.Errorf("%s:%s, want %s", name, info[name], want)
+					t.Errorf("INFO replication: %s is %s, want %s", name, info[name], want)
 				}
 			}
 		}
@@ -105,7 +105,7 @@ func TestReplicasOfLeader(t *testing.T) {
 		"slave1": "ip=127.0.0.1,port=" + port("d") + ",state=online,offset=10,lag=0",
 	} {
 		if info[name] != want {
-			t.Errorf("%s:%s, want %s", name, info[name], want)
+			t.Errorf("INFO replication: %s is %s, want %s", name, info[name], want)
 		}
 	}
 	for _, id := range []string{"b", "d"} {
@@ -113,7 +113,7 @@ func TestReplicasOfLeader(t *testing.T) {
 	}
 	p.do("*3\r\n$6\r\nmaster\r\n:10\r\n*0\r\n", "ROLE")
 	if got := p.info("replication")["connected_slaves"]; got != "0" {
-		t.Errorf("connected_slaves:%s", got)
+		t.Errorf("connected_slaves is %s, want 0", got)
 	}
 }
 
@@ -194,22 +194,22 @@ func TestCommandsOfProfiles(t *testing.T) {
 			"cluster|slots": name == "cluster", "role": true, "client|setname": true, "wait": name != "sentinel", "subscribe": true, "readonly": name != "sentinel"}
 		for command, want := range has {
 			if got := p.ask("COMMAND", "INFO", command).list[0]; got.null == want {
-				t.Errorf("%s: COMMAND INFO %s: %s", name, command, got)
+				t.Errorf("port %s: COMMAND INFO %s returned %s, want null if and only if the port does not have the command", name, command, got)
 			}
 		}
 		all := p.ask("COMMAND").list
 		if count := p.ask("COMMAND", "COUNT").int(); int(count) != len(all) || len(p.ask("COMMAND", "DOCS").list) != 2*len(all) {
-			t.Errorf("%s: %d commands, COUNT %d", name, len(all), count)
+			t.Errorf("port %s: COMMAND returned %d commands, COUNT returned %d; want equal numbers, also in DOCS", name, len(all), count)
 		}
 		for _, info := range all {
 			for _, sub := range info.list[9].list {
 				if !strings.HasPrefix(sub.list[0].text, info.list[0].text+"|") {
-					t.Errorf("%s is a subcommand of %s", sub, info)
+					t.Errorf("%s is listed as a subcommand of %s, want the name of the container at the beginning", sub, info)
 				}
 			}
 			if len(info.list[9].list) > 0 {
 				if lines := p.ask(info.list[0].text, "HELP").list; len(lines) != 1+2*len(info.list[9].list) {
-					t.Errorf("%s: %s HELP: %s", name, info.list[0].text, lines)
+					t.Errorf("port %s: %s HELP returned %s, want one line, and two lines for each subcommand", name, info.list[0].text, lines)
 				}
 			}
 		}

@@ -87,8 +87,9 @@ func parseShutdown(args [][]byte) (q shutdownQuery, err error) {
 
 // cmdShutdown stops the program. As in Redis, there is no reply on success: the connection is closed.
 //
-// The state is saved twice. The first save runs while clients are still served, so that an error can be reported to
-// the client. The program saves the state again after the last decision.
+// Unless the arguments or the options exclude a save, the state is saved twice. The first save runs while clients are
+// still served, so that an error can be reported to the client. The program saves the state again after the last
+// decision.
 func cmdShutdown(c *client, args [][]byte) error {
 	q, err := parseShutdown(args)
 	if err != nil {

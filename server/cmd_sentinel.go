@@ -22,7 +22,7 @@ func sentinels(view *topology.View) (list []topology.Member) {
 	return list
 }
 
-// otherSentinels returns the members that sentinels returns, without this node.
+// otherSentinels is like sentinels, but omits this node.
 func otherSentinels(view *topology.View) []topology.Member {
 	return slices.DeleteFunc(sentinels(view), func(m topology.Member) bool { return m.ID == view.Self })
 }

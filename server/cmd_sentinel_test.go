@@ -59,7 +59,7 @@ func TestSentinelListener(t *testing.T) {
 	for _, version := range []string{"2", "3"} {
 		hello := p.ask("HELLO", version)
 		if mode, _ := hello.field("mode"); mode.text != "sentinel" || slices.Contains(hello.names(), "role") {
-			t.Errorf("HELLO: %s", hello)
+			t.Errorf("HELLO: got %s, want mode sentinel and no role", hello)
 		}
 		pairs := byte('*')
 		if version == "3" {
@@ -67,14 +67,14 @@ func TestSentinelListener(t *testing.T) {
 		}
 		p.do("*2\r\n$9\r\n127.0.0.1\r\n"+bulk(port), "SENTINEL", "get-master-addr-by-name", "mymaster")
 		if got := p.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "other"); !got.null {
-			t.Errorf("the address of an unknown master is %s", got)
+			t.Errorf("the address of an unknown master is %s, want null", got)
 		}
 		master := map[string]string{"name": "mymaster", "ip": "127.0.0.1", "port": port, "runid": clusterNodeID(labName, "b"), "flags": "master",
 			"num-slaves": "2", "num-other-sentinels": "2", "quorum": "2", "config-epoch": "1", "role-reported": "master"}
 		one := p.ask("SENTINEL", "MASTER", "mymaster")
 		all := p.ask("SENTINEL", "MASTERS")
 		if one.kind != pairs || len(all.list) != 1 {
-			t.Fatalf("MASTER %s, MASTERS %s", one, all)
+			t.Fatalf("MASTER returned %s, want fields; MASTERS returned %s, want one master", one, all)
 		}
 		checkFields(t, "MASTER", one, masterNames, master)
 		checkFields(t, "MASTERS", all.list[0], masterNames, master)
@@ -108,7 +108,7 @@ func TestSentinelListener(t *testing.T) {
 	checkFields(t, "MASTER", p.ask("SENTINEL", "MASTER", "mymaster"), masterNames, down)
 	checkFields(t, "MASTERS", p.ask("SENTINEL", "MASTERS").list[0], masterNames, down)
 	if got := p.info("sentinel")["master0"]; !strings.Contains(got, "status=sdown,") {
-		t.Errorf("INFO: %s", got)
+		t.Errorf("INFO: master0 is %s, want status=sdown", got)
 	}
 	p.fails("NOQUORUM 3 usable Sentinels. The cluster has no leader at the moment", "SENTINEL", "CKQUORUM", "mymaster")
 	p.do("*2\r\n$9\r\n127.0.0.1\r\n"+bulk(port), "SENTINEL", "get-master-addr-by-name", "mymaster")
@@ -138,7 +138,7 @@ func TestSentinelOfLeader(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	role, err := client.Do(t.Context(), "INFO", "replication").Text()
 	if self := "node_id:c\r\n"; err != nil || !strings.Contains(role, self) {
-		t.Errorf("the replica-only client reads %q, %v", role, err)
+		t.Errorf("the replica-only client got INFO %q, error %v, want node_id c and no error", role, err)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestSentinelInfo(t *testing.T) {
 	info := p.info("everything")
 	want := fmt.Sprintf("name=mymaster,status=ok,address=127.0.0.1:%d,slaves=1,sentinels=2", l.nodes["b"].member().LeaderPort)
 	if info["redis_mode"] != "sentinel" || info["master0"] != want || info["sentinel_masters"] != "1" || info["role"] != "" || info["tcp_port"] != "26380" {
-		t.Errorf("INFO: %v", info)
+		t.Errorf("INFO: redis_mode, master0, sentinel_masters, role or tcp_port is wrong: %v", info)
 	}
 	for _, other := range []*peer{n.dial(), n.at(n.cluster), n.at(n.peers)} {
 		if other.info("everything")["sentinel_masters"] != "" {
@@ -175,18 +175,18 @@ func TestGoRedisFailover(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	for i, leader := range []string{"a", "b", "a"} {
 		l.lead(leader)
-		// The library closes its connections to the old leader and sends the commands on them again. A command may
-		// therefore be charged twice.
+		// The library closes its connections to the old leader, and sends commands without a reply again. A command
+		// may therefore be charged twice.
 		got, err := client.Do(t.Context(), "CL.THROTTLE", "k", 100, 1, 3600).Int64Slice()
 		if err != nil || got[2] > int64(100-i) {
-			t.Fatalf("with leader %s: got %v, %v", leader, got, err)
+			t.Fatalf("with leader %s: got reply %v, error %v, want one unit less for each leader, and no error", leader, got, err)
 		}
 		var role []any
 		if !eventually(func() bool {
 			role, err = client.Do(t.Context(), "ROLE").Slice()
 			return err == nil && role[0] == "master"
 		}) {
-			t.Errorf("with leader %s: the client is connected to a %v, %v", leader, role, err)
+			t.Errorf("with leader %s: ROLE returned %v, error %v, want master and no error", leader, role, err)
 		}
 	}
 }

@@ -26,8 +26,8 @@ func (l *collector) init(c *client) {
 	l.forwarding.init(c)
 }
 
-// takes reports whether a command can be added to the commands that are already collected. If not, they must be
-// settled first. forLeader reports whether the leader must run the command.
+// takes reports whether a command can be added to the commands that are already collected. If not, the collected
+// commands must be settled first. forLeader reports whether the leader must run the command.
 func (l *collector) takes(cmd *command, args [][]byte, forLeader bool) bool {
 	return l.batch == nil || l.batch.takes(cmd, args, forLeader)
 }
@@ -195,7 +195,7 @@ func (l *collector) runCall(call *call) need {
 	return needNothing
 }
 
-// finishCall replies to a call that has an outcome, and adds it to the statistics.
+// finishCall replies to a call that has an outcome, and adds the call to the statistics.
 func (l *collector) finishCall(b *batch, call *call) {
 	l.answerCall(b, call)
 	if l.long.held {

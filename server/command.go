@@ -71,8 +71,9 @@ const (
 	groupLimiter      = "module"
 )
 
-// keySpec describes which arguments are keys, and how the command accesses the keys. Every argument from first to
-// last is a key, at intervals of step. A negative last counts from the end. If first is 0, the command has no keys.
+// keySpec describes which arguments are keys, and how the command accesses the keys. The keys are the arguments at the
+// indexes first, first+step and so on, up to last. A negative last counts from the end. If first is 0, the command has
+// no keys.
 type keySpec struct {
 	first, last, step int
 	access            string

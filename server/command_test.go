@@ -19,7 +19,7 @@ func TestCommandTable(t *testing.T) {
 		r := newRegistry(commandTable(), on)
 		for _, cmd := range r.every {
 			if names[cmd.id] != cmd.name || r.named(strings.ToUpper(cmd.name)) != cmd {
-				t.Errorf("%s: not found by its name", cmd.name)
+				t.Errorf("%s: named does not return this row, or commandNames has another name at its id", cmd.name)
 			}
 			checkRow(t, cmd)
 		}
@@ -30,20 +30,20 @@ func checkRow(t *testing.T, cmd *command) {
 	t.Helper()
 	groups := []string{groupConnection, groupGeneric, groupServer, groupTransactions, groupPubsub, groupCluster, groupSentinel, groupScripting, groupLimiter}
 	if cmd.summary == "" || strings.HasSuffix(cmd.summary, ".") || strings.Count(cmd.since, ".") != 2 || !slices.Contains(groups, cmd.group) || cmd.name != strings.ToLower(cmd.name) {
-		t.Errorf("%s: summary %q, since %q, group %q", cmd.name, cmd.summary, cmd.since, cmd.group)
+		t.Errorf("%s: the name, the summary %q, since %q or the group %q is invalid", cmd.name, cmd.summary, cmd.since, cmd.group)
 	}
 	if cmd.keys.first > 0 && (cmd.keys.access == "" || cmd.keys.step < 1) {
-		t.Errorf("%s: keys %+v", cmd.name, cmd.keys)
+		t.Errorf("%s: access or step is missing in the keys %+v", cmd.name, cmd.keys)
 	}
 	if writes := strings.HasPrefix(cmd.keys.access, "R") && !strings.HasPrefix(cmd.keys.access, "RO"); writes != (cmd.is(write) && cmd.keys.first > 0) || cmd.is(write) && cmd.is(readonly) {
-		t.Errorf("%s: keys %+v, flags %b", cmd.name, cmd.keys, cmd.flags)
+		t.Errorf("%s: the access in keys %+v contradicts the flags %b, or the flags contradict each other", cmd.name, cmd.keys, cmd.flags)
 	}
 	for _, a := range cmd.syntax {
 		checkSyntax(t, cmd, a)
 	}
 	words := len(strings.Split(cmd.name, "|"))
 	if least := max(cmd.arity, -cmd.arity); least < words {
-		t.Errorf("%s: arity %d", cmd.name, cmd.arity)
+		t.Errorf("%s: the arity %d is less than the number of words in the name", cmd.name, cmd.arity)
 	}
 	if required := required(cmd.syntax); len(cmd.subs) == 0 && words+required != max(cmd.arity, -cmd.arity) && cmd.name != "auth" && cmd.name != "client|kill" {
 		t.Errorf("%s: arity %d, but %d arguments are required", cmd.name, cmd.arity, required)
@@ -54,10 +54,10 @@ func checkSyntax(t *testing.T, cmd *command, a argument) {
 	t.Helper()
 	kinds := []string{"key", "string", "integer", "pattern", "pure-token", "oneof", "block"}
 	if !slices.Contains(kinds, a.kind) || a.name == "" || a.String() == "" {
-		t.Errorf("%s: argument %+v", cmd.name, a)
+		t.Errorf("%s: an argument has an unknown kind, no name or no text: %+v", cmd.name, a)
 	}
 	if (a.kind == "oneof" || a.kind == "block") != (len(a.parts) > 0) || a.kind == "pure-token" && a.token == "" {
-		t.Errorf("%s: argument %+v", cmd.name, a)
+		t.Errorf("%s: the parts or the token of an argument do not fit its kind: %+v", cmd.name, a)
 	}
 	for _, part := range a.parts {
 		checkSyntax(t, cmd, part)
@@ -98,7 +98,7 @@ func TestRegistryRefuses(t *testing.T) {
 		t.Helper()
 		defer func() {
 			if recover() == nil {
-				t.Errorf("the table %+v is accepted", table)
+				t.Errorf("newRegistry accepts the inconsistent table %+v", table)
 			}
 		}()
 		newRegistry(table, onAll)
@@ -123,26 +123,26 @@ func TestCommandDocs(t *testing.T) {
 		p.ask("HELLO", version)
 		all := p.ask("COMMAND").list
 		if count := p.ask("COMMAND", "COUNT").int(); int(count) != len(all) || len(all) != len(s.commands[onRedis].all) {
-			t.Errorf("COMMAND returns %d commands, COUNT %d", len(all), count)
+			t.Errorf("COMMAND returned %d commands, COUNT returned %d, want the number of rows of the command table", len(all), count)
 		}
 		docs := p.ask("COMMAND", "DOCS")
 		names := p.ask("COMMAND", "LIST").words()
 		if len(docs.list) != 2*len(all) || len(names) != len(all) {
-			t.Errorf("COMMAND DOCS returns %d commands, LIST %d", len(docs.list)/2, len(names))
+			t.Errorf("COMMAND DOCS returned %d commands, LIST returned %d, want as many as COMMAND", len(docs.list)/2, len(names))
 		}
 		for i, info := range all {
 			cmd := s.commands[onRedis].all[i]
 			checkInfo(t, cmd, info)
 			doc, found := docs.field(cmd.name)
 			if !found || !slices.Contains(names, cmd.name) {
-				t.Errorf("%s is in COMMAND only", cmd.name)
+				t.Errorf("%s is missing in COMMAND DOCS or COMMAND LIST", cmd.name)
 			}
 			checkDoc(t, cmd, doc)
 		}
 		for _, cmd := range s.commands[onRedis].every {
 			one := p.ask("COMMAND", "INFO", strings.ToUpper(cmd.name), "nonsense").list
 			if len(one) != 2 || !one[1].null {
-				t.Fatalf("COMMAND INFO %s nonsense: %s", cmd.name, one)
+				t.Fatalf("COMMAND INFO %s nonsense: got %s, want the command and null", cmd.name, one)
 			}
 			checkInfo(t, cmd, one[0])
 			doc, _ := p.ask("COMMAND", "DOCS", cmd.name, "nonsense").field(cmd.name)
@@ -155,17 +155,17 @@ func TestCommandDocs(t *testing.T) {
 func checkInfo(t *testing.T, cmd *command, info value) {
 	t.Helper()
 	if len(info.list) != 10 || info.list[0].text != cmd.name || info.list[1].int() != int64(cmd.arity) || len(info.list[9].list) != len(cmd.subs) {
-		t.Errorf("%s is described as %s", cmd.name, info)
+		t.Errorf("%s: the name, the arity, or the number of elements or subcommands is wrong in %s", cmd.name, info)
 		return
 	}
 	flags, cats, tips := info.list[2].words(), info.list[6].words(), info.list[7].words()
 	if slices.Contains(flags, "write") != cmd.is(write) || slices.Contains(flags, "readonly") != cmd.is(readonly) ||
 		slices.Contains(flags, "fast") != slices.Contains(cats, "@fast") || slices.Contains(cats, "@fast") == slices.Contains(cats, "@slow") {
-		t.Errorf("%s: flags %q, categories %q", cmd.name, flags, cats)
+		t.Errorf("%s: the flags %q contradict the command table or the categories %q", cmd.name, flags, cats)
 	}
 	specs := countTrue(cmd.keys.first > 0, cmd.is(movableKeys))
 	if len(tips) != len(strings.Fields(cmd.tips)) || len(info.list[8].list) != specs {
-		t.Errorf("%s: tips %q, keys %s", cmd.name, tips, info.list[8])
+		t.Errorf("%s: the number of tips in %q or of key specifications in %s is wrong", cmd.name, tips, info.list[8])
 	}
 	for i, sub := range cmd.subs {
 		checkInfo(t, sub, info.list[9].list[i])
@@ -177,17 +177,17 @@ func checkDoc(t *testing.T, cmd *command, doc value) {
 	t.Helper()
 	for field, want := range map[string]string{"summary": cmd.summary, "since": cmd.since, "group": cmd.group} {
 		if v, _ := doc.field(field); v.text != want {
-			t.Errorf("%s: %s is %q, want %q", cmd.name, field, v.text, want)
+			t.Errorf("COMMAND DOCS %s: %s is %q, want %q", cmd.name, field, v.text, want)
 		}
 	}
 	if cost, _ := doc.field("complexity"); cost.text == "" {
-		t.Errorf("%s: no complexity", cmd.name)
+		t.Errorf("COMMAND DOCS %s: the complexity is empty", cmd.name)
 	}
 	arguments, _ := doc.field("arguments")
 	checkArguments(t, cmd, cmd.syntax, arguments.list)
 	subs, _ := doc.field("subcommands")
 	if len(subs.list) != 2*len(cmd.subs) {
-		t.Errorf("%s: %d subcommands, want %d", cmd.name, len(subs.list)/2, len(cmd.subs))
+		t.Errorf("COMMAND DOCS %s: got %d subcommands, want %d", cmd.name, len(subs.list)/2, len(cmd.subs))
 	}
 	for _, sub := range cmd.subs {
 		subDoc, _ := subs.field(sub.name)
@@ -198,7 +198,7 @@ func checkDoc(t *testing.T, cmd *command, doc value) {
 func checkArguments(t *testing.T, cmd *command, want []argument, got []value) {
 	t.Helper()
 	if len(got) != len(want) {
-		t.Errorf("%s: %d arguments, want %d", cmd.name, len(got), len(want))
+		t.Errorf("COMMAND DOCS %s: got %d arguments, want %d", cmd.name, len(got), len(want))
 		return
 	}
 	for i, a := range want {
@@ -206,7 +206,7 @@ func checkArguments(t *testing.T, cmd *command, want []argument, got []value) {
 		kind, _ := got[i].field("type")
 		token, _ := got[i].field("token")
 		if name.text != a.name || kind.text != a.kind || token.text != a.token {
-			t.Errorf("%s: argument %s, want %+v", cmd.name, got[i], a)
+			t.Errorf("COMMAND DOCS %s: got argument %s, want %+v", cmd.name, got[i], a)
 		}
 		parts, _ := got[i].field("arguments")
 		checkArguments(t, cmd, a.parts, parts.list)
@@ -222,11 +222,11 @@ func TestCommandList(t *testing.T) {
 		got := p.ask("COMMAND", "LIST", "FILTERBY", kind, text).words()
 		for _, name := range want {
 			if !slices.Contains(got, name) {
-				t.Errorf("%s %s: %q lacks %s", kind, text, got, name)
+				t.Errorf("FILTERBY %s %s: %q lacks %s", kind, text, got, name)
 			}
 		}
 		if len(want) == 0 && len(got) > 0 {
-			t.Errorf("%s %s: %q", kind, text, got)
+			t.Errorf("FILTERBY %s %s: got %q, want no commands", kind, text, got)
 		}
 	}
 	f("MODULE", "throttled", "cl.throttle", "cl.window", "cl.bucket", "cl.leaky", "cl.all")
@@ -251,13 +251,13 @@ func TestHelp(t *testing.T) {
 		}
 		lines := p.ask(cmd.name, "HELP").words()
 		if len(lines) != 1+2*len(cmd.subs) {
-			t.Errorf("%s HELP: %q", cmd.name, lines)
+			t.Errorf("%s HELP: got %q, want one line, and two lines for each subcommand", cmd.name, lines)
 			continue
 		}
 		for i, sub := range cmd.subs {
 			name := strings.ToUpper(strings.TrimPrefix(sub.name, cmd.name+"|"))
 			if word, _, _ := strings.Cut(lines[1+2*i], " "); word != name || lines[2+2*i] != "    "+sub.summary+"." {
-				t.Errorf("%s HELP for %s: %q", cmd.name, sub.name, lines[1+2*i:3+2*i])
+				t.Errorf("%s HELP: the lines for %s are %q, want its name and its summary", cmd.name, sub.name, lines[1+2*i:3+2*i])
 			}
 		}
 	}
@@ -271,12 +271,12 @@ func TestGetKeys(t *testing.T) {
 		t.Helper()
 		words := strings.Fields("COMMAND GETKEYS " + call)
 		if got := strings.Join(p.ask(words...).words(), " "); got != keys {
-			t.Errorf("%s: keys %q, want %q", call, got, keys)
+			t.Errorf("GETKEYS %s: got keys %q, want %q", call, got, keys)
 		}
 		words[1] = "GETKEYSANDFLAGS"
 		for _, pair := range p.ask(words...).list {
 			if got := strings.Join(pair.list[1].words(), " "); got != access {
-				t.Errorf("%s: access %q, want %q", call, got, access)
+				t.Errorf("GETKEYSANDFLAGS %s: got access %q, want %q", call, got, access)
 			}
 		}
 	}
@@ -330,7 +330,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 					p.ask(call...)
 					p.ask("DISCARD")
 					if got := p.ask("ECHO", "end"); got.text != "end" {
-						t.Fatalf("%q: its reply is followed by %s", call, got)
+						t.Fatalf("%q: the next command, ECHO end, got %s", call, got)
 					}
 				}
 				runInTransaction(t, p, call)
@@ -350,7 +350,7 @@ func runInTransaction(t *testing.T, p *peer, call []string) {
 		queued += countTrue(p.ask(words...).text == "QUEUED")
 	}
 	if got := p.ask("EXEC"); got.kind == '*' && len(got.list) != queued {
-		t.Errorf("%q: EXEC of %d returns %s", call, queued, got)
+		t.Errorf("%q: EXEC of %d queued commands returned %s, want one reply for each", call, queued, got)
 	}
 	p.do("$3\r\nend\r\n", "ECHO", "end")
 }

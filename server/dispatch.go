@@ -64,7 +64,7 @@ func (p *pipeline) advanceCommand() need {
 	switch cur.stage {
 	case stageMute:
 		cur.stage = stageMuted
-		return needWrite // after this write, the buffer will contain only the reply to drop
+		return needWrite // the write empties the buffer, which will then contain only the reply to drop
 	case stageMuted:
 		if p.session.replies == replySkip {
 			p.session.replies = replySkipping
@@ -113,17 +113,18 @@ func (c *client) forwardsCommands() bool {
 	return c.srv.cluster != nil && c.listener.onFollower != refuses
 }
 
-// mustForward reports whether a command must run on the leader, and this node is not the leader.
+// mustForward reports whether a command must be sent to the leader: the command needs the leader, it is not queued for
+// EXEC, and this node is not the leader.
 func (p *pipeline) mustForward(cmd *command) bool {
 	return cmd.needsLeader() && !p.session.tx.queueing && !p.leads()
 }
 
-// collect adds the current command to the batch. If the batch is full, or its commands run on a different node, it is
-// settled first.
+// collect adds the current command to the batch. The batch is settled first if it is full, or if its commands run on a
+// different node than the current command.
 func (p *pipeline) collect() {
 	cur := &p.current
 	forLeader := p.mustForward(cur.cmd)
-	if !forLeader && cur.cmd.parse == nil { // this node has become the leader
+	if !forLeader && cur.cmd.parse == nil { // this node has become the leader since dispatch
 		p.settleThen(stageRun)
 		return
 	}

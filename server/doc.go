@@ -1,11 +1,11 @@
 // Package server implements the Redis protocol server of throttled: it reads commands from
 // connections, runs them against a [limiter.Engine], and writes the replies.
 //
-// [Server] accepts connections and runs a goroutine for each. A client consists of a connection, which reads and writes
-// bytes, a session, which holds the state set by the client, and a pipeline, which runs the commands and orders the
-// replies. The goroutine of a connection reads the available bytes, advances the pipeline until every complete command
-// in these bytes is answered, and writes all replies in one write. The pipeline is a state machine that does not depend
-// on this goroutine: any goroutine may run the next step.
+// [Server] accepts connections and runs a goroutine for each. A client consists of three parts: a connection, which
+// reads and writes bytes; a session, which holds the state that the client has set; and a pipeline, which runs the
+// commands and orders the replies. The goroutine of a connection reads the available bytes, advances the pipeline until
+// every complete command in these bytes is answered, and writes all replies in one write. The pipeline is a state
+// machine that does not depend on this goroutine: any goroutine may run the next step.
 //
 // Consecutive limiter commands in a pipeline are passed to the engine as one batch. A listener profile
 // (listenerProfile) determines which commands the connections of a port support, and how the server replies. The

@@ -51,7 +51,7 @@ func (e panicking) check(key []byte) {
 type holding struct {
 	limiter.Engine
 	on      string
-	entered chan struct{} // receives when a decision blocks
+	entered chan struct{} // receives a value when a decision blocks
 	release chan struct{} // closed to unblock the decision
 }
 

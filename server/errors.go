@@ -137,7 +137,8 @@ var clusterErrors = []struct {
 	{topology.ErrSilent, "ERR"},
 }
 
-// asReply returns the reply for an error. If no table contains the error, ok is false and the reply is errInternal.
+// asReply returns the reply for an error. If err is not a replyError, and is in neither of the two tables above, the
+// reply is errInternal and ok is false.
 func asReply(err error) (reply replyError, ok bool) {
 	if errors.As(err, &reply) {
 		return reply, true

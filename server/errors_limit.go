@@ -134,7 +134,8 @@ func errOfLimit(at int, key []byte, err error) replyError {
 }
 
 // callError returns the error of a call with undecided requests. The parameter at is the index of the first of them.
-// If the error of that request is ErrGroup, callError uses the first other error, which is the reason for ErrGroup.
+// If the error of that request is ErrGroup, callError uses the first error after it that is not ErrGroup: this error is
+// the reason for ErrGroup.
 func callError(reqs []limiter.Request, out []limiter.Decision, at int) error {
 	for i := at; i < len(out); i++ {
 		if err := out[i].Err; err != nil && !errors.Is(err, limiter.ErrGroup) {

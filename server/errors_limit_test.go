@@ -100,11 +100,11 @@ func TestCommandOf(t *testing.T) {
 	for k := limiter.Kind(1); k.Known(); k++ {
 		name, word, mode := commandOf(k), strings.ToUpper(k.String()), strings.ToUpper(k.Encoding())
 		if name != "CL."+word && name != "CL."+word+" "+mode {
-			t.Errorf("the command of %v %s is %s", k, k.Encoding(), name)
+			t.Errorf("commandOf(%v %s) is %s, want the command that creates such keys", k, k.Encoding(), name)
 		}
 	}
 	if got := commandOf(0); got != "none" {
-		t.Errorf("the command of an invalid kind is %s", got)
+		t.Errorf("commandOf an invalid kind is %s, want none", got)
 	}
 }
 
@@ -123,10 +123,10 @@ func TestQuote(t *testing.T) {
 	f(strings.Repeat("k", maxEcho)+"l", "'"+strings.Repeat("k", maxEcho)+"...'")
 	f(strings.Repeat("\n", 1000), "'"+strings.Repeat(`\x0a`, maxEcho)+"...'")
 	if got := echo([]byte("a\r\nb\xff\x00c"), 100); got != `a  b\xff` {
-		t.Errorf("echo: %s", got)
+		t.Errorf("the result of echo is %s, want the beginning without CR, LF, NUL and unprintable bytes", got)
 	}
 	if got := echo([]byte("abc\x00"), 2); got != "ab" {
-		t.Errorf("echo: %s", got)
+		t.Errorf("the result of echo is %s, want the beginning without CR, LF, NUL and unprintable bytes", got)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestErrorsAreBounded(t *testing.T) {
 			{"CLIENT", "SETINFO", long, "x"},
 		} {
 			if got := p.ask(call...); got.kind != '-' || len(got.text) > 1500 || strings.ContainsAny(got.text, "\r\n\x00") {
-				t.Errorf("%.40q: %d bytes: %.300q", call, len(got.text), got.text)
+				t.Errorf("%.40q: the reply has %d bytes, want an error of one line with at most 1500 bytes: %.300q", call, len(got.text), got.text)
 			}
 		}
 		p.do(":1\r\n", "DEL", long)

@@ -5,10 +5,10 @@ import "github.com/throttledhq/throttled/limiter"
 // Commands of a transaction run while the exec lock is held, and must not block. The execution waits once for the
 // commit of all commands, after the lock is released.
 
-// exec runs a transaction. The handler of EXEC calls it. The error is limiter.ErrNotLeading if this node cannot run the
-// transaction: the transaction needs the leader and this node is not the leader, the leader watches its keys, or
-// changes of its watched keys can no longer be detected. The pipeline then calls forwardExec, if commands of the client
-// are forwarded.
+// exec runs a transaction. The handler of EXEC calls it. If this node cannot run the transaction, the error is
+// limiter.ErrNotLeading, in three cases: the transaction touches keys and this node is not the leader; the leader
+// watches keys for the client; or changes of the watched keys can no longer be detected. The pipeline then calls
+// forwardExec, if commands of the client are forwarded.
 func (e *execution) exec(tx *transaction) error {
 	e.tx = tx
 	if tx.ownStream != nil || tx.lost || tx.touchesKeys() && !e.client.pipe.leads() {
@@ -27,8 +27,8 @@ func (e *execution) runTransaction() error {
 	return e.runWithHold()
 }
 
-// runExclusively runs the transaction under the exec lock. If a watched key has changed, it runs no command, and
-// replies with a null array.
+// runExclusively runs the transaction under the exec lock. If a watched key has changed, or if this node cannot detect
+// changes of the watched keys, it runs no command, and replies with a null array.
 func (e *execution) runExclusively() {
 	e.lock.acquire(lockExclusive)
 	defer e.lock.release()

@@ -21,7 +21,7 @@ type execution struct {
 	tx           *transaction // transaction of EXEC
 	limiterBatch *batch       // batch with the current limiter command only; nil for other commands
 	replyStart   int          // length of out before the reply to the command
-	keys         bool         // the command touches keys, and the next fields are set
+	keys         bool         // the command touches keys; writes, before and after are then set
 	writes       bool
 	before       limiter.CommitToken // last write before the command
 	after        limiter.CommitToken // last write after the command

@@ -13,8 +13,8 @@ type feed struct {
 	use     *usage // memory usage of the client
 	queue   chunks
 	writing int  // bytes of memory of the piece that is being written
-	accepts bool // pushed output is accepted, and the goroutine waits for more; otherwise the goroutine stops when the queue is empty
-	closed  bool // the goroutine stops when the queue is empty
+	accepts bool // pushed output is accepted, so the goroutine does not stop when the queue is empty
+	closed  bool // the goroutine stops when the queue is empty, even if accepts is true
 	ended   bool // the goroutine has stopped, or is about to stop
 	failed  bool // the goroutine stopped before everything was written
 	room    *sync.Cond
@@ -38,7 +38,7 @@ func newFeed(use *usage, accepts bool) *feed {
 }
 
 // add queues pushed output. The error is errSlowFeed if the queue is full, and errFeedEnded if the goroutine has
-// stopped or the feed no longer accepts pushed output. Without the second check, the bytes might never be written, and
+// stopped or the feed no longer accepts pushed output. Output that was queued later might never be written, and
 // would then count as client memory forever.
 func (f *feed) add(b []byte) error {
 	f.mu.Lock()
@@ -133,8 +133,8 @@ func (f *feed) close() {
 	f.signal()
 }
 
-// recheck makes a waiting put check again whether there is room. This may have changed without a change of the queue,
-// because client memory is no longer tight.
+// recheck makes a waiting put check again whether there is room. If client memory is no longer tight, there is room
+// although the queue has not changed.
 func (f *feed) recheck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

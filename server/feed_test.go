@@ -33,17 +33,17 @@ func TestChunks(t *testing.T) {
 			popped = append(popped, q.pop()...)
 		}
 		if held := len(pushed) - len(popped); q.size < held || q.size > held+chunkSize {
-			t.Fatalf("the queue holds %d bytes, and its size is %d", held, q.size)
+			t.Fatalf("the queue holds %d bytes, but its size is %d, want at most chunkSize more", held, q.size)
 		}
 	}
 	for b := q.pop(); b != nil; b = q.pop() {
 		if len(b) > chunkSize {
-			t.Fatalf("a chunk has %d bytes", len(b))
+			t.Fatalf("a chunk has %d bytes, want at most chunkSize", len(b))
 		}
 		popped = append(popped, b...)
 	}
 	if !bytes.Equal(pushed, popped) || q.size != 0 {
-		t.Errorf("popped %d bytes of %d, size is %d", len(popped), len(pushed), q.size)
+		t.Errorf("popped %d bytes, want the %d pushed bytes; the size of the empty queue is %d, want 0", len(popped), len(pushed), q.size)
 	}
 }
 
@@ -57,13 +57,13 @@ func TestFeedHasRoom(t *testing.T) {
 		t.Fatal(ended, err)
 	}
 	if n := use.all.total.Load(); n != feedQueue {
-		t.Errorf("%d bytes are counted", n)
+		t.Errorf("%d bytes are counted for a full feed, want feedQueue", n)
 	}
 	if err := f.add([]byte("x")); err != errSlowFeed {
-		t.Errorf("add to a full feed: %v", err)
+		t.Errorf("add to a full feed: got %v, want errSlowFeed", err)
 	}
 	if queued, ended, err := f.tryPut([]byte("x"), feedQueue, func() {}); queued || ended || err != nil {
-		t.Errorf("tryPut to a full feed: %v, %v, %v", queued, ended, err)
+		t.Errorf("tryPut to a full feed: queued %v, ended %v, error %v; want false, false, nil", queued, ended, err)
 	}
 	put := make(chan error)
 	go func() {
@@ -72,7 +72,7 @@ func TestFeedHasRoom(t *testing.T) {
 	}()
 	for range 2 { // the bytes that take returns are counted until the next call of take
 		if b, last := f.take(); len(b) != chunkSize || last {
-			t.Errorf("take returned %d bytes, %v", len(b), last)
+			t.Errorf("take returned %d bytes, last %v; want chunkSize and false", len(b), last)
 		}
 	}
 	if err := <-put; err != nil {
@@ -84,10 +84,10 @@ func TestFeedHasRoom(t *testing.T) {
 	}()
 	f.end()
 	if err := <-put; err != errSlowFeed {
-		t.Errorf("put to a failed feed: %v", err)
+		t.Errorf("put to a failed feed: got %v, want errSlowFeed", err)
 	}
 	if n := use.all.total.Load(); n != 0 {
-		t.Errorf("%d bytes are counted after the end of the feed", n)
+		t.Errorf("%d bytes are counted after the end of the feed, want 0", n)
 	}
 }
 
@@ -100,20 +100,20 @@ func TestFeedEndsWhenWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, last := f.take(); string(b) != "reply" || last {
-		t.Errorf("take returned %q, %v", b, last)
+		t.Errorf("the first take returned %q, last %v; want reply and false", b, last)
 	}
 	if queued, ended, _ := f.tryPut([]byte("more"), feedQueue, func() {}); !queued || ended {
-		t.Errorf("queued %v, ended %v while a write is in progress", queued, ended)
+		t.Errorf("tryPut during a write: queued %v, ended %v; want true and false", queued, ended)
 	}
 	if b, last := f.take(); string(b) != "more" || last {
-		t.Errorf("take returned %q, %v", b, last)
+		t.Errorf("the second take returned %q, last %v; want more and false", b, last)
 	}
 	if b, last := f.take(); b != nil || !last {
-		t.Errorf("take returned %q, %v", b, last)
+		t.Errorf("take from an empty feed returned %q, last %v; want nil and true", b, last)
 	}
 	f.end()
 	if queued, ended, err := f.tryPut([]byte("x"), feedQueue, func() {}); queued || !ended || err != nil {
-		t.Errorf("queued %v, ended %v, %v after the end", queued, ended, err)
+		t.Errorf("tryPut after the end: queued %v, ended %v, error %v; want false, true, nil", queued, ended, err)
 	}
 	if f.accept() {
 		t.Error("accept reports that an ended feed is running")
@@ -125,10 +125,10 @@ func TestFeedEndsWhenWritten(t *testing.T) {
 func TestFeedAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(f *feed){
-		"released": func(f *feed) { f.release() },
-		"closed":   func(f *feed) { f.release(); f.close() },
-		"written":  func(f *feed) { f.release(); f.take(); f.end() },
-		"failed":   func(f *feed) { f.end() },
+		"released":                   func(f *feed) { f.release() },
+		"closed":                     func(f *feed) { f.release(); f.close() },
+		"released and fully written": func(f *feed) { f.release(); f.take(); f.end() },
+		"failed":                     func(f *feed) { f.end() },
 	} {
 		use := testUsage(t)
 		out := &output{closing: &closing{socket: &socket{Conn: fakeConn{}}, ended: make(chan struct{})}}
@@ -136,10 +136,10 @@ func TestFeedAfterTheEnd(t *testing.T) {
 		end(f)
 		b := broker{subscribers: map[*output]subscriber{out: {listener: &listenerProfile{set: onData}, feed: f, channels: []string{"news"}}}}
 		if matches := b.publish("news", "x", nil); matches != 0 || out.closing.hungUp.Load() {
-			t.Errorf("%s: %d messages, hung up: %v", name, matches, out.closing.hungUp.Load())
+			t.Errorf("%s feed: the message was delivered to %d subscribers, want 0; the client was closed: %v, want false", name, matches, out.closing.hungUp.Load())
 		}
 		if n := use.all.total.Load(); n != 0 {
-			t.Errorf("%s: %d bytes are still counted", name, n)
+			t.Errorf("%s feed: %d bytes are still counted, want 0", name, n)
 		}
 	}
 }
@@ -158,6 +158,6 @@ func TestFeedAndItsSuccessor(t *testing.T) {
 	}
 	old.end()
 	if n := use.queued.Load(); n != leastChunk {
-		t.Errorf("%d bytes are counted, want %d", n, leastChunk)
+		t.Errorf("%d bytes are counted for the second feed, want %d", n, leastChunk)
 	}
 }

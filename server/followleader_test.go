@@ -28,7 +28,7 @@ func TestStepDown(t *testing.T) {
 	before := l.awaits()
 	busy.send(ping + throttle("k") + request("ECHO", "x"))
 	if !eventually(func() bool { return l.awaits() > before }) {
-		t.Fatal("WaitCommitted is not called")
+		t.Fatal("WaitCommitted was not called for the charge")
 	}
 	l.lead("b")
 	watcher.expect(texts('*', "message", "+switch-master", l.announced()))
@@ -62,7 +62,7 @@ func testStepDownWithoutLeader(t *testing.T) {
 	l.setViewLeader("a", "")
 	p.closed()
 	if took := time.Since(start); took != stepDownPatience {
-		t.Errorf("the connection was closed after %v", took)
+		t.Errorf("the connection was closed after %v, want stepDownPatience", took)
 	}
 }
 
@@ -85,7 +85,7 @@ func testStepDownAtShutdown(t *testing.T) {
 	p.expect(five(0, 3, 2, -1, 60))
 	p.closed()
 	if took := time.Since(start); took >= leaderPatience {
-		t.Errorf("the reply took %v", took)
+		t.Errorf("the reply took %v, want less than leaderPatience", took)
 	}
 }
 

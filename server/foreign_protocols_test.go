@@ -25,7 +25,7 @@ func TestOtherProtocols(t *testing.T) {
 			_, _ = io.WriteString(p.Conn, input)
 			rest, err := io.ReadAll(p.in)
 			if isTimeout(err) || !strings.HasSuffix(string(rest), wantEnd) {
-				t.Errorf("%.60q: got %q (%v)", input, rest, err)
+				t.Errorf("%.60q: got %q (%v), want the expected last reply and a closed connection", input, rest, err)
 			}
 		})
 	}
@@ -47,12 +47,12 @@ func TestOtherProtocols(t *testing.T) {
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	secure := tls.Client(conn, &tls.Config{ServerName: "localhost"})
 	if err := secure.Handshake(); err == nil || isTimeout(err) {
-		t.Errorf("the TLS handshake returned %v", err)
+		t.Errorf("the TLS handshake returned %v, want an error other than a timeout", err)
 	}
 	_ = conn.Close()
 	sent.Wait()
 	if keys := s.engine.Usage().Keys; keys != 0 {
-		t.Errorf("%d keys were created", keys)
+		t.Errorf("%d keys were created, want 0", keys)
 	}
 	s.greet()
 }
@@ -85,9 +85,9 @@ func TestProtectedMode(t *testing.T) {
 		got := p.rest()
 		switch keys := s.engine.Usage().Keys; {
 		case served && got == "":
-			t.Error("a remote client is not served")
+			t.Error("a remote client got no reply")
 		case !served && (got != failure(errDenied) || keys != 0):
-			t.Errorf("a remote client got %q, and %d keys were created", got, keys)
+			t.Errorf("a remote client got %q, want errDenied; %d keys were created, want 0", got, keys)
 		}
 	}
 	f(func(*options.Options) {}, false)
@@ -101,7 +101,7 @@ func TestLocalAddresses(t *testing.T) {
 	f := func(want bool, addr net.Addr) {
 		t.Helper()
 		if got := isLocal(addr); got != want {
-			t.Errorf("isLocal(%v) = %v", addr, got)
+			t.Errorf("isLocal(%v) = %v, want the opposite", addr, got)
 		}
 	}
 	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
@@ -135,6 +135,6 @@ func testDeafStrangers(t *testing.T) {
 	}
 	closed.Wait()
 	if took := time.Since(begin); took > 20*firstBackoff {
-		t.Errorf("refusing the clients took %v", took)
+		t.Errorf("refusing the clients took %v, want at most 20 times firstBackoff", took)
 	}
 }

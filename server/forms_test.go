@@ -83,7 +83,7 @@ func TestThrottleForms(t *testing.T) {
 		p.do("+OK\r\n", "FLUSHALL")
 		p.do(f.want, append([]string{"CL.THROTTLE"}, f.words...)...)
 		if keys := p.ask("DBSIZE").int(); keys != f.keys {
-			t.Errorf("%.40q: %d keys, want %d", f.words, keys, f.keys)
+			t.Errorf("%.40q: the table has %d keys after the call, want %d", f.words, keys, f.keys)
 		}
 	}
 	for _, text := range notNumbers {
@@ -129,7 +129,7 @@ func TestThrottleRates(t *testing.T) {
 		}
 		want := burst + 1 + int64(span.Seconds()*float64(rate))
 		if admitted > want || float64(admitted) < 0.99*float64(want) {
-			t.Errorf("burst %d, rate %d: %d admitted in %v, want %d", burst, rate, admitted, span, want)
+			t.Errorf("burst %d, rate %d: %d calls were admitted in %v, want %d", burst, rate, admitted, span, want)
 		}
 	}
 	f(0, 2000, time.Second)
@@ -152,7 +152,7 @@ func TestThrottleAtOnce(t *testing.T) {
 		for range n {
 			d := p.read().list
 			if d[2].int() > last {
-				t.Fatalf("remaining increases from %d to %d", last, d[2].int())
+				t.Fatalf("the number of remaining units increases from %d to %d", last, d[2].int())
 			}
 			last = d[2].int()
 			admitted += 1 - d[0].int()
@@ -160,14 +160,14 @@ func TestThrottleAtOnce(t *testing.T) {
 		return admitted
 	}
 	if got := admit(7000, "a", "6000", "6000", "1"); got != 6001 {
-		t.Errorf("6000 6000 1: %d admitted, want 6001", got)
+		t.Errorf("limit 6000 6000 1: %d calls were admitted, want 6001", got)
 	}
 	clock.advance(time.Second)
 	if got := admit(7000, "a", "6000", "6000", "1"); got < 5999 || got > 6000 {
-		t.Errorf("6000 6000 1: %d admitted a second later, want 6000", got)
+		t.Errorf("limit 6000 6000 1: %d calls were admitted a second later, want 6000", got)
 	}
 	if got := admit(2000, "b", "1000", "1000", "60"); got != 1001 {
-		t.Errorf("1000 1000 60: %d admitted, want 1001", got)
+		t.Errorf("limit 1000 1000 60: %d calls were admitted, want 1001", got)
 	}
 }
 
@@ -204,6 +204,6 @@ func TestRefusalsChangeNothing(t *testing.T) {
 	p.do(":100000\r\n", "PTTL", "k")
 	p.do(":1\r\n", "DBSIZE")
 	if after := p.info("memory")["used_memory_dataset"]; after != before {
-		t.Errorf("the keys use %s bytes, and used %s bytes before", after, before)
+		t.Errorf("after the refused calls the keys use %s bytes, want %s as before", after, before)
 	}
 }

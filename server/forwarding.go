@@ -12,7 +12,7 @@ import (
 // Wait times of a client whose command this node cannot run.
 const (
 	leaderPatience = 400 * time.Millisecond // maximum wait for a leader
-	retryPause     = 4 * time.Millisecond   // wait between attempts in the same view, since a new leader is not ready immediately
+	retryPause     = 4 * time.Millisecond   // pause between attempts in the same view: a new leader is not ready immediately
 )
 
 // forwarding sends the calls of a batch to the leader. It makes attempts, in steps, until each call is done or the
@@ -93,8 +93,9 @@ func (f *forwarding) advance(b *batch) need {
 	}
 }
 
-// prepare redirects the calls if the client is a Redis Cluster client. It copies the calls that are then not done to
-// b.forwarded, and reports whether there are any. If there is no leader, it returns false.
+// prepare redirects clients of Redis Cluster to the leader: calls that have a key fail with MOVED. It copies the calls
+// that are not done after that to b.forwarded, and reports whether there are any. If no other node is the leader,
+// prepare does nothing and returns false.
 func (f *forwarding) prepare(b *batch) bool {
 	v := f.view
 	if v.Leader == "" || v.Leader == v.Self { // there is no leader, or this node was elected but is not ready

@@ -48,7 +48,8 @@ func TestBrokenStreams(t *testing.T) {
 	p.expect(one + one + ":9\r\n")
 
 	p.send(all)
-	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // the leader shuts down before it has read all commands
+	// The leader shuts down before it has read all commands.
+	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil {
 		t.Fatal(err)
 	}
 	s.send(t, one+goawayLine)
@@ -72,7 +73,7 @@ func TestBrokenStreams(t *testing.T) {
 	s.send(t, ":1\r\n")
 	p.expect(":1\r\n")
 	if n := p.count("stats", "forward_errors"); n != 2 {
-		t.Errorf("forward_errors is %d", n)
+		t.Errorf("forward_errors is %d, want 2", n)
 	}
 }
 
@@ -87,7 +88,7 @@ func testSilentLeader(t *testing.T) {
 	s.expect(t, throttle("x"))
 	p.expect(failure(errUncertain) + "+PONG\r\n" + failure(errNotLeading))
 	if took := time.Since(start); took != forward.ReplyTimeout {
-		t.Errorf("the replies took %v", took)
+		t.Errorf("the replies took %v, want forward.ReplyTimeout", took)
 	}
 }
 
@@ -106,7 +107,7 @@ func testDeposedLeader(t *testing.T) {
 		l.setViewLeader("b", next)
 		p.expect(failure(errUncertain))
 		if took := time.Since(start); took != forward.FormerLeaderTimeout {
-			t.Errorf("new leader %q: the reply took %v", next, took)
+			t.Errorf("new leader %q: the reply took %v, want forward.FormerLeaderTimeout", next, took)
 		}
 		p.send(request("TTL", "x"))
 		l.setViewLeader("b", "c")
@@ -135,7 +136,7 @@ func testTransferFromAfar(t *testing.T) {
 	s.send(t, "+OK\r\n")
 	p.expect("+OK\r\n")
 	if _, err := s.in.ReadByte(); err != io.EOF {
-		t.Errorf("a stream to a former leader is still open: %v", err)
+		t.Errorf("a read from the stream of the former leader returns %v, want EOF, because the stream must be closed", err)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestForwardWatches(t *testing.T) {
 		p.do("+QUEUED\r\n", "PING")
 		p.do(want, "EXEC")
 		if n := l.nodes["b"].forward.Watches(); n != 0 {
-			t.Errorf("%d streams with watched keys are left", n)
+			t.Errorf("%d streams with watched keys are open after EXEC, want 0", n)
 		}
 	}
 	short := func(want string, between func()) {
@@ -30,7 +30,7 @@ func TestForwardWatches(t *testing.T) {
 		p.do("+QUEUED\r\n", "PING")
 		p.do(want, "EXEC")
 	}
-	short("*1\r\n+PONG\r\n", func() {}) // no command uses keys
+	short("*1\r\n+PONG\r\n", func() {}) // no command of the transaction uses keys
 	short("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
 	done := "*2\r\n" + five(0, 3, 2, -1, 60) + "+PONG\r\n"
 	f(done, func() {})
@@ -65,12 +65,12 @@ func TestForwardWatches(t *testing.T) {
 	p.do("+OK\r\n", "WATCH", "k")
 	_ = p.Close()
 	if !eventually(func() bool { return l.nodes["b"].forward.Watches() == 0 }) {
-		t.Error("streams with watched keys are left")
+		t.Error("streams with watched keys are open after the connection is closed")
 	}
 }
 
-// TestForwardTransactions checks that a follower forwards those commands of a transaction that use keys, as one
-// transaction.
+// TestForwardTransactions checks that a follower forwards those commands of a transaction that use keys. They must be
+// forwarded as one transaction. The follower must run the other commands itself.
 func TestForwardTransactions(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")

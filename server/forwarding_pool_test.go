@@ -36,7 +36,7 @@ func TestStreamsAreFew(t *testing.T) {
 		srv := l.nodes[leader].Server
 		srv.mu.Lock()
 		if n := srv.peers; n == 0 || n > forward.MaxStreams {
-			t.Errorf("%d streams are open", n)
+			t.Errorf("%d streams to the leader are open, want 1 to forward.MaxStreams", n)
 		}
 		srv.mu.Unlock()
 	}
@@ -63,11 +63,11 @@ func testBusyForwarder(t *testing.T) {
 	start := time.Now()
 	l.nodes["b"].dial().do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
 	if took := time.Since(start); took > 0 {
-		t.Errorf("the refusal took %v", took)
+		t.Errorf("the refusal took %v, want 0", took)
 	}
 	for _, p := range waiting {
 		if v := p.read(); v.kind != '-' {
-			t.Fatalf("without a leader a client got %s, want an error", v)
+			t.Fatalf("a client that has waited for the leader got %s, want an error", v)
 		}
 	}
 }

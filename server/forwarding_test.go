@@ -40,10 +40,10 @@ func TestForwardedPipelines(t *testing.T) {
 	p.do(":0\r\n", "DBSIZE")
 
 	if got := p.info("commandstats")["cmdstat_cl.throttle"]; !strings.HasPrefix(got, "calls=9,") || !strings.HasSuffix(got, "failed_calls=1") {
-		t.Errorf("cmdstat_cl.throttle is %s", got)
+		t.Errorf("cmdstat_cl.throttle is %s, want 9 calls and 1 failed call", got)
 	}
 	if n := p.count("stats", "forwarded_commands"); n != 20 {
-		t.Errorf("%d commands were forwarded", n)
+		t.Errorf("forwarded_commands is %d, want 20", n)
 	}
 	for name, want := range map[string]int64{"forward_retries": 0, "forward_errors": 0} {
 		if n := p.count("stats", name); n != want {
@@ -52,7 +52,7 @@ func TestForwardedPipelines(t *testing.T) {
 	}
 	p.do("+OK\r\n", "CONFIG", "RESETSTAT")
 	if n := p.count("stats", "forwarded_commands"); n != 0 {
-		t.Errorf("%d commands were forwarded", n)
+		t.Errorf("forwarded_commands is %d after CONFIG RESETSTAT, want 0", n)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestForwardedFeatures(t *testing.T) {
 	monitor.do("+OK\r\n", "MONITOR")
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	if got := shownBy(t, monitor.read()); got != `"CL.THROTTLE" "k" "2" "1" "60"` {
-		t.Errorf("MONITOR shows %s", got)
+		t.Errorf("MONITOR shows %s, want the call of CL.THROTTLE", got)
 	}
 	p.ask("HELLO", "3")
 	p.do("+OK\r\n", "CLIENT", "TRACKING", "ON")
@@ -76,7 +76,7 @@ func TestForwardedFeatures(t *testing.T) {
 	p.ask("CL.THROTTLE", "slow", "2", "1", "60")
 	p.do("+OK\r\n", "CONFIG", "SET", "slowlog-log-slower-than", "-1")
 	if log := p.ask("SLOWLOG", "GET"); !strings.Contains(log.String(), `"slow"`) {
-		t.Errorf("the slow log shows %s", log)
+		t.Errorf("the slow log shows %s, want the call of CL.THROTTLE for the key slow", log)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestChangesOfTheLeader(t *testing.T) {
 				}
 				for range depth {
 					if v, err := readValue(p.in); err != nil || v.kind != '*' {
-						t.Errorf("a client got %s, %v", v, err)
+						t.Errorf("a client got the reply %s and the error %v, want a decision", v, err)
 						return
 					}
 				}
@@ -154,10 +154,10 @@ func testNoLeader(t *testing.T) {
 	}()
 	p.expect(strings.Repeat(failure(errNotLeading)+"+PONG\r\n"+failure(errNotLeading)+failure(errNotLeading), n))
 	if took := time.Since(start); took != leaderPatience {
-		t.Errorf("the replies took %v", took)
+		t.Errorf("the replies took %v, want leaderPatience", took)
 	}
 	if got := p.info("errorstats")["errorstat_LOADING"]; got != fmt.Sprint("count=", 3*n) {
-		t.Errorf("the errors are counted as %q", got)
+		t.Errorf("errorstat_LOADING is %q, want a count of 3 errors for each repetition", got)
 	}
 }
 
@@ -180,7 +180,7 @@ func testNoWayToTheLeader(t *testing.T) {
 	})
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	if n := p.count("stats", "forward_retries"); n < 2 {
-		t.Errorf("forward_retries is %d", n)
+		t.Errorf("forward_retries is %d, want at least 2", n)
 	}
 }
 
@@ -201,11 +201,11 @@ func TestOneHop(t *testing.T) {
 	l.lead("b")
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	l.setViewLeader("b", "b")
-	l.decide("a") // node a is no longer the leader, but its view has not changed
+	l.decide("a") // node "b" no longer decides, but its view has not changed
 	p.send(throttle("k") + request("DEL", "k") + request("TTL", "k"))
 	p.expect(notLeadingLine + notLeadingLine + notLeadingLine)
 	if l.dialled != 0 {
-		t.Errorf("%d streams were opened", l.dialled)
+		t.Errorf("%d streams were opened, want 0", l.dialled)
 	}
 }
 
@@ -229,8 +229,9 @@ func TestChargedMarks(t *testing.T) {
 	client.fails("ERR unknown subcommand 'CAPA'", "CLIENT", "CAPA", "charged")
 }
 
-// TestLeaderThatDoesNotKnow makes a node lose leadership before its view changes. The node must hold commands that it
-// can no longer decide, and forward them after its view has changed.
+// TestLeaderThatDoesNotKnow makes a node lose leadership before its view changes. Commands that the node can no longer
+// decide must wait for up to leaderPatience. If a new view has a leader in that time, that leader must run them.
+// Otherwise, they must fail.
 func TestLeaderThatDoesNotKnow(t *testing.T) { synctest.Test(t, testLeaderThatDoesNotKnow) }
 
 func testLeaderThatDoesNotKnow(t *testing.T) {
@@ -243,7 +244,7 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	p.expect(strings.Repeat(failure(errNotLeading), 3))
 	p.send(throttle("k") + request("TTL", "k") + throttle("k"))
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 3 }) {
-		t.Error("the command is not retried")
+		t.Error("the commands are not retried")
 	}
 	l.decide("b")
 	l.setViewLeader("b", "b")
@@ -256,8 +257,8 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	p.send(throttle("other") + request("TTL", "other"))
 	l.setViewLeader("a", "")
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 8 }) {
-		t.Error("the command is not retried")
+		t.Error("the commands are not retried")
 	}
-	l.lead("a") // a is the leader again
+	l.lead("a") // node "a" is the leader again
 	p.expect(five(0, 3, 1, -1, 120) + ":120\r\n")
 }

@@ -81,7 +81,7 @@ func FuzzServer(f *testing.F) {
 			t.Fatal("the server does not close the connection")
 		}
 		if n := s.stats.panics.Load(); n != 0 {
-			t.Fatalf("%d handlers panicked", n)
+			t.Fatalf("%d handlers panicked, want 0", n)
 		}
 
 		conn := ln.connect()
@@ -89,7 +89,7 @@ func FuzzServer(f *testing.F) {
 		next := newPeer(t, conn)
 		next.send(ping)
 		if got := next.read().text; got != "PONG" && !strings.HasPrefix(got, "NOAUTH") {
-			t.Fatalf("the next connection got %q", got)
+			t.Fatalf("the next connection got %q, want PONG or NOAUTH", got)
 		}
 	})
 }

@@ -37,7 +37,7 @@ type setup struct {
 	turns     int                                // 0: unlimited
 }
 
-// testServer is a server that runs on a loopback port until the end of the test.
+// testServer is a server that runs until the end of the test, on a loopback port or on pipes.
 type testServer struct {
 	*Server
 	t      testing.TB
@@ -192,7 +192,7 @@ func (p *peer) read() value {
 func (p *peer) fails(prefix string, words ...string) {
 	p.t.Helper()
 	if got := p.ask(words...); got.kind != '-' || !strings.HasPrefix(got.text, prefix) {
-		p.t.Fatalf("%.100q: got %s, want the error %q", words, got, prefix)
+		p.t.Fatalf("%.100q: got %s, want an error that begins with %q", words, got, prefix)
 	}
 }
 
@@ -209,7 +209,7 @@ func (p *peer) rest() string {
 	p.t.Helper()
 	rest, err := io.ReadAll(p.in)
 	if isTimeout(err) {
-		p.t.Fatalf("the connection is not closed (after %.300q)", rest)
+		p.t.Fatalf("the connection is not closed; received %.300q", rest)
 	}
 	return string(rest)
 }
@@ -238,7 +238,7 @@ func (p *peer) count(section, name string) int64 {
 	text, found := p.info(section)[name]
 	n, err := strconv.ParseInt(text, 10, 64)
 	if !found || err != nil {
-		p.t.Fatalf("INFO %s: %s is %q", section, name, text)
+		p.t.Fatalf("INFO %s: %s is %q, want a number", section, name, text)
 	}
 	return n
 }

@@ -24,7 +24,7 @@ func TestIdleBuffers(t *testing.T) {
 		p.send(deepPipeline)
 		p.expect(deepReplies)
 		if !eventually(func() bool { return use.total() <= connectionBytes+keepIdle }) {
-			t.Fatalf("%d bytes are counted for an idle connection", use.total())
+			t.Fatalf("%d bytes are counted for an idle connection, want at most connectionBytes + keepIdle", use.total())
 		}
 	}
 	p.send("*1\r\n$4\r\nPI")
@@ -41,7 +41,7 @@ func TestIdleBuffers_Incomplete(t *testing.T) {
 	word := strings.Repeat("x", 3*keepIdle)
 	p.send(strings.TrimSuffix(request("ECHO", word), "x\r\n"))
 	if !eventually(func() bool { return c.usage.query.Load() > keepIdle && c.buffers.free.Load() }) {
-		t.Fatal("the command is not read")
+		t.Fatal("the incomplete command is not read, or its buffer has an owner")
 	}
 	c.trimIdle(math.MaxInt64)
 	p.send("x\r\n")
@@ -79,7 +79,7 @@ func TestIdleBuffers_WhileServed(t *testing.T) {
 		close(left)
 		<-dropped
 		if n := c.usage.total(); n != 0 {
-			t.Fatalf("client %d has disconnected, and %d bytes are still counted", i, n)
+			t.Fatalf("client %d has disconnected, but %d bytes are still counted, want 0", i, n)
 		}
 	}
 }

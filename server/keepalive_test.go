@@ -19,14 +19,14 @@ func TestKeepAliveFollowsOption(t *testing.T) {
 		list[len(list)-1].conn.socket.control(func(fd int) {
 			on, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 			if err != nil || (on != 0) != (enabled != 0) {
-				t.Errorf("SO_KEEPALIVE is %d, %v; want %d", on, err, enabled)
+				t.Errorf("SO_KEEPALIVE is %d (error %v), want %d", on, err, enabled)
 			}
 			if enabled == 0 {
 				return
 			}
 			idle, err := syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, tcpKeepIdle)
 			if err != nil || idle != seconds {
-				t.Errorf("TCP_KEEPIDLE is %d, %v; want %d", idle, err, seconds)
+				t.Errorf("TCP_KEEPIDLE is %d (error %v), want %d", idle, err, seconds)
 			}
 		})
 	}

@@ -73,8 +73,8 @@ const (
 )
 
 // newLab starts servers without a leader. Their timeouts are long, so that tests do not fail on busy machines. Each
-// server has only one turn, so that tests detect a client that keeps its turn while it waits: it blocks all other
-// clients.
+// server has only one turn, so that tests detect a client that keeps its turn while it waits: all other clients are
+// then blocked.
 func newLab(t testing.TB, ids ...string) *lab {
 	t.Helper()
 	return startLab(t, false, ids)
@@ -168,8 +168,8 @@ func (n *labNode) at(ln net.Listener) *peer {
 	return dial(n.t, ln)
 }
 
-// decide makes the node with the given id the deciding node. If a different node or no node decided before, a new term
-// begins. If id is empty, no node decides.
+// decide makes the node with the given id the deciding node. If that node did not decide before, a new term begins. If
+// id is empty, no node decides, and the term does not change.
 func (l *lab) decide(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +213,7 @@ func (l *lab) lead(id string) {
 	for _, node := range l.ids {
 		srv := l.nodes[node].Server
 		if !eventually(func() bool { m, _ := srv.broker.leader(); return m.id == id }) {
-			l.t.Fatalf("%s does not see that %s is the leader", node, id)
+			l.t.Fatalf("the server of node %s was not notified that node %s is the leader", node, id)
 		}
 	}
 }
@@ -421,7 +421,7 @@ func (n *labNode) Dial(ctx context.Context, id string) (net.Conn, error) {
 	return n.lab.connect(ctx, id)
 }
 
-// connect opens a stream to a node, like Dial.
+// connect opens a stream to a node. Dial uses it unless dialWith was called.
 func (l *lab) connect(ctx context.Context, id string) (net.Conn, error) {
 	to := l.nodes[id]
 	if to == nil {

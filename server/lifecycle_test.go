@@ -46,7 +46,7 @@ func TestPanics(t *testing.T) {
 	f("+OK\r\n+QUEUED\r\n", "MULTI", "CL.THROTTLE boom 1 1 60", "EXEC")
 	f("+OK\r\n+QUEUED\r\n+QUEUED\r\n", "MULTI", "PING", "TTL boom", "EXEC")
 	if got := log.String(); strings.Count(got, "a command panicked") != int(panics) || !strings.Contains(got, "test: the key boom") {
-		t.Errorf("the log does not contain the panics: %s", got)
+		t.Errorf("the log must contain one line for each panic, with the text of the panic: %s", got)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestShutdownFinishesWhatWasRead(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		t.Fatalf("Shutdown returned %v while a command is running", err)
+		t.Fatalf("Shutdown returned %v before the running command was answered", err)
 	default:
 	}
 	busy.send(ping)
@@ -151,7 +151,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 			t.Errorf("Shutdown: %v", err)
 		}
 		if err := <-s.served; err != ErrServerClosed {
-			t.Errorf("Serve: %v", err)
+			t.Errorf("Serve returned %v, want ErrServerClosed", err)
 		}
 	}
 	goroutines.AwaitEnd(t, ofServers, before)

@@ -17,19 +17,19 @@ func TestLimitForms(t *testing.T) {
 	for i := range limitForms {
 		f := &limitForms[i]
 		if !word.MatchString(f.word) || !args.MatchString(f.args) || f.size != strings.Count(f.args, " ")+1 {
-			t.Errorf("%s: args %q, size %d", f.word, f.args, f.size)
+			t.Errorf("%s: the word or the args %q are malformed, or the size %d is wrong", f.word, f.args, f.size)
 		}
 		if got := strings.ReplaceAll(f.args, ":integer", ""); got != strings.Join(f.names, " ") || !strings.Contains(f.conditionText, f.names[f.size-1]) || f.minFirst < 0 || f.minFirst > 1 {
-			t.Errorf("%s: names %q, minimum %d, condition %q", f.word, f.names, f.minFirst, f.conditionText)
+			t.Errorf("%s: the names %q differ from args, the minimum %d is not 0 or 1, or the condition %q does not name the period", f.word, f.names, f.minFirst, f.conditionText)
 		}
 		if limitFormOf([]byte(strings.ToUpper(f.word))) != f {
-			t.Errorf("%s is not found", f.word)
+			t.Errorf("limitFormOf does not find %s", f.word)
 		}
 		words[f.word]++
 		least = min(least, 1+f.size)
 		for _, m := range f.modes {
 			if (m.word != "") != (len(f.modes) > 1) || m.word != "" && !word.MatchString(m.word) {
-				t.Errorf("%s: mode %q", f.word, m.word)
+				t.Errorf("%s: the word of a mode is %q, want lower case letters if there are several modes, and otherwise an empty word", f.word, m.word)
 			}
 			kinds[m.kind]++
 			words[m.word]++
@@ -38,7 +38,7 @@ func TestLimitForms(t *testing.T) {
 	delete(words, "")
 	for w, n := range words {
 		if n > 1 {
-			t.Errorf("%s is ambiguous", w)
+			t.Errorf("the word %s is used more than once", w)
 		}
 	}
 	for k := limiter.Kind(1); k.Known(); k++ {
@@ -50,19 +50,19 @@ func TestLimitForms(t *testing.T) {
 		t.Errorf("the shortest limit has %d words, want %d", least, leastSpec)
 	}
 	if limitFormOf([]byte("nonsense")) != nil || limitFormOf(nil) != nil {
-		t.Error("a form is found for an unknown word")
+		t.Error("limitFormOf finds a form for an unknown or empty word")
 	}
 }
 
-// TestLimitCommands checks that each form is a command, and checks the documented syntax of each
-// command.
+// TestLimitCommands checks that there is a command for each limit form, and checks the documented syntax of each
+// limiter command.
 func TestLimitCommands(t *testing.T) {
 	r := newRegistry(commandTable(), onRedis)
 	f := func(name string, arity int, want string) {
 		t.Helper()
 		cmd := r.named(name)
 		if cmd == nil || cmd.arity != arity {
-			t.Fatalf("%s: %+v", name, cmd)
+			t.Fatalf("the command %s is missing, or its arity is wrong: %+v", name, cmd)
 		}
 		if got := joinArguments(cmd.syntax, " "); got != want {
 			t.Errorf("%s: the syntax is\n%s, want\n%s", name, got, want)
@@ -78,6 +78,6 @@ func TestLimitCommands(t *testing.T) {
 		"|LEAKY <key> <capacity> <count> <period>"
 	f("cl.all", -6, "<quantity> "+limit+" ["+limit+" ...] [MS]")
 	if len(limitCommands()) != len(limitForms)+1 {
-		t.Errorf("%d commands for %d forms", len(limitCommands()), len(limitForms))
+		t.Errorf("%d commands for %d forms, want one for each form and one for CL.ALL", len(limitCommands()), len(limitForms))
 	}
 }

@@ -163,10 +163,10 @@ func TestClientLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := clientLimit(1); got != 1 {
-		t.Errorf("clientLimit(1) = %d", got)
+		t.Errorf("clientLimit(1) = %d, want 1", got)
 	}
 	if got := clientLimit(1 << 40); uint64(got) > files.Cur {
-		t.Errorf("clientLimit(1 << 40) = %d, with %d files", got, files.Cur)
+		t.Errorf("clientLimit(1 << 40) = %d, want at most the limit of %d open files", got, files.Cur)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestAcceptBackoff(t *testing.T) {
 			newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
 			for i, gap := range ln.gaps() {
 				if gap > firstBackoff {
-					t.Errorf("%v: pause %d is %v", err, i, gap)
+					t.Errorf("%v: pause %d is %v, want at most firstBackoff", err, i, gap)
 				}
 			}
 		}
@@ -247,7 +247,7 @@ func TestAcceptBackoff(t *testing.T) {
 			t.Errorf("Shutdown: %v", err)
 		}
 		if err := <-served; err != ErrServerClosed {
-			t.Errorf("Serve: %v", err)
+			t.Errorf("Serve returned %v, want ErrServerClosed", err)
 		}
 	})
 }
@@ -280,10 +280,10 @@ func TestShutdownWhileOutOfDescriptors(t *testing.T) {
 			t.Errorf("Shutdown: %v", err)
 		}
 		if err := <-served; err != ErrServerClosed {
-			t.Errorf("Serve: %v", err)
+			t.Errorf("Serve returned %v, want ErrServerClosed", err)
 		}
 		if took := time.Since(begin); took > firstBackoff {
-			t.Errorf("Shutdown took %v", took)
+			t.Errorf("Shutdown took %v, want at most firstBackoff", took)
 		}
 	})
 }
@@ -320,6 +320,6 @@ func TestGuesses(t *testing.T) {
 		p.do("+OK\r\n", "AUTH", "secret")
 	}
 	if n := p.info("errorstats")["errorstat_WRONGPASS"]; n != "count="+strconv.Itoa(5*maxFailedLogins+3*(maxFailedLogins-1)) {
-		t.Errorf("errorstat_WRONGPASS is %s", n)
+		t.Errorf("errorstat_WRONGPASS is %s, want the number of all wrong passwords", n)
 	}
 }

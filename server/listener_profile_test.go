@@ -25,7 +25,7 @@ func TestFactsOfRedis(t *testing.T) {
 			info := p.ask("COMMAND", "INFO", name).list[0].list
 			lists := []string{info[1].text + " " + strings.Join(info[2].words(), " "), strings.Join(info[6].words(), " "), strings.Join(info[7].words(), " ")}
 			if got := strings.Join(lists, " / "); got != want || info[0].text != name || info[3].int() != 0 || len(info[8].list) != 0 {
-				t.Errorf("%s: %s, want %s", name, got, want)
+				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
 		}
 	}
@@ -73,12 +73,12 @@ func TestPeersAreTrusted(t *testing.T) {
 	other := n.at(ln)
 	other.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	if got := admin.info("clients"); got["connected_clients"] != "1" || got["peer_streams"] != "4" {
-		t.Errorf("INFO clients: %v", got)
+		t.Errorf("INFO clients: %v, want connected_clients 1 and peer_streams 4", got)
 	}
 	n.dial().do(failure(errMaxClients), "PING")
 	for _, at := range []net.Listener{n.cluster, n.sentinel} {
 		if got := n.at(at).rest(); got != failure(errMaxClients) {
-			t.Errorf("got %q", got)
+			t.Errorf("a client above maxclients got %q, want errMaxClients", got)
 		}
 	}
 	admin.do("+OK\r\n", "CONFIG", "SET", "maxclients", "100")
@@ -89,7 +89,7 @@ func TestPeersAreTrusted(t *testing.T) {
 		p.do("+PONG\r\n", "PING")
 	}
 	if got := admin.ask("CLIENT", "LIST", "TYPE", "replica").text; strings.Count(got, "\n") != 4 {
-		t.Errorf("CLIENT LIST: %q", got)
+		t.Errorf("CLIENT LIST TYPE replica: %q, want 4 lines", got)
 	}
 	_ = other.Close()
 	admin.await("clients", "peer_streams", 3)

@@ -24,14 +24,14 @@ func TestLogLimited(t *testing.T) {
 			s.info("other kind", "other")
 		}
 		if n := strings.Count(log.String(), "msg=text client=7\n"); n != linesPerSecond {
-			t.Errorf("%d lines; want %d", n, linesPerSecond)
+			t.Errorf("%d lines are logged, want %d", n, linesPerSecond)
 		}
 		log.Reset()
 		<-time.After(time.Second)
 		s.warn("kind", "text")
 		s.warn("kind", "text")
 		if got := log.String(); strings.Count(got, "msg=text") != 2 || strings.Count(got, `"lines dropped"=3`) != 1 || strings.Contains(got, "off") {
-			t.Errorf("the log is %s", got)
+			t.Errorf("the log is %s, want two lines, one of which counts 3 dropped lines", got)
 		}
 	})
 }
@@ -43,6 +43,6 @@ func TestLogLimited_Allocations(t *testing.T) {
 		s.logLimited(slog.LevelWarn, "kind", "text", nil)
 	}
 	if got := testing.AllocsPerRun(100, func() { s.logLimited(slog.LevelWarn, "kind", "text", nil) }); got > 0 {
-		t.Errorf("%v allocations", got)
+		t.Errorf("logLimited makes %v allocations, want 0", got)
 	}
 }

@@ -40,7 +40,7 @@ func TestLongRepliesWait(t *testing.T) {
 			}
 			release()
 			if got := <-answered; got.kind == '-' {
-				t.Errorf("%q: %s", call, got)
+				t.Errorf("%q: got the error %s", call, got)
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestLongReplies_NoLeader(t *testing.T) {
 	b := l.nodes["b"]
 	listWhileScansWait(t, b)
 	if n := b.awaiting(); n != maxLong {
-		t.Errorf("%d clients wait for the leader", n)
+		t.Errorf("%d clients wait for the leader, want maxLong", n)
 	}
 }
 
@@ -83,10 +83,10 @@ func listWhileScansWait(t *testing.T, s *labNode) {
 		s.dial().send(request("SCAN", "0"))
 	}
 	if !eventually(func() bool { return s.awaiting() == maxLong }) {
-		t.Fatal("SCAN does not wait for the cluster")
+		t.Fatal("not all SCAN commands wait for the cluster")
 	}
 	if list := s.dial().ask("CLIENT", "LIST"); list.kind == '-' {
-		t.Errorf("CLIENT LIST: %s", list)
+		t.Errorf("CLIENT LIST during the wait: got the error %s", list)
 	}
 }
 

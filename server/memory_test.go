@@ -52,7 +52,7 @@ func TestMemoryReportsAgree(t *testing.T) {
 			}
 		}
 		if sum > usage.Bytes || (sum > 0) != (count > 0) {
-			t.Errorf("%d keys take %d of %d bytes", count, sum, usage.Bytes)
+			t.Errorf("%d keys take %d of %d bytes, want a part of these bytes, and 0 only without keys", count, sum, usage.Bytes)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestMemoryStatsTypes(t *testing.T) {
 		for i := 1; i < len(stats.list); i += 2 {
 			f, err := strconv.ParseFloat(stats.list[i].text, 64)
 			if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-				t.Errorf("%s is %s", stats.list[i-1], stats.list[i])
+				t.Errorf("%s is %s, want a finite number", stats.list[i-1], stats.list[i])
 			}
 		}
 	}
@@ -105,10 +105,10 @@ func TestMemoryStatsTypes(t *testing.T) {
 func TestHeapIsCounted(t *testing.T) {
 	m := start(t, nil).memoryUse()
 	if m.heap.allocated <= 0 || m.heap.active < m.heap.allocated || m.heap.resident < m.heap.active {
-		t.Errorf("the heap is %+v", m.heap)
+		t.Errorf("the heap is %+v, want allocated > 0, active >= allocated, resident >= active", m.heap)
 	}
 	if m.rss < 1<<20 || m.rss > systemBytes() {
-		t.Errorf("the process uses %d of %d bytes", m.rss, systemBytes())
+		t.Errorf("the resident set size is %d, want at least 1 MiB and at most %d", m.rss, systemBytes())
 	}
 	if n := numberIn("/nonexistent", 0) + numberIn("/proc/self/statm", 99) + numberIn("/proc/meminfo", 0); n != 0 {
 		t.Errorf("a missing number is read as %d, want 0", n)
@@ -122,11 +122,11 @@ func TestInfoOfPolicyAndEvictions(t *testing.T) {
 		options: func(o *options.Options) { o.MaxMemory, o.MaxMemoryPolicy = 1<<20, "evict-smallest-debt" },
 	}.start(t).dial()
 	if got := p.count("stats", "evicted_keys"); got != 17 {
-		t.Errorf("evicted_keys is %d", got)
+		t.Errorf("evicted_keys is %d, want 17", got)
 	}
 	info := p.info("memory")
 	if info["maxmemory"] != "1048576" || info["maxmemory_human"] != "1.00M" || info["maxmemory_policy"] != "evict-smallest-debt" {
-		t.Errorf("INFO memory: %v", info)
+		t.Errorf("INFO memory: %v, want maxmemory 1048576, 1.00M and evict-smallest-debt", info)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestMemoryCommands(t *testing.T) {
 	if got := p.ask("MEMORY", "DOCTOR").text; !strings.HasPrefix(got, "No problems found: 0 keys") {
 		// Other tests run in the same process, so its memory may be large.
 		if !strings.HasPrefix(got, "The process uses") {
-			t.Errorf("MEMORY DOCTOR: %q", got)
+			t.Errorf("MEMORY DOCTOR: %q, want no problems or the memory of the process", got)
 		}
 	}
 	stats := p.ask("MEMORY", "MALLOC-STATS").text

@@ -14,7 +14,7 @@ func shownBy(t *testing.T, line value) string {
 	t.Helper()
 	m := regexp.MustCompile(`^[0-9]+\.[0-9]{6} \[0 127\.0\.0\.1:[0-9]+\] (.*)$`).FindStringSubmatch(line.text)
 	if line.kind != '+' || m == nil {
-		t.Fatalf("MONITOR shows %s", line)
+		t.Fatalf("MONITOR shows %s, want a time, an address and quoted words", line)
 	}
 	return m[1]
 }
@@ -56,11 +56,11 @@ func TestMonitorFeed(t *testing.T) {
 		got = append(got, shownBy(t, monitor.read()))
 	}
 	if all := strings.Join(got, ", "); !strings.Contains(all, `"ECHO" "in", "CL.THROTTLE" "k" "1" "1" "60"`) || !strings.Contains(all, `"EXEC"`) {
-		t.Errorf("a transaction is shown as %s", all)
+		t.Errorf("a transaction is shown as %s, want ECHO, CL.THROTTLE and EXEC", all)
 	}
 
 	if n := p.info("clients")["monitor_clients"]; n != "1" {
-		t.Errorf("monitor_clients is %s", n)
+		t.Errorf("monitor_clients is %s, want 1", n)
 	}
 	shownBy(t, monitor.read()) // INFO
 	monitor.do("+RESET\r\n", "RESET")
@@ -84,7 +84,7 @@ func TestMonitorsOwnCommands(t *testing.T) {
 			a, b = b, a
 		}
 		if a != "PONG" || !strings.HasSuffix(b, `"PING"`) {
-			t.Errorf("the monitor got %q and %q", a, b)
+			t.Errorf("the monitor got %q and %q, want PONG and the line for PING", a, b)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestMonitorWithoutReplies(t *testing.T) {
 		p := s.dial()
 		p.send(ping + request("CLIENT", "REPLY", mode) + request("MONITOR") + request("CLIENT", "REPLY", "ON") + request("QUIT"))
 		if got := p.rest(); strings.Count(got, "+PONG\r\n") != 1 || !strings.HasSuffix(got, "+OK\r\n") {
-			t.Errorf("%s: got %q", mode, got)
+			t.Errorf("CLIENT REPLY %s: got %q, want one PONG, and OK at the end", mode, got)
 		}
 	}
 	s.greet().await("stats", "handler_panics", 0)
@@ -151,7 +151,7 @@ func TestMonitorInTransaction(t *testing.T) {
 	p.do("+OK\r\n", "MULTI")
 	p.do("+QUEUED\r\n", "MONITOR")
 	if got := p.ask("EXEC"); len(got.list) != 1 || got.list[0].kind != '-' {
-		t.Errorf("EXEC with MONITOR: %s", got)
+		t.Errorf("EXEC with MONITOR: %s, want an array of one error", got)
 	}
 	p.await("clients", "monitor_clients", 0)
 }

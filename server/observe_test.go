@@ -33,7 +33,7 @@ func TestSlowlog(t *testing.T) {
 		t.Helper()
 		newest()
 		p.ask(words...)
-		// The oldest entry is the CONFIG SET in newest: the new threshold already applies to it.
+		// The oldest entry is the last CONFIG SET in newest, since its new threshold already applies to it.
 		entries := newest()
 		if len(entries) == 0 || strings.Join(entries[0].list[3].words(), " ") != want {
 			t.Errorf("%.60q is logged as %s, want %s", words, entries, want)
@@ -52,10 +52,10 @@ func TestSlowlog(t *testing.T) {
 	p.do("+OK\r\n", "CLIENT", "SETNAME", "me")
 	entry := newest()[0].list
 	if len(entry) != 6 || entry[4].text != p.LocalAddr().String() || entry[5].text != "me" {
-		t.Errorf("got the entry %s", entry)
+		t.Errorf("the entry is %s, want the address and the name of the client", entry)
 	}
 	if at := entry[1].int(); at < time.Now().Unix()-60 || at > time.Now().Unix() || entry[2].int() < 0 {
-		t.Errorf("the entry has the time %d and the duration %d", at, entry[2].int())
+		t.Errorf("the entry has the time %d, want one of the last 60 seconds, and the duration %d, want at least 0", at, entry[2].int())
 	}
 
 	// EXEC is not logged, but the commands of the transaction are.
@@ -64,7 +64,7 @@ func TestSlowlog(t *testing.T) {
 	newest()
 	p.do("*1\r\n$1\r\nx\r\n", "EXEC")
 	if got := newest(); strings.Join(got[0].list[3].words(), " ") != "ECHO x" {
-		t.Errorf("a transaction is logged as %s", got)
+		t.Errorf("a transaction is logged as %s, want ECHO x as the newest entry", got)
 	}
 
 	// Only the newest entries are kept, and their ids keep increasing.
@@ -73,14 +73,14 @@ func TestSlowlog(t *testing.T) {
 	}
 	admin.do(":10\r\n", "SLOWLOG", "LEN")
 	if got := admin.ask("SLOWLOG", "GET").list; len(got) != slowlogDefault {
-		t.Errorf("SLOWLOG GET shows %d entries", len(got))
+		t.Errorf("SLOWLOG GET shows %d entries, want slowlogDefault", len(got))
 	}
 	ids := []int64{}
 	for _, e := range admin.ask("SLOWLOG", "GET", "3").list {
 		ids = append(ids, e.list[0].int())
 	}
 	if len(ids) != 3 || ids[0] != ids[1]+1 || ids[1] != ids[2]+1 {
-		t.Errorf("the entries have the ids %d", ids)
+		t.Errorf("the entries have the ids %d, want three consecutive ids, the largest first", ids)
 	}
 	admin.fails("ERR count", "SLOWLOG", "GET", "-2")
 	admin.fails("ERR count", "SLOWLOG", "GET", "x")
@@ -95,7 +95,7 @@ func testLatency(t *testing.T) {
 	s, _ := setup{engine: engine, options: func(o *options.Options) { o.LatencyMonitorThreshold = time.Millisecond }}.startPiped(t)
 	p, admin := s.dial(), s.dial()
 	if got := admin.ask("LATENCY", "DOCTOR").text; !strings.Contains(got, "No event has taken 1ms") {
-		t.Errorf("LATENCY DOCTOR: %q", got)
+		t.Errorf("LATENCY DOCTOR before the slow decision: %q, want no events", got)
 	}
 	admin.do("*0\r\n", "LATENCY", "LATEST")
 	p.send(request("CL.THROTTLE", "slow", "1", "1", "60"))
@@ -106,29 +106,29 @@ func testLatency(t *testing.T) {
 
 	latest := admin.ask("LATENCY", "LATEST").list
 	if len(latest) != 1 || len(latest[0].list) != 4 || latest[0].list[0].text != "command" || latest[0].list[2].int() < 5 || latest[0].list[3].int() < latest[0].list[2].int() {
-		t.Errorf("LATENCY LATEST: %s", latest)
+		t.Errorf("LATENCY LATEST: %s, want one event of at least 5 ms", latest)
 	}
 	history := admin.ask("LATENCY", "HISTORY", "command").list
 	if len(history) == 0 || history[0].list[1].int() < 5 {
-		t.Errorf("LATENCY HISTORY: %s", history)
+		t.Errorf("LATENCY HISTORY: %s, want a sample of at least 5 ms", history)
 	}
 	admin.do("*0\r\n", "LATENCY", "HISTORY", "nothing")
 	if got := admin.ask("LATENCY", "DOCTOR").text; !strings.HasPrefix(got, "command: ") {
-		t.Errorf("LATENCY DOCTOR: %q", got)
+		t.Errorf("LATENCY DOCTOR after the slow decision: %q, want the event command", got)
 	}
 	admin.do(":0\r\n", "LATENCY", "RESET", "nothing")
 	admin.do(":1\r\n", "LATENCY", "RESET", "nothing", "command")
 
 	histogram, found := admin.ask("LATENCY", "HISTOGRAM", "CL.THROTTLE").field("cl.throttle")
 	if calls, _ := histogram.field("calls"); !found || calls.int() != 1 {
-		t.Errorf("LATENCY HISTOGRAM: %s", histogram)
+		t.Errorf("LATENCY HISTOGRAM: %s, want one call of CL.THROTTLE", histogram)
 	}
 	bounds, _ := histogram.field("histogram_usec")
 	if len(bounds.list) != 2 || bounds.list[0].int() < 5000 || bounds.list[1].int() != 1 {
-		t.Errorf("LATENCY HISTOGRAM counts %s", bounds)
+		t.Errorf("LATENCY HISTOGRAM counts %s, want one bound of at least 5000 us with the count 1", bounds)
 	}
 	if got := admin.ask("LATENCY", "HISTOGRAM", "get", "echo"); len(got.list) != 0 {
-		t.Errorf("LATENCY HISTOGRAM for commands that did not run: %s", got)
+		t.Errorf("LATENCY HISTOGRAM for commands that did not run: %s, want nothing", got)
 	}
 }
 
@@ -159,11 +159,11 @@ func TestClientList(t *testing.T) {
 		for _, pair := range strings.Fields(want + " id=" + id + " addr=" + p.LocalAddr().String() + " laddr=" + s.addr + " db=0 user=default") {
 			name, text, _ := strings.Cut(pair, "=")
 			if fields[name] != text {
-				t.Errorf("%q: %s is %q, want %q", commands, name, fields[name], text)
+				t.Errorf("after %q: the field %s is %q, want %q", commands, name, fields[name], text)
 			}
 		}
 		if fd, err := strconv.Atoi(fields["fd"]); err != nil || fd < 3 || strings.Count(text, "\n") != 1 {
-			t.Errorf("%q: CLIENT LIST shows %q", commands, text)
+			t.Errorf("after %q: CLIENT LIST shows %q, want one line with a valid fd", commands, text)
 		}
 	}
 	f("name= flags=N cmd=client|id resp=2 multi=-1 sub=0 psub=0 lib-name= lib-ver=")
@@ -183,19 +183,19 @@ func TestClientList(t *testing.T) {
 	for line := range strings.Lines(all) {
 		id, err := strconv.Atoi(clientLine(line)["id"])
 		if err != nil {
-			t.Errorf("CLIENT LIST shows %q", line)
+			t.Errorf("CLIENT LIST shows %q, want a numeric id", line)
 		}
 		ids = append(ids, id)
 	}
 	if len(ids) != 12 || !slices.IsSorted(ids) {
-		t.Errorf("CLIENT LIST shows the ids %d", ids)
+		t.Errorf("CLIENT LIST shows the ids %d, want 12 ids in increasing order", ids)
 	}
 	if got := observer.ask("CLIENT", "INFO").text; clientLine(got)["cmd"] != "client|info" {
-		t.Errorf("CLIENT INFO: %q", got)
+		t.Errorf("CLIENT INFO: %q, want cmd=client|info", got)
 	}
 	for kind, want := range map[string]int{"normal": 10, "pubsub": 1, "replica": 1, "master": 0} {
 		if got := observer.ask("CLIENT", "LIST", "TYPE", kind).text; strings.Count(got, "\n") != want {
-			t.Errorf("CLIENT LIST TYPE %s shows %q, want %d", kind, got, want)
+			t.Errorf("CLIENT LIST TYPE %s shows %q, want %d lines", kind, got, want)
 		}
 	}
 	for _, call := range []string{"LIST TYPE x", "LIST ID x", "LIST ID", "LIST x"} {
@@ -274,19 +274,19 @@ func TestCounters(t *testing.T) {
 		}
 	}
 	if got := p.info("errorstats")["errorstat_ERR"]; got != "count=4" {
-		t.Errorf("errorstat_ERR is %s", got)
+		t.Errorf("errorstat_ERR is %s, want count=4", got)
 	}
 	got := p.info("commandstats")["cmdstat_cl.throttle"]
 	if !strings.HasPrefix(got, "calls=4,") || !strings.HasSuffix(got, ",rejected_calls=1,failed_calls=1") {
-		t.Errorf("cmdstat_cl.throttle is %s", got)
+		t.Errorf("cmdstat_cl.throttle is %s, want 4 calls, 1 rejected call and 1 failed call", got)
 	}
 	p.do("+OK\r\n", "CONFIG", "RESETSTAT")
 	for name, text := range p.info("commandstats") {
 		if name != "cmdstat_config|resetstat" {
-			t.Errorf("%s is %s after RESETSTAT", name, text)
+			t.Errorf("%s is %s after RESETSTAT, want no such field", name, text)
 		}
 	}
 	if got := fmt.Sprint(p.info("errorstats")); got != "map[]" {
-		t.Errorf("errorstats are %s after RESETSTAT", got)
+		t.Errorf("errorstats are %s after RESETSTAT, want none", got)
 	}
 }

@@ -24,13 +24,13 @@ func TestOutcome(t *testing.T) {
 	}{
 		{"a charge", []limiter.Request{one}, []limiter.Decision{admitted}, nil, nil},
 		{"a charge that is uncertain", []limiter.Request{one}, []limiter.Decision{admitted}, limiter.ErrUncertain, limiter.ErrUncertain},
-		{"a charge that was not made", []limiter.Request{one}, []limiter.Decision{admitted}, limiter.ErrNotLeading, limiter.ErrNotLeading},
+		{"a charge, commit fails with ErrNotLeading", []limiter.Request{one}, []limiter.Decision{admitted}, limiter.ErrNotLeading, limiter.ErrNotLeading},
 		{"a peek", []limiter.Request{none}, []limiter.Decision{admitted}, limiter.ErrUncertain, limiter.ErrNotLeading},
 		{"a refusal", []limiter.Request{one}, []limiter.Decision{refused}, limiter.ErrUncertain, limiter.ErrNotLeading},
 		{"a group that is refused", []limiter.Request{one, one}, []limiter.Decision{admitted, refused}, limiter.ErrUncertain, limiter.ErrNotLeading},
-		{"a group of which one only peeks", []limiter.Request{none, one}, []limiter.Decision{admitted, admitted}, limiter.ErrUncertain, limiter.ErrUncertain},
-		{"an error of the decision", []limiter.Request{one, one}, []limiter.Decision{admitted, {Err: failed}}, limiter.ErrUncertain, failed},
-		{"any other error", []limiter.Request{one}, []limiter.Decision{admitted}, failed, failed},
+		{"a group with a peek and a charge", []limiter.Request{none, one}, []limiter.Decision{admitted, admitted}, limiter.ErrUncertain, limiter.ErrUncertain},
+		{"a decision with an error and an uncertain commit", []limiter.Request{one, one}, []limiter.Decision{admitted, {Err: failed}}, limiter.ErrUncertain, failed},
+		{"commit fails with another error", []limiter.Request{one}, []limiter.Decision{admitted}, failed, failed},
 	} {
 		if got := new(call).outcome(tc.reqs, tc.out, tc.lost); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.what, got, tc.want)
@@ -52,17 +52,17 @@ func TestNothingIsToldBefore(t *testing.T) {
 		before := l.awaits()
 		p.send(ping + input)
 		if !eventually(func() bool { return l.awaits() > before }) {
-			t.Fatalf("%q: WaitCommitted is not called", input)
+			t.Fatalf("%q: WaitCommitted was not called", input)
 		}
-		other := n.dial() // no lock is held while the command waits
+		other := n.dial() // other clients are served while the command waits
 		other.do("+PONG\r\n", "PING")
 		_ = p.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 		if early, err := p.in.Peek(1); !isTimeout(err) {
-			t.Errorf("%q: %q is written before the commit", input, early)
+			t.Errorf("%q: before the commit the client got %q, want nothing", input, early)
 		}
 		_ = p.SetReadDeadline(time.Now().Add(patience))
 		if !n.exec.TryLock() {
-			t.Errorf("%q: the exec lock is still held", input)
+			t.Errorf("%q: the exec lock is held while the command waits for the commit", input)
 		} else {
 			n.exec.Unlock()
 		}

@@ -11,7 +11,7 @@ import (
 // A client may send many commands before it reads any reply. Replies are written immediately while the socket buffer
 // has room. The rest is queued in a feed, up to client-reply-buffer-limit and only while client memory is not tight.
 // When the queue has no room, no more commands are read from the client. The client is disconnected only if it has read
-// nothing for write-timeout while the queue had no room.
+// less than 64 KiB within write-timeout while the queue had no room.
 
 // output writes the replies of a client, and owns its feed. It belongs to the goroutine that serves the connection. The
 // goroutine of the feed calls writeFeed, and the reaper calls stalled.
@@ -47,7 +47,8 @@ func (o *output) init(c *client) {
 func (o *output) flush() bool {
 	fresh, err := o.beginFeed(), error(nil)
 	if o.out.Len() > 0 {
-		storeIfChanged(&o.activity.incomplete, 0) // nothing is read during the write, so an incomplete command cannot be completed
+		// Suspend command-timeout: nothing is read during the write, so an incomplete command cannot be completed.
+		storeIfChanged(&o.activity.incomplete, 0)
 		err = o.write(o.out.Bytes())
 		o.out.Truncate(0, keepOut)
 	}
@@ -139,9 +140,9 @@ func (o *output) writeSlowly(b []byte) (written int, err error) {
 	return written, err
 }
 
-// stalled reports whether a client has read nothing for write-timeout while there was no room for more replies, either
-// because its own queue was full or because client memory was tight. A client that also receives pushed output is
-// stalled if it has read nothing for write-timeout, even if there was room.
+// stalled reports whether a client has read less than flushAt bytes within write-timeout while there was no room for
+// more replies, either because its own queue was full or because client memory was tight. A client that also receives
+// pushed output is stalled after the same time even if there was room.
 func (o *output) stalled(opts *options.Options, m reaperRun) bool {
 	longSince := func(from int64) bool {
 		return from > 0 && opts.WriteTimeout > 0 && time.Duration(m.now-from)*tick > opts.WriteTimeout

@@ -17,7 +17,7 @@ import (
 )
 
 // TestManyCommandsBeforeAReplyIsRead sends commands whose replies exceed the socket buffers, and reads no reply before
-// all commands are sent. The server reads and answers all commands.
+// all commands are sent. The server must read and answer all commands.
 func TestManyCommandsBeforeAReplyIsRead(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -27,11 +27,11 @@ func TestManyCommandsBeforeAReplyIsRead(t *testing.T) {
 	p.send(strings.Repeat("ECHO "+text+"\r\n", n)) // fails after write-timeout if the server stops reading
 	p.send(request("QUIT"))
 	if got, want := p.rest(), strings.Repeat(bulk(text), n)+"+OK\r\n"; got != want {
-		t.Errorf("got %d bytes, want %d", len(got), len(want))
+		t.Errorf("got %d bytes of replies, want %d", len(got), len(want))
 	}
 	s.greet().await("clients", "connected_clients", 1)
 	if !eventually(func() bool { return s.clientMemory.total.Load() < 2*smallUsage }) {
-		t.Errorf("%d bytes are still counted for clients", s.clientMemory.total.Load())
+		t.Errorf("%d bytes are still counted for clients, want less than 2 * smallUsage", s.clientMemory.total.Load())
 	}
 }
 
@@ -56,7 +56,7 @@ func TestManyCommandsAreForwarded(t *testing.T) {
 	p.send(strings.Repeat(call+"\r\n", n))
 	p.send(request("QUIT"))
 	if got := p.rest(); got != strings.Repeat(want, n)+"+OK\r\n" {
-		t.Errorf("got %d bytes, want %d: %.300q", len(got), n*len(want), got)
+		t.Errorf("got %d bytes of replies, want %d: %.300q", len(got), n*len(want), got)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestFullBacklog(t *testing.T) {
 	if !eventually(func() bool {
 		return strings.Contains(log.String(), "connection closed: the client does not read its replies")
 	}) {
-		t.Errorf("the log is %q", log.String())
+		t.Errorf("the log is %q, want the line that the client does not read its replies", log.String())
 	}
 }
 
@@ -131,11 +131,11 @@ func TestStalled(t *testing.T) {
 		want          bool
 	}{
 		{"nothing to write", 0, 0, false, 0, false},
-		{"shown without asking", 1, 0, false, 0, true},
-		{"room left", 1, 0, true, 0, false},
-		{"full for long", 1, 1, true, 0, true},
-		{"just full", 1, late - 5, true, 0, false},
-		{"reads a little", late - 5, 1, true, 0, false},
+		{"pushed output not read for long", 1, 0, false, 0, true},
+		{"reply not read for long, queue has room", 1, 0, true, 0, false},
+		{"queue full longer than write-timeout", 1, 1, true, 0, true},
+		{"queue full only for a short time", 1, late - 5, true, 0, false},
+		{"queue full for long, but the client has just read", late - 5, 1, true, 0, false},
 		{"memory is tight", 1, 0, true, 1, true},
 		{"memory has just become tight", 1, 0, true, late - 5, false},
 	} {
@@ -187,11 +187,11 @@ func TestBacklogAfterSubscriptions(t *testing.T) {
 	} {
 		p.ask(calls[0]...)
 		if repliesOnly.Load() {
-			t.Errorf("%q: the client still counts as receiving only replies", calls[0])
+			t.Errorf("after %q: repliesOnly is true, although the client receives messages", calls[0])
 		}
 		p.ask(calls[1]...)
 		if !eventually(repliesOnly.Load) {
-			t.Errorf("%q: the client does not count as receiving only replies", calls[1])
+			t.Errorf("after %q: repliesOnly is false, although the client has no subscriptions", calls[1])
 		}
 		p.do("+PONG\r\n", "PING")
 	}
@@ -209,7 +209,7 @@ func TestBacklogOutlivesRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.rest(); got != strings.Repeat(bulk("123456789012"), n) {
-		t.Errorf("got %d bytes, want all replies", len(got))
+		t.Errorf("got %d bytes of replies, want all replies", len(got))
 	}
 }
 

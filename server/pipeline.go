@@ -17,11 +17,12 @@ import (
 //
 // Different goroutines may make the calls, but not concurrently: an event loop can call advance and pass each wait to
 // another goroutine. A caller that limits concurrent calls of advance with a semaphore must release the semaphore
-// during wait, unless the need is needLock.
+// during wait, unless the need is needLock: wait then returns with the exec lock held, and a caller that waits for
+// the semaphore while it holds the lock can cause a deadlock.
 //
 // A command runs in one of two ways. Limiter commands that this node decides, and commands for the leader, are
-// collected in a batch. The batch is settled (its commands are run and answered) before any other command runs, when it
-// is full, and after the last command of a read. Any other command is run by execution.
+// collected in a batch. The batch is settled (its commands are run and answered) before any other command runs, when
+// it is full, and after the last command of a read. Any other command is run by the execution field.
 type pipeline struct {
 	client  *client // passed to command handlers, and named in logs
 	srv     *Server
@@ -34,7 +35,7 @@ type pipeline struct {
 	collector collector // collected commands
 	execution execution // runs the current command, or a command of the collector
 	long      longToken
-	charged   era  // era in which the client was last charged, for WAIT
+	charged   era  // era of the last charge by the client, for WAIT
 	need      need // result of the last advance
 	end       endMode
 }
@@ -80,14 +81,14 @@ const (
 	needNothing need = iota // all commands are answered
 	needWrite               // the caller must write the replies
 	needLock                // the exec lock is held by another client
-	needCommit              // decisions or changes must be committed before they are acknowledged
+	needCommit              // decisions or changes must be committed before they are answered
 	needCommand             // a command that is not fast must run; wait runs it
 	needMemory              // a long reply needs client memory
 	needLeader              // commands are forwarded to the leader
 	needView                // the cluster has no leader, or the leader refused the commands; wait for a new view
 )
 
-// endMode determines how the connection is closed.
+// endMode determines whether and when the connection is closed.
 type endMode uint8
 
 const (
@@ -103,7 +104,8 @@ func (p *pipeline) init(c *client) {
 	p.collector.init(c)
 }
 
-// begin passes the commands of a read. Their arguments must stay valid until advance returns needNothing.
+// begin passes the commands of a read to the pipeline. Their arguments must stay valid until advance returns
+// needNothing.
 func (p *pipeline) begin(in *resp.Reader) {
 	p.read = commands{in: in}
 	p.collector.forwarding.failedView = nil

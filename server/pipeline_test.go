@@ -10,10 +10,10 @@ import (
 // eventLoop drives pipelines without connections, as an event loop would: one goroutine advances all pipelines, and
 // starts another goroutine for each wait.
 type eventLoop struct {
-	waited  chan *client // receives a client whose wait is over
+	waited  chan *client // receives each client whose wait is over
 	pending int
 	needs   map[*client][]need // needs of each client, in order
-	written map[*client]string // replies, in order
+	written map[*client]string // replies of each client, in order
 }
 
 func newEventLoop() *eventLoop {
@@ -93,12 +93,12 @@ func TestPipeline_LateCommit(t *testing.T) {
 	e.feed(t, c, mixed)
 	e.feed(t, other, ping)
 	if e.written[c] != "" || e.written[other] != "+PONG\r\n" {
-		t.Errorf("before the commit %q and %q are written", e.written[c], e.written[other])
+		t.Errorf("before the commit: the client got %q, want nothing; the other client got %q, want +PONG", e.written[c], e.written[other])
 	}
 	release(nil)
 	e.run()
 	if e.written[c] != mixedReplies {
-		t.Errorf("got %q, want %q", e.written[c], mixedReplies)
+		t.Errorf("after the commit: got %q, want %q", e.written[c], mixedReplies)
 	}
 	want := []need{
 		needCommit,              // CL.THROTTLE
@@ -108,7 +108,7 @@ func TestPipeline_LateCommit(t *testing.T) {
 		needCommand, needCommit, // DEL
 		needCommit,  // CL.THROTTLE
 		needCommand, // CLIENT REPLY
-		needCommit,  // the command without a reply
+		needCommit,  // CL.THROTTLE whose reply is skipped
 		needCommit,
 	}
 	if !slices.Equal(e.needs[c], want) {
@@ -128,18 +128,18 @@ func TestPipeline_NoLeader(t *testing.T) {
 		e.feed(t, c, mixed)
 		e.feed(t, other, ping+request("TTL", "other"))
 		if e.written[c] != "" || e.written[other] != "+PONG\r\n" {
-			t.Errorf("without a leader %q and %q are written", e.written[c], e.written[other])
+			t.Errorf("without a leader: the client got %q, want nothing; the other client got %q, want +PONG", e.written[c], e.written[other])
 		}
 		l.lead(leader)
 		e.run()
 		if e.written[c] != mixedReplies {
-			t.Errorf("leader %s: got %q, want %q", leader, e.written[c], mixedReplies)
+			t.Errorf("leader %s: the client got %q, want %q", leader, e.written[c], mixedReplies)
 		}
 		if want := "+PONG\r\n:-2\r\n"; e.written[other] != want {
-			t.Errorf("leader %s: got %q, want %q", leader, e.written[other], want)
+			t.Errorf("leader %s: the other client got %q, want %q", leader, e.written[other], want)
 		}
 		if e.needs[c][0] != needView || slices.Contains(e.needs[c], needLeader) != (leader == "a") {
-			t.Errorf("leader %s: waited for %v", leader, e.needs[c])
+			t.Errorf("leader %s: waited for %v, want needView first, and needLeader only if the leader is a", leader, e.needs[c])
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestPipeline_Lock(t *testing.T) {
 	s.exec.Lock()
 	e.feed(t, c, throttle("k")+request("EXISTS", "k")+request("UNLINK", "k", "l")+ping)
 	if e.written[c] != "" || !slices.Equal(e.needs[c], []need{needLock}) {
-		t.Errorf("%q is written, and the pipeline waits for %v", e.written[c], e.needs[c])
+		t.Errorf("while another client holds the lock: got %q, want nothing; waited for %v, want only needLock", e.written[c], e.needs[c])
 	}
 	s.exec.Unlock()
 	e.run()
@@ -163,7 +163,7 @@ func TestPipeline_Lock(t *testing.T) {
 		t.Errorf("got %q, want %q", e.written[c], want)
 	}
 	if !s.exec.TryLock() {
-		t.Error("the exec lock is held")
+		t.Error("the exec lock is still held after the commands")
 	}
 }
 
@@ -179,11 +179,11 @@ func TestPipeline_Snapshot(t *testing.T) {
 	<-snapshots.entered
 	e.feed(t, other, throttle("k"))
 	if e.written[c] != "" || e.written[other] != five(0, 3, 2, -1, 60) {
-		t.Errorf("%q and %q are written", e.written[c], e.written[other])
+		t.Errorf("during SAVE: the client got %q, want nothing; the other client got %q, want an admitted request", e.written[c], e.written[other])
 	}
 	close(snapshots.release)
 	e.run()
 	if e.written[c] != "+OK\r\n+PONG\r\n" {
-		t.Errorf("got %q", e.written[c])
+		t.Errorf("after SAVE: got %q, want +OK and +PONG", e.written[c])
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// manner is a way of splitting the bytes of a row into writes.
+// manner is a way of splitting the input of a protocolRow into writes.
 type manner struct {
 	name  string
-	fits  func(row *protocolRow) bool       // whether the row can be split this way; nil: every row can
-	split func(row *protocolRow) [][]string // the chunks to write, for each connection
+	fits  func(row *protocolRow) bool       // reports whether the row can be split this way; nil: every row can
+	split func(row *protocolRow) [][]string // returns the chunks to write, for each connection
 	ahead bool                              // a PING precedes the row
 }
 
@@ -38,7 +38,7 @@ var manners = []manner{
 		ahead: true,
 	},
 	{
-		name: "cut at every place",
+		name: "cut at every position",
 		fits: func(row *protocolRow) bool { return len(row.input) <= shortRow },
 		split: func(row *protocolRow) (all [][]string) {
 			for i := 1; i < len(row.input); i++ {
@@ -94,10 +94,10 @@ func runRow(t *testing.T, row *protocolRow, over string, connect func() net.Conn
 		for i, pieces := range m.split(row) {
 			got, err := exchange(connect(), pieces)
 			if err != nil {
-				t.Fatalf("%s, %s, %d: %v", over, m.name, i, err)
+				t.Fatalf("%s, %s, connection %d: %v", over, m.name, i, err)
 			}
 			if !row.answered(got, m.ahead) {
-				t.Fatalf("%s, %s, %d: got %.300q, want %.300q", over, m.name, i, got, row.replies(m.ahead))
+				t.Fatalf("%s, %s, connection %d: got %.300q, want %.300q", over, m.name, i, got, row.replies(m.ahead))
 			}
 		}
 	}
@@ -151,8 +151,8 @@ func (row *protocolRow) answered(got string, ahead bool) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(got)
 }
 
-// TestProtocolErrorIsLast checks that a client that keeps sending before it reads still receives
-// the error.
+// TestProtocolErrorIsLast checks that a client receives a protocol error even if it sends many commands after the
+// malformed one before it reads.
 func TestProtocolErrorIsLast(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -161,8 +161,8 @@ func TestProtocolErrorIsLast(t *testing.T) {
 	p.closed()
 }
 
-// TestFailedHelloChangesNothing checks that after a HELLO 3 that fails, the protocol remains RESP2 and the client has no
-// name.
+// TestFailedHelloChangesNothing sends HELLO commands that fail. After that, the protocol must still be RESP2, and the
+// client must have no name.
 func TestFailedHelloChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := func(change func(s *testServer) *peer, words ...string) {

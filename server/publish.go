@@ -169,7 +169,7 @@ func cmdPubsubShardNumSub(c *client, args [][]byte) error {
 }
 
 // message encodes a message for a subscriber, once for each matching subscription, and returns the number of matching
-// subscriptions. It stops when the result is larger than feedQueue, since a feed does not accept it then.
+// subscriptions. It stops when the result is larger than feedQueue, since no feed accepts a larger result.
 func (s *subscriber) message(channel, text string) (b []byte, matches int64) {
 	var out resp.Reply
 	out.SetProtocol(s.protocol)

@@ -131,15 +131,15 @@ func TestSharedCopy(t *testing.T) {
 	first := b.sharedCopy()
 	b.remove(&output{}) // not a subscriber
 	if second := b.sharedCopy(); reflect.ValueOf(second).Pointer() != reflect.ValueOf(first).Pointer() {
-		t.Error("the subscribers are copied without a change")
+		t.Error("the subscribers were copied although none had changed")
 	}
 	s.subscriptions.channels = append(s.subscriptions.channels, "b")
 	b.register(o)
 	if got := b.sharedCopy()[o].channels; len(got) != 2 || len(first[o].channels) != 1 {
-		t.Errorf("the channels are %q, before %q", got, first[o].channels)
+		t.Errorf("the new copy has the channels %q, want 2; the old copy has %q, want 1", got, first[o].channels)
 	}
 	b.remove(o)
 	if got := b.sharedCopy(); len(got) != 0 {
-		t.Errorf("%d subscribers are left", len(got))
+		t.Errorf("%d subscribers are left, want none", len(got))
 	}
 }

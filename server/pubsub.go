@@ -6,9 +6,9 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// subscriptions are the channels and patterns to which a connection has subscribed. Some client
-// libraries subscribe when they connect, and require the confirmation. Messages are published in
-// publish.go and, on a node of a cluster, in broker.go.
+// subscriptions are the channels and patterns to which a connection has subscribed. They are supported because some
+// client libraries subscribe when they connect, and require the confirmation. Messages are published in publish.go
+// and, on a node of a cluster, in broker.go.
 //
 // The lists are shared with the goroutines that publish, so elements may be appended but not changed.
 type subscriptions struct {
@@ -74,9 +74,10 @@ func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
 	return nil
 }
 
-// drop removes names from a list, and returns the names that the list contained. It allocates a new list, since other
-// goroutines may be reading the old list, and since the old list would keep the removed names in memory. It makes a
-// single pass, since a command may have a large number of names.
+// drop removes names from the list of patterns if pattern is set, and otherwise from the list of channels. It returns
+// the names that the list contained. It allocates a new list, since other goroutines may be reading the old list, and
+// since the old list would keep the removed names in memory. It makes a single pass, since a command may have a large
+// number of names.
 func (s *subscriptions) drop(pattern bool, names []string) (dropped map[string]bool) {
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {

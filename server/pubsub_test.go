@@ -16,11 +16,11 @@ func TestDropSubscriptions(t *testing.T) {
 		s := subscriptions{channels: list}
 		dropped := s.drop(false, strings.Fields(names))
 		if got := strings.Join(s.channels, " "); got != want || len(dropped) != len(list)-len(s.channels) {
-			t.Errorf("without %s: %q and %v, want %q", names, got, dropped, want)
+			t.Errorf("drop %s: the rest is %q, the dropped names are %v; want the rest %q", names, got, dropped, want)
 		}
 		_ = append(s.channels, "e")
 		if got := strings.Join(list, " "); got != "a b c" {
-			t.Fatalf("without %s: the list is changed to %q", names, got)
+			t.Fatalf("drop %s, then append: the shared list was changed to %q", names, got)
 		}
 	}
 }

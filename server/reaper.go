@@ -17,9 +17,9 @@ const tick = 100 * time.Millisecond
 // firstTick is the tick at which the server starts. It is above 0, since 0 means that a time is unset.
 const firstTick = 1
 
-// runReaper runs the reaper, which closes connections that have exceeded a timeout, and samples rates, until the server
-// shuts down. Unlike deadlines on each read and write, a single goroutine that checks all connections adds no cost to a
-// command.
+// runReaper runs the reaper until the server shuts down. The reaper closes connections that have exceeded a timeout,
+// and samples the counters from which INFO computes rates. Unlike deadlines on each read and write, a single
+// goroutine that checks all connections adds no cost to a command.
 func (s *Server) runReaper() {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -52,7 +52,7 @@ func (s *Server) closeOverdue() {
 	for _, cl := range s.clientsToCheck() {
 		c := &cl.conn
 		if c.closing.hungUp.Load() {
-			continue // the connection is already being closed, and was counted
+			continue // the connection is already being closed: do not count it again
 		}
 		if why := c.overdue(o, m); why != "" {
 			s.closeOne(cl, why)
@@ -71,8 +71,8 @@ func (s *Server) closeOverdue() {
 	}
 }
 
-// reasonNotReading is the reason for closing a connection whose client does not read. Unlike all other reasons, it is logged as a
-// warning, since the close looks like a network failure to the client.
+// reasonNotReading is the reason for closing a connection whose client does not read replies. Unlike all other
+// reasons, it is logged as a warning, since the close looks like a network failure to the client.
 const reasonNotReading = "the client does not read its replies"
 
 func (s *Server) closeOne(c *client, why string) {

@@ -25,7 +25,7 @@ func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	}
 	snapshots.release <- struct{}{}
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Shutdown returns %v", err)
+		t.Errorf("Shutdown returns %v, want context.Canceled", err)
 	}
 	if n := snapshots.Status().Saves; n != 1 {
 		t.Errorf("%d snapshots were written, want 1", n)
@@ -55,7 +55,7 @@ func TestGoneClientSavesNoMore(t *testing.T) {
 		return len(s.sortedClients()) == 0
 	})
 	if !left || saves > 3 {
-		t.Errorf("%d snapshots were started for a closed connection", saves)
+		t.Errorf("%d snapshots were started, want at most 3, and the closed connection removed", saves)
 	}
 }
 

@@ -69,7 +69,7 @@ type Server struct {
 	ticks         atomic.Int64 // coarse clock for timeouts, advanced by the reaper
 	closing       atomic.Bool
 	lastID        atomic.Int64
-	active        sync.WaitGroup // goroutines of connections
+	active        sync.WaitGroup // goroutines of connections, the reaper and the eviction of clients
 	shutdownBegun chan struct{}  // closed when shutdown begins
 
 	following      sync.WaitGroup     // the goroutine of followLeader
@@ -155,7 +155,7 @@ func (s *Server) checkMaxClients() {
 // saved.
 func (s *Server) stop(save bool) { s.stopOnce.Do(func() { s.stopWith(save) }) }
 
-// ErrServerClosed is returned by Serve after Shutdown.
+// ErrServerClosed is returned by the Serve methods after Shutdown.
 var ErrServerClosed = errors.New("server closed")
 
 // Shutdown stops the server gracefully. It closes the listeners. It closes each connection once the commands that were

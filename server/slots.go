@@ -61,8 +61,8 @@ func errMoved(key []byte, to *topology.Member) replyError {
 	return replyError(fmt.Sprintf("MOVED %d %s:%d", slotOf(key), to.Host, to.ClusterPort))
 }
 
-// redirect fails the calls that have a key with a MOVED error that names the leader. It does nothing if the leader's
-// address is unknown.
+// redirect fails each pending call that has a key. The error is MOVED with the address of the leader. It does nothing
+// if the leader's address is unknown.
 func redirect(leader *topology.Member, list []call) {
 	if !inSlots(leader) {
 		return

@@ -9,7 +9,7 @@ import (
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	if got := crc16([]byte("123456789")); got != 0x31c3 {
-		t.Errorf("crc16 is %#x", got)
+		t.Errorf("crc16 is %#x, want 0x31c3", got)
 	}
 	// Replies of Redis 7.0 to CLUSTER KEYSLOT.
 	for key, want := range map[string]int{
@@ -29,6 +29,6 @@ func TestClusterNodeID(t *testing.T) {
 		t.Errorf("node ids %s, %s and %s: want 40 hexadecimal digits that depend on cluster and node", a, b, c)
 	}
 	if got := errMoved([]byte("foo"), &topology.Member{Host: "::1", ClusterPort: 7}); got != "MOVED 12182 ::1:7" {
-		t.Errorf("got %q", got)
+		t.Errorf("errMoved returns %q, want the IPv6 address without brackets", got)
 	}
 }

@@ -50,9 +50,9 @@ func account(c *client, cmd *command, took time.Duration, args [][]byte) {
 	recordSlow(c, cmd, took, func() [][]byte { return args })
 }
 
-// accountBatch adds the calls of a decided batch to the statistics. It divides the duration took among the commands in
-// proportion to the number of their requests. The slow log and the latency monitor treat the batch as one run of its
-// first command.
+// accountBatch adds the calls of a decided batch to the statistics. took is the duration of the batch. It is divided
+// among the commands in proportion to the number of their requests. The slow log and the latency monitor treat the
+// batch as one run of its first command.
 func accountBatch(c *client, b *batch, took time.Duration) {
 	for from := 0; from < len(b.calls); {
 		cmd, to, n := b.calls[from].cmd, from, 0

@@ -109,7 +109,7 @@ func TestSaveFails(t *testing.T) {
 		p.do(bgsaved, "BGSAVE")
 		p.await("persistence", "rdb_bgsave_in_progress", 0)
 		if got := p.info("persistence")["rdb_last_bgsave_status"]; got != "err" {
-			t.Errorf("rdb_last_bgsave_status is %s", got)
+			t.Errorf("rdb_last_bgsave_status is %s, want err", got)
 		}
 	}
 	f(errors.New("write snapshot: no space left on device"), "-ERR write snapshot: no space left on device\r\n")
@@ -154,12 +154,12 @@ func TestSaverIsNotIdle(t *testing.T) {
 	<-snapshots.entered
 	o := options.Options{Timeout: time.Second}
 	if why := s.sortedClients()[0].conn.overdue(&o, reaperRun{now: 1 << 30}); why != "" {
-		t.Errorf("a client that is waiting for a snapshot was closed: %s", why)
+		t.Errorf("during the save, the reason for closing the client is %s, want none", why)
 	}
 	snapshots.release <- struct{}{}
 	p.expect("+OK\r\n")
 	if why := s.sortedClients()[0].conn.overdue(&o, reaperRun{now: 1 << 30}); why != "the client is idle" {
-		t.Errorf("a client that has saved was closed: %q", why)
+		t.Errorf("after the save, the reason for closing the client is %q, want that it is idle", why)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestNowhereToSave(t *testing.T) {
 		p.do(failure(errNoSnapshots), strings.Fields(call)...)
 	}
 	if at := p.ask("LASTSAVE").int(); at < time.Now().Unix()-3600 || at > time.Now().Unix() {
-		t.Errorf("LASTSAVE is %d", at)
+		t.Errorf("LASTSAVE is %d, want a time in the last hour", at)
 	}
 	p.do(five(0, 2, 1, -1, 60), "CL.THROTTLE", "k", "1", "1", "60")
 	for name, want := range map[string]string{
@@ -187,7 +187,7 @@ func TestNowhereToSave(t *testing.T) {
 // withSave makes SHUTDOWN save by default.
 func withSave(o *options.Options) { o.Save = []options.SavePoint{{After: time.Hour, Changes: 1}} }
 
-// stopping is a server that counts the calls of Stop.
+// stopping is a server that counts the calls of Stop: stops counts all, and saving counts those that request a save.
 type stopping struct {
 	*testServer
 	stops, saving atomic.Int32
@@ -224,7 +224,7 @@ func TestShutdownCommand(t *testing.T) {
 			t.Errorf("%s: %d snapshots, want %d", call, got, saves)
 		}
 		if s.stops.Load() != 1 || (s.saving.Load() == 1) != save {
-			t.Errorf("%s: Stop was called %d times, with save %d times, want %v", call, s.stops.Load(), s.saving.Load(), save)
+			t.Errorf("%s: Stop was called %d times, want once; with save %d times, want save %v", call, s.stops.Load(), s.saving.Load(), save)
 		}
 	}
 	saves, none := setup{options: withSave}, setup{}
@@ -255,13 +255,13 @@ func TestShutdownRefuses(t *testing.T) {
 	f(errSyntax, "SHUTDOWN SAVE NOSAVE")
 	f(errNoShutdown, "SHUTDOWN ABORT")
 	if log.String() != "" {
-		t.Errorf("logged: %s", log.String())
+		t.Errorf("the log is not empty although no save was attempted: %s", log.String())
 	}
 	f(errShutdown, "SHUTDOWN")
 	f(errShutdown, "SHUTDOWN SAVE")
 	f(errShutdown, "SHUTDOWN NOW")
 	if strings.Count(log.String(), "disk full") != 3 {
-		t.Errorf("the log does not show the reason: %s", log.String())
+		t.Errorf("the log does not contain the reason (disk full) 3 times: %s", log.String())
 	}
 	p := s.dial()
 	p.do("+OK\r\n", "MULTI")
@@ -287,7 +287,7 @@ func TestShutdownServesWhileItSaves(t *testing.T) {
 	q.send(request("SHUTDOWN", "SAVE"))
 	q.closed()
 	if s.stops.Load() != 1 || s.saving.Load() != 1 {
-		t.Errorf("Stop was called %d times, with save %d times", s.stops.Load(), s.saving.Load())
+		t.Errorf("after the second SHUTDOWN: Stop was called %d times, with save %d times; want once, with save", s.stops.Load(), s.saving.Load())
 	}
 	snapshots.release <- struct{}{}
 	p.closed()
@@ -305,7 +305,7 @@ func TestShutdownWhileLoading(t *testing.T) {
 		p.send(request(strings.Fields(call)...))
 		p.closed()
 		if s.stops.Load() != 1 || s.saving.Load() != 0 || snapshots.Status().Saves != 0 {
-			t.Errorf("%s: Stop was called %d times, with save %d times, after %d saves",
+			t.Errorf("%s: Stop was called %d times, want once; with save %d times, want none; after %d saves, want none",
 				call, s.stops.Load(), s.saving.Load(), snapshots.Status().Saves)
 		}
 	}
@@ -329,12 +329,12 @@ func TestLoading(t *testing.T) {
 		}
 		p := s.dial()
 		if refused := failure(replyError(p.ask(call...).text)) == refusal; refused == cmd.is(loading) {
-			t.Errorf("%q: refused %v", call, refused)
+			t.Errorf("%q: refused: %v, want the opposite", call, refused)
 		}
 		_ = p.Close()
 	}
 	if u := s.engine.Usage(); u.Keys+u.Changes+u.Hits != 0 || u.Misses != 1 { // WATCH looks up one key
-		t.Errorf("commands reached the engine: %+v", u)
+		t.Errorf("commands reached the engine: %+v; want only the lookup of WATCH", u)
 	}
 
 	throttle := request("CL.THROTTLE", "k", "1", "1", "60")
@@ -346,7 +346,7 @@ func TestLoading(t *testing.T) {
 	p.fails("ERR unknown command", "NONSENSE")
 	p.fails("ERR wrong number", "CL.THROTTLE", "k")
 	if got := p.info("errorstats")["errorstat_LOADING"]; got == "" {
-		t.Error("the refusals are not counted")
+		t.Error("INFO errorstats does not count the refusals")
 	}
 	waiting.do("+OK\r\n", "MULTI")
 	waiting.do("+QUEUED\r\n", "ECHO", "x")
@@ -382,7 +382,7 @@ func TestInfoPersistence(t *testing.T) {
 			}
 		}
 		if _, shown := got["loading_eta_seconds"]; shown != status.Loading {
-			t.Errorf("%+v: the loading fields are shown: %v", status, shown)
+			t.Errorf("%+v: the loading fields are shown: %v, want the opposite", status, shown)
 		}
 	}
 	f(persistence.Status{LastSave: time.Unix(5, 0), LastDuration: -1},

@@ -27,10 +27,10 @@ func TestDescriptor(t *testing.T) {
 	near, far := socketPair(t)
 	buf := make([]byte, 16)
 	if _, errno := readDescriptor(far, buf); errno != syscall.EAGAIN {
-		t.Errorf("nothing to read: %v", errno)
+		t.Errorf("read without data: %v, want EAGAIN", errno)
 	}
 	if n, errno := writeDescriptor(near, []byte("hello")); n != 5 || errno != 0 {
-		t.Errorf("written %d, %v", n, errno)
+		t.Errorf("write: %d, %v; want 5 bytes", n, errno)
 	}
 	for _, step := range []struct {
 		room int
@@ -41,10 +41,10 @@ func TestDescriptor(t *testing.T) {
 		}
 	}
 	if _, errno := readDescriptor(1<<20, buf); errno != syscall.EBADF {
-		t.Errorf("no such descriptor: %v", errno)
+		t.Errorf("read from a descriptor that is not open: %v, want EBADF", errno)
 	}
 	if _, errno := writeDescriptor(1<<20, buf); errno != syscall.EBADF {
-		t.Errorf("no such descriptor: %v", errno)
+		t.Errorf("write to a descriptor that is not open: %v, want EBADF", errno)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestDescriptor_Full(t *testing.T) {
 		written += n
 	}
 	if written == 0 || written >= len(big) {
-		t.Fatalf("%d bytes fit in the socket buffers", written)
+		t.Fatalf("%d bytes fit in the socket buffers, want some but not all", written)
 	}
 	read := 0
 	for {
@@ -76,7 +76,7 @@ func TestDescriptor_Full(t *testing.T) {
 		read += n
 	}
 	if read != written {
-		t.Errorf("%d bytes of %d arrived", read, written)
+		t.Errorf("%d of the %d bytes written were read", read, written)
 	}
 }
 
@@ -86,17 +86,17 @@ func TestSocket_Drained(t *testing.T) {
 	near, far := socketPair(t)
 	s := &socket{raw: noRaw{}, fd: far}
 	if n := (&socket{raw: noRaw{}, fd: near}).tryWrite([]byte("hello")); n != 5 {
-		t.Fatalf("written %d", n)
+		t.Fatalf("tryWrite wrote %d bytes, want 5", n)
 	}
 	if n, err := s.Read(make([]byte, 16)); n != 5 || err != nil || s.drained != shortReadDrains {
-		t.Errorf("read %d, %v; drained: %t", n, err, s.drained)
+		t.Errorf("Read: %d, %v; drained: %t; want 5 bytes, and drained equal to shortReadDrains", n, err, s.drained)
 	}
 	if _, err := s.Read(make([]byte, 16)); !errors.Is(err, errNothing) {
-		t.Errorf("nothing to read: %v", err)
+		t.Errorf("Read without data: %v, want errNothing", err)
 	}
 	_ = syscall.Shutdown(int(near), syscall.SHUT_WR)
 	if n, err := s.Read(make([]byte, 16)); n != 0 || err == nil || errors.Is(err, errNothing) {
-		t.Errorf("at the end: %d, %v", n, err)
+		t.Errorf("Read at the end of the stream: %d, %v; want 0 bytes and an error other than errNothing", n, err)
 	}
 }
 

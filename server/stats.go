@@ -24,7 +24,7 @@ type stats struct {
 	commands []commandStats // by command id
 
 	mu     sync.Mutex
-	errors map[string]int64 // replies by error code
+	errors map[string]int64 // number of error replies, by error code
 
 	rates rates
 }
@@ -49,7 +49,7 @@ func (s *stats) init(commands int) {
 
 func (s *stats) of(cmd *command) *commandStats { return &s.commands[cmd.id] }
 
-// add adds n runs with the total duration took.
+// add adds n runs. took is their total duration.
 func (cs *commandStats) add(n int, took time.Duration) {
 	cs.calls.Add(int64(n))
 	cs.nanos.Add(int64(took))

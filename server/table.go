@@ -2,7 +2,7 @@ package server
 
 import "slices"
 
-// commandTable returns the rows of all commands. A command with subcommands precedes them. The rows of limiter commands are
+// commandTable returns the rows of all commands. A command precedes its subcommands. The rows of limiter commands are
 // in limit_forms.go, the rows of cluster commands in table_cluster.go, and most rows of commands that never run in
 // table_refused.go. Redis commands have the same properties as in Redis 7.0.
 func commandTable() []command {

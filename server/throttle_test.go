@@ -31,7 +31,7 @@ func parseThrottle(args [][]byte, req *limiter.Request) error {
 	return err
 }
 
-// errThrottleBound is the error for parameters of CL.THROTTLE whose times do not fit.
+// errThrottleBound is the error for parameters of CL.THROTTLE if restoring the whole limit takes more than 292 years.
 const errThrottleBound replyError = "ERR limit out of range: (max_burst + 1) * period / count must be at most 9223372036 seconds (292 years)"
 
 // badThrottle returns the error for an invalid argument of CL.THROTTLE. The at parameter is the index of the argument;
@@ -66,12 +66,12 @@ func TestParseThrottle(t *testing.T) {
 		t.Helper()
 		var req limiter.Request
 		if err := parseThrottle(throttleArgs(numbers...), &req); err != nil {
-			t.Errorf("%q: %v", numbers, err)
+			t.Errorf("%q is refused: %v", numbers, err)
 			return
 		}
 		if req.Kind != limiter.Throttle || string(req.Key) != "key" || req.Limit.Max != limit ||
 			int64(req.Limit.Interval) != interval || req.Quantity != quantity {
-			t.Errorf("%q is parsed as %+v", numbers, req)
+			t.Errorf("%q is parsed as %+v, which differs from the expected request", numbers, req)
 		}
 	}
 	f(16, 2e9, 1, "15", "30", "60")

@@ -55,13 +55,13 @@ func pester(command string) func(p *peer) {
 
 var timeLimits = []timeLimit{
 	{name: "unauthenticated and silent", options: withPassword, socket: true},
-	{name: "unauthenticated and busy", options: withPassword, then: pester(ping), socket: true},
+	{name: "unauthenticated, sends PINGs", options: withPassword, then: pester(ping), socket: true},
 	{name: "unauthenticated with RESET", options: withPassword, then: pester(request("RESET"))},
-	{name: "half a count", act: func(p *peer) { p.send("*") }},
-	{name: "half a command", act: func(p *peer) { p.send("*3\r\n$11\r\nCL.THR") }, socket: true},
-	{name: "half a line", act: func(p *peer) { p.send("PIN") }},
-	{name: "half behind a whole", act: func(p *peer) { p.send(ping + "*1"); p.expect("+PONG\r\n") }},
-	{name: "byte after byte", then: trickle("*2\r\n$4\r\nECHO\r\n$5000\r\n" + strings.Repeat("x", 5000)), socket: true},
+	{name: "incomplete count", act: func(p *peer) { p.send("*") }},
+	{name: "incomplete command", act: func(p *peer) { p.send("*3\r\n$11\r\nCL.THR") }, socket: true},
+	{name: "incomplete inline command", act: func(p *peer) { p.send("PIN") }},
+	{name: "incomplete command after a complete one", act: func(p *peer) { p.send(ping + "*1"); p.expect("+PONG\r\n") }},
+	{name: "argument sent byte by byte", then: trickle("*2\r\n$4\r\nECHO\r\n$5000\r\n" + strings.Repeat("x", 5000)), socket: true},
 	{name: "last argument missing", act: func(p *peer) {
 		p.send("*1024\r\n" + strings.Repeat("$1\r\nx\r\n", 1023))
 	}},
@@ -141,7 +141,7 @@ func (l *stuckLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestLateReaper checks that a connection that is accepted while the reaper is delayed is not closed early.
+// TestLateReaper accepts a connection while the reaper is delayed. The connection must not be closed early.
 func TestLateReaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := &stuckLog{entered: make(chan struct{}), release: make(chan struct{})}
@@ -181,7 +181,7 @@ func TestTimeout(t *testing.T) {
 		}
 		active.closed()
 		if took := time.Since(begin); took < 4*limit-4*grain || took > 4*limit {
-			t.Errorf("the active connection was closed after %v", took)
+			t.Errorf("the active connection was closed after %v, want about 20 s", took)
 		}
 
 		monitor = newPeer(t, ln.connect())
@@ -189,7 +189,7 @@ func TestTimeout(t *testing.T) {
 		<-time.After(10 * limit)
 		newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
 		if line := monitor.read().text; !strings.HasSuffix(line, `"PING"`) {
-			t.Errorf("MONITOR shows %q", line)
+			t.Errorf("MONITOR shows %q, want PING", line)
 		}
 	})
 }
@@ -228,7 +228,7 @@ func TestWriteTimeout(t *testing.T) {
 			<-time.After(limit - grain)
 			n, err := io.ReadFull(slow.Conn, piece[:min(len(piece), len(reply)-got)])
 			if got += n; err != nil {
-				t.Fatalf("closed after %d bytes: %v", got, err)
+				t.Fatalf("the slow client was closed after %d bytes: %v", got, err)
 			}
 		}
 		slow.do("+PONG\r\n", "PING")
@@ -236,9 +236,9 @@ func TestWriteTimeout(t *testing.T) {
 		stalled := newPeer(t, ln.connect())
 		stalled.send(call)
 		begin := time.Now()
-		_, err := stalled.Write([]byte("P")) // blocks, since the server reads again only after its reply has been read
+		_, err := stalled.Write([]byte("P")) // blocks: the server does not read before its reply has been read
 		if took := time.Since(begin); err == nil || took < limit-tick || took > limit+grain {
-			t.Errorf("the stalled client was closed after %v (%v), want %v", took, err, limit)
+			t.Errorf("the write of the stalled client failed after %v (%v), want %v", took, err, limit)
 		}
 		slow.do("+PONG\r\n", "PING")
 	})
@@ -269,7 +269,7 @@ func TestTimeoutsFollowOptions(t *testing.T) {
 	})
 }
 
-// TestTimeout_AfterWait checks that a client whose command has waited for longer than the idle timeout is not closed
+// TestTimeout_AfterWait sends a command that waits for longer than the idle timeout. The client must not be closed
 // when the command is answered.
 func TestTimeout_AfterWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

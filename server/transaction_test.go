@@ -38,7 +38,7 @@ func TestExecIsAlone(t *testing.T) {
 				}
 				for range 70 {
 					if _, err := readValue(p.in); err != nil {
-						t.Errorf("a charge: %v", err)
+						t.Errorf("read the reply to a charge: %v", err)
 						return
 					}
 				}
@@ -50,20 +50,20 @@ func TestExecIsAlone(t *testing.T) {
 		transactions.Go(func() {
 			for range rounds {
 				if _, err := io.WriteString(p.Conn, request("MULTI")+peek+charge+request("PTTL", "k")+peek+request("EXEC")); err != nil {
-					t.Errorf("a transaction: %v", err)
+					t.Errorf("write a transaction: %v", err)
 					return
 				}
 				var last value
 				for range 6 {
 					var err error
 					if last, err = readValue(p.in); err != nil {
-						t.Errorf("a transaction: %v", err)
+						t.Errorf("read the replies to a transaction: %v", err)
 						return
 					}
 				}
 				before, after := last.list[0].list[2].int(), last.list[3].list[2].int()
 				if before-after != 1 || last.list[1].list[2].int() != after || last.list[2].int() != last.list[3].list[4].int()*1000 {
-					t.Errorf("other charges within EXEC: %s", last)
+					t.Errorf("other charges were made within EXEC: %s", last)
 				}
 			}
 		})
@@ -92,13 +92,13 @@ func TestDeletingSeveralKeysIsExclusive(t *testing.T) {
 	} {
 		reply := p.ask(strings.Fields(tt.command)...)
 		if exclusive := e.noted(); reply.kind == '-' || !slices.Equal(exclusive, tt.exclusive) {
-			t.Errorf("%s: reply %s; the exec lock was held for writing: %v", tt.command, reply, exclusive)
+			t.Errorf("%s: reply %s; for each deletion, whether the exec lock was held for writing: %v", tt.command, reply, exclusive)
 		}
 	}
 	p.send(request("MULTI") + request("DEL", "a") + request("EXEC"))
 	p.expect("+OK\r\n+QUEUED\r\n*1\r\n:0\r\n")
 	if exclusive := e.noted(); !slices.Equal(exclusive, []bool{true}) {
-		t.Errorf("in a transaction: the exec lock was held for writing: %v", exclusive)
+		t.Errorf("DEL in a transaction: for each deletion, whether the exec lock was held for writing: %v, want only true", exclusive)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestWatchedSteps(t *testing.T) {
 				for i := range got {
 					var err error
 					if got[i], err = readValue(p.in); err != nil {
-						t.Errorf("read: %v", err)
+						t.Errorf("read a reply: %v", err)
 						return
 					}
 				}
@@ -130,7 +130,7 @@ func TestWatchedSteps(t *testing.T) {
 				}
 				n++
 				if saw, left := got[1].list[2].int(), got[4].list[0].list[2].int(); left != saw-1 {
-					t.Errorf("%d units left before the charge, %d after it", saw, left)
+					t.Errorf("%d units were left before the charge, and %d after it; want one less", saw, left)
 				}
 			}
 		}()
@@ -141,11 +141,12 @@ func TestWatchedSteps(t *testing.T) {
 	}
 	left := s.dial().ask(append(call, "0")...).list[2].int()
 	if charged := 1_000_001 - left; charged != total || total == 0 {
-		t.Errorf("%d charges succeeded, the key has %d", total, charged)
+		t.Errorf("%d charges succeeded, but %d units are used; want the same number, above 0", total, charged)
 	}
 }
 
-// TestWatch modifies a watched key in every way, and runs commands that do not modify it.
+// TestWatch modifies a watched key in every way, and runs commands that do not modify it. EXEC must run the queued
+// commands only if the key has not been modified.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	s, clock := startFrozen(t, nil)
@@ -219,7 +220,7 @@ func TestTransactionsAreBounded(t *testing.T) {
 		p.read()
 	}
 	if grown := liveHeap() - before; grown > 6<<20 {
-		t.Errorf("watched keys take %d bytes", grown)
+		t.Errorf("watched keys take %d bytes, want at most 6 MiB", grown)
 	}
 	p.do("+OK\r\n", "UNWATCH")
 	p.do("+OK\r\n", "WATCH", long)
@@ -233,7 +234,7 @@ func TestTransactionsAreBounded(t *testing.T) {
 	p.send(request("EXEC"))
 	p.closed()
 	if !eventually(func() bool { return liveHeap()-before <= 6<<20 }) {
-		t.Errorf("the transaction left %d bytes", liveHeap()-before)
+		t.Errorf("after the transaction, the heap has grown by %d bytes, want at most 6 MiB", liveHeap()-before)
 	}
 	s.greet()
 }
@@ -244,12 +245,12 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	s := start(t, nil)
 	p := s.dial()
 	if got := p.ask("SUBSCRIBE", strings.Repeat("c", maxName)); got.list[2].int() != 1 {
-		t.Errorf("SUBSCRIBE: %s", got)
+		t.Errorf("SUBSCRIBE to the longest allowed name: %s, want 1 subscription", got)
 	}
 	p.do(failure(errChannelName), "SUBSCRIBE", strings.Repeat("c", maxName+1))
 	for i := 2; i <= maxSubscriptions; i++ {
 		if got := p.ask("SUBSCRIBE", fmt.Sprint(i)); got.list[2].int() != int64(i) {
-			t.Fatalf("SUBSCRIBE: %s", got)
+			t.Fatalf("SUBSCRIBE to one more channel: %s, want one more subscription", got)
 		}
 	}
 	p.do(failure(errManyChannels), "SUBSCRIBE", "one more")

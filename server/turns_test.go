@@ -48,7 +48,7 @@ func TestTurns_Decide(t *testing.T) {
 		s := setup{turns: bound, engine: countingEngine{buckets.New(buckets.Config{Shards: 8}), decides}}.start(t)
 		throttleOften(s.dial, 20, 20)
 		if most := decides.most.Load(); bound > 0 && most > int64(bound) || bound == 0 && most < 2 {
-			t.Errorf("%d turns: %d concurrent calls of Decide", bound, most)
+			t.Errorf("%d turns: %d concurrent calls of Decide, want at most as many as turns (0: more than one)", bound, most)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestTurns_Held(t *testing.T) {
 		p.read()
 	}
 	if most := l.decides.most.Load(); most != 1 {
-		t.Errorf("one turn: %d concurrent calls of Decide", most)
+		t.Errorf("one turn: %d concurrent calls of Decide, want 1", most)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestTurns_SlowReaders(t *testing.T) {
 			_, _ = io.WriteString(p.Conn, request("QUIT"))
 			got, err := io.Copy(io.Discard, p.in)
 			if want := int64(n*len(bulk(text)) + len("+OK\r\n")); got != want || err != nil {
-				t.Errorf("%d bytes of %d: %v", got, want, err)
+				t.Errorf("received %d bytes, want %d: %v", got, want, err)
 			}
 		})
 	}

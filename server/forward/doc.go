@@ -6,8 +6,8 @@
 // client that watches keys.
 //
 // [Forwarder.Follow] sets the leader. When the leader changes, idle streams to the former leader are closed and dials
-// to it are canceled immediately. Streams in use are closed after Timeouts.FormerLeader: a leader that has transferred
-// leadership replies within that time, and an unreachable leader never replies.
+// to it are canceled immediately. Streams in use are closed after Timeouts.FormerLeader. A leader that has transferred
+// leadership replies within that time. An unreachable leader never replies, so a longer wait is useless.
 //
 // # Between nodes
 //
@@ -15,6 +15,6 @@
 // that the command was not run because the node is not the leader. The error [Goaway] means that the node is closing
 // the stream, and that commands without a reply were not run. After CLIENT CAPA charged, a node puts [ChargedMark] in
 // front of the reply to each limiter command that has charged anything, including replies within the reply to EXEC. A
-// node that does not support the capability replies to CLIENT CAPA with an error. In that case, every command that
-// writes counts as charged.
+// node that does not support this capability replies to CLIENT CAPA with an error. Forward then assumes that every
+// command that writes has charged something.
 package forward

@@ -86,8 +86,8 @@ func New(d Dialer) *Forwarder {
 	}
 }
 
-// Follow sets the leader. An empty id means that there is no leader. For streams to other nodes, Follow closes those
-// that are idle, and starts the timeout FormerLeader for those in use.
+// Follow sets the leader. An empty id means that there is no leader. Follow closes idle streams to other nodes. For
+// streams to other nodes that are in use, it starts the timeout FormerLeader.
 func (f *Forwarder) Follow(leader string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

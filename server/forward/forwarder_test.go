@@ -135,16 +135,16 @@ func TestStaleView(t *testing.T) {
 		f.Follow("c")
 		begun := time.Now()
 		if call, err := forwardOne(f, "DEL k", time.Hour); err != errNotDialed || call.Outcome != Refused {
-			t.Errorf("Forward returns %v, the outcome is %d", err, call.Outcome)
+			t.Errorf("Forward to a former leader: got error %v, outcome %d, want errNotDialed and Refused", err, call.Outcome)
 		}
 		if _, err := f.Watch("a", 2, time.Now().Add(time.Hour)); err != errNotDialed {
-			t.Errorf("Watch returns %v", err)
+			t.Errorf("Watch on a former leader: got error %v, want errNotDialed", err)
 		}
 		if took := time.Since(begun); took > 0 {
-			t.Errorf("it took %v", took)
+			t.Errorf("Forward and Watch took %v, want 0", took)
 		}
 		if len(f.slots)+len(f.watches) > 0 {
-			t.Error("a stream counts as in use")
+			t.Error("a stream counts as in use after Forward and Watch have failed")
 		}
 		f.Close()
 	})
@@ -160,23 +160,23 @@ func TestFull(t *testing.T) {
 		}
 		start := time.Now()
 		if _, err := forwardOne(f, "DEL k", time.Second); err != ErrBusy || time.Since(start) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
+			t.Errorf("while all streams are in use: got error %v after %v, want ErrBusy after 1s", err, time.Since(start))
 		}
 		f.waiting.Store(maxWaiters)
 		start = time.Now()
 		if _, err := forwardOne(f, "DEL k", time.Second); err != ErrBusy || time.Since(start) != 0 {
-			t.Errorf("%v after %v", err, time.Since(start))
+			t.Errorf("while maxWaiters callers wait: got error %v after %v, want ErrBusy after 0s", err, time.Since(start))
 		}
 		f.waiting.Store(0)
 		go func() { <-f.slots }()
 		if call, err := forwardOne(f, "DEL k", time.Second); err != nil || string(call.Reply) != "+OK\r\n" {
-			t.Errorf("%q, %v", call.Reply, err)
+			t.Errorf("after a stream became free: got reply %q, error %v, want +OK and no error", call.Reply, err)
 		}
 		for range maxWatches {
 			f.watches <- struct{}{}
 		}
 		if _, err := f.Watch("a", 2, time.Now().Add(time.Second)); err != ErrBusy {
-			t.Errorf("Watch returns %v", err)
+			t.Errorf("while maxWatches streams are open: Watch returned %v, want ErrBusy", err)
 		}
 		f.Close()
 	})
@@ -205,7 +205,7 @@ func TestDialsAreFew(t *testing.T) {
 		}
 		wait.Wait()
 		if most.Load() > maxDials || all.Load() == 0 || all.Load() > callers/2 {
-			t.Errorf("%d streams were dialed for %d callers, %d at a time", all.Load(), callers, most.Load())
+			t.Errorf("%d streams were dialed for %d callers, want 1 to 50; up to %d dials were concurrent, want at most maxDials", all.Load(), callers, most.Load())
 		}
 		f.Close()
 	})
@@ -221,7 +221,7 @@ func TestDialsOfFormerLeader(t *testing.T) {
 		for range 4 * maxDials {
 			wait.Go(func() {
 				if call, err := forwardOne(f, "DEL k", time.Hour); err == nil || call.Outcome != Refused {
-					t.Errorf("%v, the outcome is %d", err, call.Outcome)
+					t.Errorf("got error %v, outcome %d, want an error and Refused", err, call.Outcome)
 				}
 			})
 		}
@@ -230,7 +230,7 @@ func TestDialsOfFormerLeader(t *testing.T) {
 		f.Follow("c")
 		wait.Wait()
 		if took := time.Since(start); took > 0 {
-			t.Errorf("it took %v", took)
+			t.Errorf("the callers returned %v after the change of leadership, want 0s", took)
 		}
 		f.Close()
 	})
@@ -256,7 +256,7 @@ func TestProtocols(t *testing.T) {
 		}
 		f.Close()
 		if want := "CLIENT CAPA charged, TTL k, HELLO 3, CLIENT CAPA charged, TTL k, TTL k, TTL k"; strings.Join(got, ", ") != want {
-			t.Errorf("the leader gets %q, want %q", strings.Join(got, ", "), want)
+			t.Errorf("the leader received %q, want %q", strings.Join(got, ", "), want)
 		}
 	})
 }
@@ -275,8 +275,8 @@ func TestCharged(t *testing.T) {
 	}{
 		{"a charge", true, Call{Args: words("CL.THROTTLE k"), Writes: true}, ChargedMark + decision, decision, true, 0},
 		{"a refusal", true, Call{Args: words("CL.THROTTLE k"), Writes: true}, decision, decision, false, 0},
-		{"an older leader", false, Call{Args: words("CL.THROTTLE k"), Writes: true}, decision, decision, true, 0},
-		{"a read from an older leader", false, Call{Args: words("TTL k")}, ":1\r\n", ":1\r\n", false, 0},
+		{"a charge by a leader without marks", false, Call{Args: words("CL.THROTTLE k"), Writes: true}, decision, decision, true, 0},
+		{"a read from a leader without marks", false, Call{Args: words("TTL k")}, ":1\r\n", ":1\r\n", false, 0},
 		{"a transaction", true, Call{Block: [][][]byte{words("TTL k"), words("CL.THROTTLE k")}, Writes: true},
 			"*2\r\n:1\r\n" + ChargedMark + decision, "", true, 2},
 		{"a transaction that charges nothing", true, Call{Block: [][][]byte{words("TTL k"), words("CL.THROTTLE k")}, Writes: true},
@@ -300,11 +300,11 @@ func TestCharged(t *testing.T) {
 			}
 			c := &b.Calls[0]
 			if c.Outcome != Answered || c.Charged != tt.charged || len(c.Elements) != tt.split || tt.want != "" && string(c.Reply) != tt.want {
-				t.Errorf("%+v", c)
+				t.Errorf("the outcome is not Answered, or Reply, Charged or the number of Elements is wrong: %+v", c)
 			}
 			for _, e := range c.Elements {
 				if strings.Contains(string(e), ChargedMark) {
-					t.Errorf("an element is %q", e)
+					t.Errorf("the element %q contains a mark", e)
 				}
 			}
 			f.Close()
@@ -331,7 +331,7 @@ func TestOutcomes(t *testing.T) {
 			b.Calls = append(b.Calls, Call{Args: words(line), Writes: strings.HasPrefix(line, "DEL")})
 		}
 		if err := f.Forward("a", 2, time.Now().Add(time.Second), &b); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("Forward returns %v", err)
+			t.Errorf("Forward returned %v, want io.EOF or io.ErrClosedPipe", err)
 		}
 		for i, want := range []Outcome{Refused, Answered, Uncertain, Refused, Uncertain} {
 			if got := b.Calls[i].Outcome; got != want {
@@ -339,17 +339,17 @@ func TestOutcomes(t *testing.T) {
 			}
 		}
 		if commands, errs := f.Commands.Load(), f.Errors.Load(); commands != 1 || errs != 2 {
-			t.Errorf("%d commands were answered, and %d have failed", commands, errs)
+			t.Errorf("Commands is %d, want 1; Errors is %d, want 2", commands, errs)
 		}
 		f.Reset()
 		if f.Commands.Load()+f.Errors.Load() != 0 {
-			t.Error("the counters are not zero")
+			t.Error("Commands or Errors is not 0 after Reset")
 		}
 		f.Close()
 	})
 }
 
-// raise sets the value of most to n if n is larger.
+// raise sets *most to n if n is larger.
 func raise(most *atomic.Int32, n int32) {
 	for old := most.Load(); old < n && !most.CompareAndSwap(old, n); {
 		old = most.Load()

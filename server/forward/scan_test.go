@@ -22,7 +22,7 @@ var noReplies = []string{
 	"*?\r\n", "$?\r\n", "=3\r\nabcde", "$134217729\r\n", strings.Repeat("*100000\r\n", 300), "+" + strings.Repeat("x", maxReplyLine),
 }
 
-// scanAll scans a text that is received in two pieces. The first piece has cut bytes.
+// scanAll scans a text that is received in two pieces. cut is the length of the first piece.
 func scanAll(t *testing.T, text string, cut int) (size int, err error) {
 	t.Helper()
 	var s replyScanner
@@ -36,25 +36,25 @@ func scanAll(t *testing.T, text string, cut int) (size int, err error) {
 	return size, err
 }
 
-// TestReplyScanner checks that a complete reply is found wherever it is cut into pieces, that an incomplete reply is
-// not an error, and that other texts are errors.
+// TestReplyScanner checks that scan finds the end of a reply that is received in two pieces, that an incomplete reply
+// is not an error, and that other texts are errors.
 func TestReplyScanner(t *testing.T) {
 	t.Parallel()
 	for _, text := range wholeReplies {
 		step := max(1, len(text)/100)
 		for cut := 0; cut < len(text); cut += step {
 			if size, err := scanAll(t, text+"+next\r\n", cut); size != len(text) || err != nil {
-				t.Fatalf("%.50q cut at %d: %d, %v", text, cut, size, err)
+				t.Fatalf("%.50q, cut at %d: got size %d, error %v, want the size of this reply and no error", text, cut, size, err)
 			}
 			var s replyScanner
 			if size, err := s.scan([]byte(text[:cut])); size != 0 || err != nil {
-				t.Fatalf("%.50q: %d, %v", text[:cut], size, err)
+				t.Fatalf("incomplete reply %.50q: got size %d, error %v, want 0 and no error", text[:cut], size, err)
 			}
 		}
 	}
 	for _, text := range noReplies {
 		if size, err := scanAll(t, text, 0); size != 0 || err == nil {
-			t.Errorf("%.50q: %d, %v", text, size, err)
+			t.Errorf("%.50q, which is not a reply: got size %d, error %v, want 0 and an error", text, size, err)
 		}
 	}
 }
@@ -100,10 +100,10 @@ func FuzzReplyScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, cut uint) {
 		size, err := scanAll(t, string(b), int(cut%uint(len(b)+1)))
 		if again, fails := scanAll(t, string(b), 0); size != again || (err == nil) != (fails == nil) {
-			t.Fatalf("%q: %d, %v or %d, %v", b, size, err, again, fails)
+			t.Fatalf("%q in two pieces: got size %d, error %v; in one piece: size %d, error %v", b, size, err, again, fails)
 		}
 		if size == 0 || bytes.ContainsAny(b[:size], "|!#(_=>,") {
-			return // the simple scanner does not support these types
+			return // sizeOf does not support these types
 		}
 		if want := sizeOf(b); size != want {
 			t.Fatalf("%q: the size is %d, want %d", b, size, want)

@@ -126,8 +126,8 @@ func (st *stream) rest() bool {
 
 func (st *stream) close() { _ = st.conn.Close() }
 
-// greet negotiates the version of RESP, and asks the node to send marks of charges. A node that does not support
-// marks replies to CLIENT CAPA with an error.
+// greet negotiates the version of RESP, and enables ChargedMark with CLIENT CAPA. A node that does not support marks
+// replies to CLIENT CAPA with an error.
 func (st *stream) greet(timeout time.Duration) error {
 	greeting, replies := "*3\r\n$6\r\nCLIENT\r\n$4\r\nCAPA\r\n$7\r\n"+ChargedCapability+"\r\n", 1
 	if st.protocol == 3 {
