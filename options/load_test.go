@@ -215,7 +215,7 @@ func TestLoad_Refusals(t *testing.T) {
 			"--dbfilename a/b (flag): must be a filename, not a path"},
 		{"save", "save 3600 1\nsave 300", nil, nil,
 			`save 300 (FILE:2): must be pairs of seconds (from 1) and changes (from 0), or ""`},
-		{"save with half a pair, twice", "", nil, []string{"--save", "60", "--save", "1"},
+		{"two flags with half a save point each", "", nil, []string{"--save", "60", "--save", "1"},
 			`--save 60 (flag): must be pairs of seconds (from 1) and changes (from 0), or ""`},
 		{"single value", "", environment{"THROTTLED_APPENDONLY": "true"}, nil,
 			"appendonly true (THROTTLED_APPENDONLY): must be no: this server has no append-only file"},
@@ -240,7 +240,7 @@ func TestLoad_Refusals(t *testing.T) {
 		{"unbalanced quotes", "port 1\nrequirepass \"se cret", nil, nil, "FILE:2: unbalanced quotes"},
 		{"words after a flag", "", nil, []string{"--bind", "127.0.0.1", "::1"},
 			"unexpected argument ::1: give the configuration file first, and quote a value of several words"},
-		{"not a flag", "", nil, []string{"---port", "1"}, "bad flag syntax: ---port"},
+		{"flag with three hyphens", "", nil, []string{"---port", "1"}, "bad flag syntax: ---port"},
 		{"two files", "port 1", nil, []string{"--config", "x.conf"},
 			`invalid value "x.conf" for flag -config: the configuration file is FILE already`},
 

@@ -249,11 +249,11 @@ func TestCheckReplication(t *testing.T) {
 			member(o)
 			o.RaftInsecure, o.RaftTLSCert, o.RaftTLSKey, o.RaftTLSCA = true, "", "", ""
 		}, ""},
-		{"save", func(o *Options) { o.DataDir, o.Save = "d", []SavePoint{{time.Second, 1}} }, "save and data-dir exclude each other: with data-dir the state is in the log"},
-		{"no cluster", func(o *Options) { o.RaftAddr = "a:1" }, "raft-addr, bootstrap and join require cluster-id"},
+		{"save with data-dir", func(o *Options) { o.DataDir, o.Save = "d", []SavePoint{{time.Second, 1}} }, "save and data-dir exclude each other: with data-dir the state is in the log"},
+		{"raft-addr without cluster-id", func(o *Options) { o.RaftAddr = "a:1" }, "raft-addr, bootstrap and join require cluster-id"},
 		{"no node id", func(o *Options) { member(o); o.NodeID = "" }, "cluster-id requires node-id, raft-addr and data-dir"},
 		{"no data directory", func(o *Options) { member(o); o.DataDir = "" }, "cluster-id requires node-id, raft-addr and data-dir"},
-		{"both", func(o *Options) { member(o); o.Join = []string{"b:1"} }, "bootstrap and join exclude each other: a node forms a cluster or joins one"},
+		{"bootstrap and join", func(o *Options) { member(o); o.Join = []string{"b:1"} }, "bootstrap and join exclude each other: a node forms a cluster or joins one"},
 		{"neither, as on a restart", func(o *Options) { member(o); o.Bootstrap = nil }, ""},
 		{"not in the bootstrap list", func(o *Options) { member(o); o.RaftAdvertise = "c:1" }, "bootstrap must contain this node, with its node-id and its raft-advertise or raft-addr"},
 		{"no certificate", func(o *Options) { member(o); o.RaftTLSKey = "" }, "cluster-id requires raft-tls-cert, raft-tls-key and raft-tls-ca: create the files with throttled certs, or set raft-insecure if all nodes are on loopback"},
@@ -281,14 +281,14 @@ func TestValidate(t *testing.T) {
 		change func(o *Options)
 		want   string
 	}{
-		{"range", func(o *Options) { o.Port = 70000 }, "port 70000: must be between 0 and 65535"},
-		{"list", func(o *Options) { o.Bind = nil }, `bind "": must be IP addresses or host names, separated by spaces, or * for all interfaces`},
+		{"port out of range", func(o *Options) { o.Port = 70000 }, "port 70000: must be between 0 and 65535"},
+		{"empty list", func(o *Options) { o.Bind = nil }, `bind "": must be IP addresses or host names, separated by spaces, or * for all interfaces`},
 		{"duration", func(o *Options) { o.Timeout = -time.Second }, "timeout -1: must be between 0 and 2147483647 seconds"},
 		{"single value", func(o *Options) { o.Databases = 16 }, "databases 16: must be 1: this server has one database"},
-		{"point", func(o *Options) { o.Save = []SavePoint{{0, 1}} }, `save "0 1": must be pairs of seconds (from 1) and changes (from 0), or ""`},
+		{"invalid save point", func(o *Options) { o.Save = []SavePoint{{0, 1}} }, `save "0 1": must be pairs of seconds (from 1) and changes (from 0), or ""`},
 		{"policy", func(o *Options) { o.MaxMemoryPolicy = "" }, `maxmemory-policy "": must be one of noeviction, evict-smallest-debt (with LRU, LFU or random eviction a flood of new keys would reset limits)`},
-		{"bulk", func(o *Options) { o.ProtoMaxBulkLen = 2 * mib }, "proto-max-bulk-len must not be greater than client-query-buffer-limit"},
-		{"inline", func(o *Options) { o.ProtoMaxBulkLen, o.ClientQueryBufferLimit = kib, 32*kib }, "proto-max-inline-len must not be greater than client-query-buffer-limit"},
+		{"bulk length above the query limit", func(o *Options) { o.ProtoMaxBulkLen = 2 * mib }, "proto-max-bulk-len must not be greater than client-query-buffer-limit"},
+		{"inline length above the query limit", func(o *Options) { o.ProtoMaxBulkLen, o.ClientQueryBufferLimit = kib, 32*kib }, "proto-max-inline-len must not be greater than client-query-buffer-limit"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -179,15 +179,15 @@ func TestCertsUsage(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"nothing", "--cluster is missing", nil},
+		{"no arguments", "--cluster is missing", nil},
 		{"no cluster", "--cluster is missing", []string{"n1"}},
 		{"no node", "no node is given", []string{"--cluster", "c1"}},
 		{"dot in cluster", "invalid name", []string{"--cluster", "c.1", "n1"}},
 		{"path as node", "invalid name", []string{"--cluster", "c1", "../n1"}},
 		{"CA as node", "would conflict with", []string{"--cluster", "c1", "ca"}},
 		{"key as node", "would conflict with", []string{"--cluster", "c1", "n1", "n1-key"}},
-		{"twice", "given twice", []string{"--cluster", "c1", "n1", "n2", "n1"}},
-		{"option behind", "invalid name", []string{"--cluster", "c1", "n1", "--renew"}},
+		{"same node twice", "given twice", []string{"--cluster", "c1", "n1", "n2", "n1"}},
+		{"option after the nodes", "invalid name", []string{"--cluster", "c1", "n1", "--renew"}},
 		{"no days", "must be between 1 and", []string{"--cluster", "c1", "--days", "0", "n1"}},
 		{"many days", "must be between 1 and", []string{"--cluster", "c1", "--days", "100000", "n1"}},
 		{"unknown option", "not defined", []string{"--clutser", "c1", "n1"}},
@@ -233,11 +233,11 @@ func TestCertsRefusals(t *testing.T) {
 		change     func(t *testing.T, dir string)
 		args       []string
 	}{
-		{"node is there", "give --renew to replace it", nothing, []string{"n2", "n1"}},
+		{"certificate of the node exists", "give --renew to replace it", nothing, []string{"n2", "n1"}},
 		{"key is there", "n1-key.pem already exists", remove("n1.pem"), []string{"n1"}},
 		{"key of the CA is missing", "not a CA certificate with a matching key", remove("ca-key.pem"), []string{"n2"}},
 		{"certificate of the CA is missing", "not a CA certificate with a matching key", remove("ca.pem"), []string{"n2"}},
-		{"CA is not one", "not a CA certificate with a matching key", useNodeAsCA, []string{"n2"}},
+		{"certificate of a node as CA", "not a CA certificate with a matching key", useNodeAsCA, []string{"n2"}},
 		{"CA has expired", "expired or not valid yet", useOldCA, []string{"n2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

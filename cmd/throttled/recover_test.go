@@ -129,11 +129,11 @@ func TestRecover_Asks(t *testing.T) {
 	}{
 		{"no terminal", nil, nil, exitError, errNoTerminal.Error()},
 		{"no", nil, ptr("no\n"), exitError, errDeclined.Error()},
-		{"nothing", nil, ptr(""), exitError, errDeclined.Error()},
+		{"end of input", nil, ptr(""), exitError, errDeclined.Error()},
 		{"y", nil, ptr("y\n"), exitError, errDeclined.Error()},
 		{"yes", nil, ptr("yes\n"), exitOK, "Recovered:"},
 		{"again, without a question", []string{"--yes"}, nil, exitOK, "Recovered:"},
-		{"the term as well", []string{"--yes", "--reset-term"}, nil, exitOK, "the vote in it will be discarded"},
+		{"with --reset-term", []string{"--yes", "--reset-term"}, nil, exitOK, "the vote in it will be discarded"},
 	} {
 		before, err := raftstore.Inspect(dir)
 		if err != nil {
@@ -217,9 +217,9 @@ func TestRecover_Probes(t *testing.T) {
 	}{
 		{"a new node", t.Context(), []string{self, "n2=" + ln.Addr().String()}, errAnswering},
 		{"the node itself", t.Context(), []string{alone + "=" + ln.Addr().String()}, errAnswering},
-		{"no such name", t.Context(), []string{self, "n2=node.invalid:1"}, errUnresolved},
+		{"address cannot be resolved", t.Context(), []string{self, "n2=node.invalid:1"}, errUnresolved},
 		{"interrupted", interrupted, []string{"--yes", self, "n2=127.0.0.1:2"}, errInterrupted},
-		{"a node that begins", t.Context(), []string{self, "n2=" + later}, errAnswering},
+		{"a node that starts during the prompt", t.Context(), []string{self, "n2=" + later}, errAnswering},
 	} {
 		var out, errs strings.Builder
 		r := recovery{stdout: &out, stderr: &errs, in: confirmAfterListen{t, later}}

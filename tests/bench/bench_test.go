@@ -11,7 +11,7 @@ func TestParseCPU(t *testing.T) {
 	f := func(stat string, want float64, ok bool) {
 		t.Helper()
 		if got, err := parseCPU(stat); got != want || (err == nil) != ok {
-			t.Errorf("%q: %v, %v; want %v", stat, got, err, want)
+			t.Errorf("stat %q: got %v, error: %v; want %v", stat, got, err, want)
 		}
 	}
 	f("7 (throttled) S 1 7 7 0 -1 4194560 100 0 0 0 250 125 0 0 20 0 9", 3.75, true)
@@ -22,7 +22,7 @@ func TestParseCPU(t *testing.T) {
 
 func TestParseResident(t *testing.T) {
 	if got, err := parseResident("Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t3\n"); got != 2<<20 || err != nil {
-		t.Errorf("got %d, %v", got, err)
+		t.Errorf("got %d bytes, want 2097152; error: %v", got, err)
 	}
 	if _, err := parseResident("Name:\tx\n"); err == nil {
 		t.Error("status without VmRSS: no error")
@@ -31,7 +31,7 @@ func TestParseResident(t *testing.T) {
 
 func TestParsePID(t *testing.T) {
 	if got, err := parsePID("# Server\r\nprocess_id:4711\r\nrun_id:x\r\n"); got != 4711 || err != nil {
-		t.Errorf("got %d, %v", got, err)
+		t.Errorf("got process id %d, want 4711; error: %v", got, err)
 	}
 	if _, err := parsePID("# Server\r\n"); err == nil {
 		t.Error("INFO without process_id: no error")
@@ -42,11 +42,11 @@ func TestParseLoad(t *testing.T) {
 	out := "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n" +
 		"\"cl.throttle user:__rand_int__ 15 30 60\",\"298405.12\",\"0.392\",\"0.032\",\"0.279\",\"1.007\",\"3.135\",\"7.471\"\n"
 	if got, err := parseLoad(out); err != nil || got != (figures{perSecond: 298405.12, p50: 0.279, p99: 3.135}) {
-		t.Errorf("got %+v, %v", got, err)
+		t.Errorf("got %+v, want 298405.12 per second, p50 0.279 and p99 3.135; error: %v", got, err)
 	}
 	for _, bad := range []string{"", "Error: Connection reset by peer\n", "\"a\",\"b\"\n\"c\",\"d\"\n"} {
 		if _, err := parseLoad(bad); err == nil {
-			t.Errorf("%q: no error", bad)
+			t.Errorf("output %q: no error", bad)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestReadDecision(t *testing.T) {
 		t.Helper()
 		got, err := readDecision(bufio.NewReader(strings.NewReader(reply)))
 		if got != limited || (err == nil) != ok {
-			t.Errorf("%q: %v, %v", reply, got, err)
+			t.Errorf("reply %q: limited: %v, error: %v", reply, got, err)
 		}
 	}
 	f("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", false, true)
@@ -94,11 +94,11 @@ func TestBoard(t *testing.T) {
 func TestKeyspace(t *testing.T) {
 	k := keyspace{prefix: "m:", size: 16, from: 5, to: 12}
 	if got := string(k.append(nil, 1234)); got != "m:00000000001234" || k.count() != 7 {
-		t.Errorf("key %q of %d", got, k.count())
+		t.Errorf("key with number 1234: got %q; number of keys: got %d, want 7", got, k.count())
 	}
 	k.size = 3
 	if got := string(k.append([]byte("x "), 1234)); got != "x m:1234" {
-		t.Errorf("number longer than the size: got %q", got)
+		t.Errorf("number longer than the size: got %q, want m:1234 after x", got)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestOutcome(t *testing.T) {
 		}
 	}
 	if all.add(o); all != (outcome{1, 1, 1}) {
-		t.Errorf("%+v", all)
+		t.Errorf("got the counts %+v, want 1 of each", all)
 	}
 	if err := o.read(replies); err == nil {
 		t.Error("reply that is not a decision: no error")
@@ -122,11 +122,11 @@ func TestOutcome(t *testing.T) {
 func TestParseLatencies(t *testing.T) {
 	report := `{"targets":[{"figures":{"replies":7,"errors":0,"latency_p50_us":50,"latency_p99_us":99,"latency_p99_9_us":1500,"latency_max_us":20000,"sent_late_max_us":70}}]}`
 	if got, err := parseLatencies([]byte(report)); err != nil || got != (latencies{0.05, 0.099, 1.5, 20, 0.07}) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got the latencies %+v, want 0.05, 0.099, 1.5, 20 and 0.07; error: %v", got, err)
 	}
 	for _, bad := range []string{"", "{}", strings.Replace(report, `"errors":0`, `"errors":1`, 1), strings.Replace(report, `"replies":7`, `"replies":0`, 1)} {
 		if _, err := parseLatencies([]byte(bad)); err == nil {
-			t.Errorf("%q: no error", bad)
+			t.Errorf("report %q: no error", bad)
 		}
 	}
 }
@@ -134,10 +134,10 @@ func TestParseLatencies(t *testing.T) {
 func TestAwaitReady(t *testing.T) {
 	log := "msg=\"loading a snapshot\" percent=50\nmsg=ready addresses=[127.0.0.1:7001]\nmore\n"
 	if got, err := awaitReady(bufio.NewReader(strings.NewReader(log))); got != "127.0.0.1:7001" || err != nil {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got the address %q, want 127.0.0.1:7001; error: %v", got, err)
 	}
 	if _, err := awaitReady(bufio.NewReader(strings.NewReader("throttled: damaged\n"))); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("server that exits: %v", err)
+		t.Errorf("server that exits: got the error %v, want an error with its log", err)
 	}
 }
 
@@ -149,13 +149,13 @@ func TestParseBenchmarks(t *testing.T) {
 		"BenchmarkPauses   \t       1\t7565382026 ns/op\t         4.5 us-compact\t        77.5 us-copy\n" +
 		"BenchmarkDecideBatch/1M/16-parallel-2       \t 1339292\t       932.0 ns/op\t        58.25 ns/decision\t       0 B/op\t       3 allocs/op\nPASS\n")
 	if err != nil || len(got) != 3 {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("got %v, want 3 benchmarks; error: %v", got, err)
 	}
 	if w, d := got["Wait"], got["DecideBatch/1M/16-parallel"]; w.ns != 95.95 || d.ns != 58.25 || d.allocs != 3 {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want 95.95 ns for Wait, and 58.25 ns and 3 allocations for DecideBatch", got)
 	}
 	if us := got["Pauses"].us; !slices.Equal(us["compact"], []float64{3.5, 4.5}) || !slices.Equal(us["copy"], []float64{88.5, 77.5}) {
-		t.Errorf("%v", us)
+		t.Errorf("got the pauses %v, want 3.5 and 4.5 for compact, and 88.5 and 77.5 for copy", us)
 	}
 	if _, err := parseBenchmarks("FAIL\n"); err == nil {
 		t.Error("output without benchmarks: no error")

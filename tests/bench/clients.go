@@ -15,7 +15,7 @@ const (
 	strangers    = 18_000 // silent connections; the server accepts 10,000
 	slowestLogin = 2 * time.Second
 	guessesFor   = 5 * time.Second
-	mostGuesses  = 20 + 2 // passwords that the server checks within guessesFor by default
+	mostGuesses  = 20 + 2 // passwords that a server with default settings checks in guessesFor
 	clientMemory = 256    // MiB of maxmemory-clients, its default
 	besideAll    = 64     // MiB that a server without keys may use besides clientMemory
 	floodLasts   = 8 * time.Second
@@ -23,15 +23,14 @@ const (
 	deepPipeline = 300_000
 )
 
-// clientFlood is a set of connections that make the server use as much memory as it
-// permits. Each connection sends the first field once, then sends the again field repeatedly,
-// and reads nothing.
+// clientFlood is a set of connections that make the server use as much memory as it permits. The
+// connections read nothing.
 type clientFlood struct {
 	name  string
 	conns int
-	first string
-	again string
-	show  string // bytes sent repeatedly on a separate connection
+	first string // sent once on each connection
+	again string // sent repeatedly after first
+	show  string // sent repeatedly on a separate connection
 }
 
 // manyFloods lists the floods, one for each kind of memory that clients can make the
@@ -79,8 +78,8 @@ func clientFloods(_ settings, b *board) error {
 		withServer([]string{"--requirepass", "secret"}, func(p *process) error { return guessing(p, b) }))
 }
 
-// run floods a server, and prints the largest RSS and the longest time that a new connection had to
-// wait for its PING.
+// run floods a server, and prints the largest RSS and the longest time that a new connection and
+// the reply to its PING took.
 func (f *clientFlood) run(p *process, b *board) error {
 	stop := make(chan struct{})
 	var running sync.WaitGroup
@@ -173,7 +172,7 @@ func watch(p *process, lasting time.Duration) (most int64, longest time.Duration
 	stop := make(chan struct{})
 	sampling.Go(func() {
 		for pause(stop, 10*time.Millisecond) {
-			rss, _ := residentBytes(p.pid()) // 0 if the server has exited, which the PING reports
+			rss, _ := residentBytes(p.pid()) // 0 if the server has exited; the PING below then fails
 			most = max(most, rss)
 		}
 	})

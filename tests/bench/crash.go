@@ -80,7 +80,7 @@ func firstSave(dir string) (span time.Duration, err error) {
 // crashed is the result of a round of killWhileSaving.
 type crashed struct {
 	keys    int  // number of loaded keys
-	charged int  // charges of the key of chargeRound in the loaded state
+	charged int  // number of charges by chargeRound in the loaded state
 	cut     bool // the save was incomplete when the server was killed
 }
 

@@ -31,7 +31,7 @@ var family = []relative{
 }
 
 // familyDepths lists the pipeline depths of the measurement. The numbers of requests are large
-// enough for CPU times, which have a resolution of 10 ms.
+// enough to measure CPU times, which have a resolution of 10 ms.
 var familyDepths = []struct{ pipeline, requests int }{{1, 200_000}, {16, 1_500_000}, {100, 3_000_000}}
 
 // familyKeys is the number of keys of each command.

@@ -14,11 +14,11 @@ func TestReadGroup(t *testing.T) {
 	got, err := readGroup(bufio.NewReader(strings.NewReader(groupReply)))
 	want := [][]int64{{1, 5, 0, 10, 50}, {0, 9, 8, -1, 1}, {1, 5, 0, 10, 50, -1}}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("got the decisions %v, error: %v", got, err)
 	}
 	for n := range len(groupReply) {
 		if _, err := readGroup(bufio.NewReader(strings.NewReader(groupReply[:n]))); err == nil {
-			t.Errorf("%q: no error", groupReply[:n])
+			t.Errorf("incomplete reply %q: no error", groupReply[:n])
 		}
 	}
 	if _, err := readGroup(bufio.NewReader(strings.NewReader("-OOM no\r\n"))); err == nil {
@@ -52,14 +52,14 @@ func TestWrongCharges(t *testing.T) {
 	}
 	charged[3], charged[7] = 2, 0
 	if wrong, err := wrongCharges(ln.Addr().String(), specs, charged); wrong != 2 || err != nil {
-		t.Errorf("%d wrong, %v", wrong, err)
+		t.Errorf("got %d keys with wrong charges, want 2; error: %v", wrong, err)
 	}
 	if line := <-asked; !strings.HasPrefix(line, "CL.ALL 0 THROTTLE group:0 99999 1 1d WINDOW group:1 50 36500d BUCKET ") {
-		t.Errorf("the request is %q", line)
+		t.Errorf("got the request %q, want a peek at all keys in their order", line)
 	}
 }
 
-// TestJudgeGroups checks that a failed client is an error.
+// TestJudgeGroups checks that judgeGroups returns the error of a client.
 func TestJudgeGroups(t *testing.T) {
 	b := &board{}
 	if err := judgeGroups("127.0.0.1:0", groupSpecs(), []clientRecord{{calls: 5, err: net.ErrClosed}}, b); err == nil {

@@ -15,7 +15,7 @@ const (
 	joinWithin = 60 * time.Second
 )
 
-// joining loads a cluster with a million keys. It measures latencies while the leader takes
+// joining puts load on a cluster with a million keys. It measures latencies while the leader takes
 // snapshots, and the time until a new node has a vote.
 func joining(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
@@ -75,7 +75,7 @@ func whileSaving(addr string, saves *int, load func() (latencies, error)) (l lat
 	return l, errors.Join(err, <-saved)
 }
 
-// joinOne adds a node while the leader is loaded.
+// joinOne adds a node while the leader is under load.
 func joinOne(nodes *group, leader *node, g generator, b *board) error {
 	addrs, err := freeAddrs(2)
 	if err != nil {

@@ -18,12 +18,12 @@ func TestReadReply(t *testing.T) {
 		"$2\r\nn1\r\n+the next reply\r\n": "n1",
 	} {
 		if got, err := readReply(bufio.NewReader(strings.NewReader(reply))); got != want || err != nil {
-			t.Errorf("%q is %q, %v", reply, got, err)
+			t.Errorf("reply %q: read as %q, error: %v", reply, got, err)
 		}
 	}
 	for _, reply := range []string{"-ERR no\r\n", "", "$x\r\n", "$4\r\nabc", "*2\r\n+a\r\n", "*1\r\n-ERR no\r\n"} {
 		if got, err := readReply(bufio.NewReader(strings.NewReader(reply))); err == nil {
-			t.Errorf("%q is %q", reply, got)
+			t.Errorf("reply %q: no error, read as %q", reply, got)
 		}
 	}
 }

@@ -40,9 +40,9 @@ func longestPauses(_ settings, b *board) (err error) {
 	return errors.Join(provoke(p.addr), showPauses(p.addr, b), p.stop(), showFirstTouch(b), showWorks(b))
 }
 
-// showWorks prints the processor time of each kind of work on the slowest shard of ten
-// million keys, in the best and in the worst of three runs. The processor time includes the
-// time that the system takes to allocate memory.
+// showWorks prints the processor time of each kind of work on the slowest shard of a table with ten
+// million keys, in the best and in the worst of three runs. The processor time includes the time
+// that the system takes to allocate memory.
 func showWorks(b *board) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkPauses$", "-benchtime", "1x", "-count", "3", "./buckets").CombinedOutput()
 	if err != nil {
@@ -106,8 +106,8 @@ func provoke(addr string) error {
 		limit   string
 	}{
 		{"PING", "a:", "9 1 86400"},
-		{"BGSAVE", "b:", "9 10 1"},   // the keys b: expire soon
-		{"PING", "c:", "9 1 864000"}, // the keys c: replace the expired ones
+		{"BGSAVE", "b:", "9 10 1"},   // the keys of this step expire soon
+		{"PING", "c:", "9 1 864000"}, // the keys of this step replace the expired keys
 		{"CONFIG SET maxmemory 400mb maxmemory-policy evict-smallest-debt", "d:", "9 1 864000"},
 	}
 	keys := keyspace{size: 16, to: manyKeys}

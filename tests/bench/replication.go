@@ -26,10 +26,10 @@ var (
 	denials     = shape{"one hot key, 95 % denied, 50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-dist", "hot", "-limit", "0 1 1"}}
 )
 
-// replication measures a cluster of three nodes on this machine. Sync mode is compared
-// with a peer with two replicas, where each batch ends with WAIT 1 0. Async mode is
-// compared with a standalone throttled. The rounds alternate between the two targets, so that
-// temporary load on the machine does not affect only one of them.
+// replication measures a cluster of three nodes on this machine. Sync mode is compared with a peer
+// that has two replicas; there, each batch ends with WAIT 1 0. Async mode is compared with a
+// standalone throttled. The rounds alternate between the two targets, so that temporary load on the
+// machine does not affect only one of them.
 func replication(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
 		return errors.Join(
@@ -41,7 +41,7 @@ func replication(s settings, b *board) error {
 	})
 }
 
-// withPrograms builds the server and the load generator, calls use, and removes them.
+// withPrograms builds the server and the load generator, calls use, and removes both programs.
 func withPrograms(use func(server string, g generator) error) error {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {

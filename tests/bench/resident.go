@@ -9,7 +9,7 @@ const (
 	residentFactor = 3 // size of a flood as a multiple of the memory limit
 )
 
-// nameSizes lists distributions of key sizes in bytes. The of function returns the size of key n.
+// nameSizes lists distributions of key sizes in bytes. of(n) is the size of key n.
 var nameSizes = []struct {
 	name string
 	mean int
@@ -76,7 +76,7 @@ func mostResident(p *process, mb, size, algorithm int) (most int64, err error) {
 	return most, err
 }
 
-// watchResident returns the largest RSS of a process until stop is closed.
+// watchResident samples the RSS of a process until stop is closed, and returns the largest.
 func watchResident(pid int, stop <-chan struct{}) (most int64, err error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -15,9 +15,9 @@ const (
 	minTwoCores  = 1.7
 )
 
-// table runs the benchmarks of package buckets and compares the decisions of a pipeline
-// with their bars. It uses the best of three runs, since other load can only add time.
-// BenchmarkWait measures the time of one random access to the same amount of memory.
+// table runs the benchmarks of package buckets and compares the decisions of a pipeline with their
+// bars. It uses the best of three runs, since other load can only add time. BenchmarkWait measures
+// the time of one random access to as much memory as a million keys occupy.
 func table(_ settings, b *board) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^(BenchmarkDecideBatch|BenchmarkWait|BenchmarkCores)$", "-benchmem", "-count", "3", "-cpu", "2", "./buckets").CombinedOutput()
 	if err != nil {
@@ -46,7 +46,7 @@ func table(_ settings, b *board) error {
 // benchmark reports it, and otherwise the time per operation.
 type benchmark struct {
 	ns, allocs float64
-	us         map[string][]float64 // values of the metrics "us-name", for each run
+	us         map[string][]float64 // by name, the values of the metric "us-" + name, one for each run
 }
 
 // better returns the faster of two runs, with the us metrics of both runs. The first run may be

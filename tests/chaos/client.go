@@ -30,12 +30,13 @@ type client struct {
 	refused map[string]int // number of errors that guarantee that nothing was charged, by their first word
 	lost    map[string]int // number of requests with an unknown outcome, by the first word of the error
 	downs   int            // failed dials
-	piped   int            // pipelines
+	piped   int            // pipelines sent
 	cutOff  int            // pipelines without a complete set of replies
 	errs    []string       // invalid replies
 }
 
-// pairCount counts the known and the possible charges of two keys that are charged together.
+// pairCount counts the commands that have charged a pair of keys (charged), and those that may have
+// charged it (open).
 type pairCount struct{ charged, open int64 }
 
 // maxErrs is the number of invalid replies that a client keeps.
@@ -54,7 +55,7 @@ func ofKey(k *history.Key, quantity int64) request {
 		[]string{"CL.THROTTLE", k.Name, itoa(k.MaxBurst), itoa(k.Count), itoa(int64(k.Period / time.Second)), itoa(quantity)}}
 }
 
-// request returns a request on a key of another algorithm.
+// request returns a request on a key of an algorithm other than GCRA.
 func (w *windowKey) request(quantity int64) request {
 	return request{history.Op{Key: w.of, Quantity: quantity}, w.limit, slices.Concat(w.words, []string{itoa(quantity)}, w.mode)}
 }
@@ -74,8 +75,8 @@ func (c *client) connected() bool {
 	return true
 }
 
-// ask sends a command and counts its errors. It returns the reply, its fate, and the time at which
-// the command was sent.
+// ask sends a command and counts its errors. It returns the reply, the fate of the command
+// (decided, refused, unknown or wrong), and the time at which the command was sent.
 func (c *client) ask(words ...string) (r reply, f fate, call int64) {
 	if !c.connected() {
 		return r, refused, c.clock.now()
@@ -230,7 +231,7 @@ func (c *client) forget(k *history.Key) {
 	c.ops = append(c.ops, o)
 }
 
-// pair charges two keys atomically.
+// pair charges the two keys of the i-th pair atomically.
 func (c *client) pair(i int) {
 	words := []string{"CL.ALL", "1"}
 	for _, key := range c.keys.pairs[i] {
@@ -293,8 +294,8 @@ func (c *client) search(i int) {
 	}
 }
 
-// run sends one request per interval until ctx is done, except while the load is on hold. The
-// interval is the every argument.
+// run sends a random request in each interval (every) until ctx is done. It sends none while the
+// load is on hold.
 func (c *client) run(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

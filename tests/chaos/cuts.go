@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// rule selects the packets of a host to drop, by the addresses of other hosts.
+// rule selects packets that a host drops, by the addresses of other hosts.
 type rule struct {
 	in, out []string // source addresses of received packets, destination addresses of sent packets
-	percent int      // of the packets; 100 drops all
+	percent int      // share of these packets that is dropped; 100 drops all
 	reset   bool     // reset connections instead of dropping packets
 }
 

@@ -18,7 +18,7 @@ func TestRuleTable(t *testing.T) {
 		{rule{in: []string{"a"}, out: []string{"b"}, percent: 100}, in + "ip saddr { a } drop\n}\n" + out + "ip daddr { b } drop\n}\n"},
 	} {
 		if got, want := tt.rule.table("cut1"), "table ip cut1 {\n"+tt.want+"}\n"; got != want {
-			t.Errorf("%+v:\n%s", tt.rule, got)
+			t.Errorf("rule %+v: wrong table\n%s", tt.rule, got)
 		}
 	}
 }
@@ -27,14 +27,15 @@ func TestDeadOnes(t *testing.T) {
 	text := "thchaosa1-2 (id: 3)\nthchaosff\nthchaosb2v1@if2\nother\nthchaosa1-3\nxthchaosa1\n"
 	got := deadOnes(text, func(pid int) bool { return pid == 0xff })
 	if want := []string{"thchaosa1-2", "thchaosa1-3"}; !slices.Equal(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("names of exited processes: got %v, want those of process a1", got)
 	}
 	if got := deadOnes(text, func(int) bool { return true }); got != nil {
 		t.Errorf("running processes are listed as dead: %v", got)
 	}
 }
 
-// TestNetwork checks that a cut drops only the packets of its rule, and that heal removes it.
+// TestNetwork checks that a cut prevents connections, and that heal removes a cut and a limit of
+// the rate.
 func TestNetwork(t *testing.T) {
 	if err := missing(); err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestNetwork(t *testing.T) {
 	}
 	const patience, moment = "60", "0.4"
 	if !reaches(a, b, patience) || !reaches(b, a, patience) {
-		t.Fatalf("no connection: %q", connect(a, b, patience))
+		t.Fatalf("no connection without a cut: %q", connect(a, b, patience))
 	}
 	for _, r := range []rule{{in: []string{b.addr}, percent: 100}, {out: []string{b.addr}, percent: 100}} {
 		heal, err := a.cut(r)
@@ -74,10 +75,10 @@ func TestNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		if reaches(a, b, moment) || reaches(b, a, moment) {
-			t.Errorf("%+v: a connection succeeds", r)
+			t.Errorf("rule %+v: a host reaches the other host", r)
 		}
 		if err := heal(); err != nil || !reaches(a, b, patience) {
-			t.Errorf("%+v: not healed: %v", r, err)
+			t.Errorf("rule %+v: after heal a host does not reach the other host: %v", r, err)
 		}
 	}
 	heal, err := a.slow(1000)
@@ -85,6 +86,6 @@ func TestNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := heal(); err != nil || !reaches(a, b, patience) {
-		t.Errorf("slow link: not healed: %v", err)
+		t.Errorf("slow link: after heal the other host is not reached: %v", err)
 	}
 }

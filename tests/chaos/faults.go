@@ -91,7 +91,7 @@ func killed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return errors.Join(err, n.start())
 }
 
-// killAll kills all processes, as close to simultaneously as one program can.
+// killAll kills all processes almost simultaneously.
 func killAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	t.note("kill -9 of all nodes")
 	var errs []error

@@ -11,7 +11,7 @@ import (
 )
 
 // flagEvery is the interval at which a node is asked for the Sentinel flags of the leader, such as
-// s_down. It is also the resolution of the measurement.
+// s_down. It is also the resolution of the measured times.
 const flagEvery = time.Millisecond
 
 // flagWatch polls nodes over the Sentinel protocol to find out whether they report the
@@ -44,9 +44,9 @@ func (w *flagWatch) close() {
 	}
 }
 
-// await starts to poll all nodes. The returned function waits until each node has reported that
-// the leader is down or that a different node is the leader. It returns the time of each node's
-// report, relative to the from argument.
+// await starts to poll all nodes. The returned function waits until each node has reported that the
+// leader is down or that a different node is the leader. It returns the time of each node's report,
+// relative to the time from.
 func (w *flagWatch) await(clock clock, from int64) func() ([]time.Duration, error) {
 	took, errs := make([]time.Duration, len(w.links)), make([]error, len(w.links))
 	var asking sync.WaitGroup

@@ -28,7 +28,7 @@ func (c *cluster) instant() (i instant, err error) {
 }
 
 // awaitInstant calls the instant method until a call succeeds, and returns its result. It returns
-// zero if no call succeeds within startWithin.
+// the zero instant if no call succeeds within startWithin.
 func (c *cluster) awaitInstant(ctx context.Context) (i instant) {
 	_ = await(ctx, startWithin, func() (bool, error) { // a missing leader is reported by other checks
 		var err error
@@ -42,8 +42,8 @@ func (c *cluster) awaitInstant(ctx context.Context) (i instant) {
 // between any two requests.
 const noticeable = 50 * time.Millisecond
 
-// passage compares the two clocks. It measures the time from t.begun, the start of the load, to the
-// given instant. It returns false if one of these instants is unknown.
+// passage compares log time with the clock of the clients. It measures the time from t.begun, the
+// start of the load, to the given instant. It returns false if one of these instants is unknown.
 func (t *trial) passage(now instant, silence time.Duration) (check.Passage, bool) {
 	return check.Passage{
 		Real: time.Duration(now.real - t.begun.real), Log: time.Duration(now.log - t.begun.log),

@@ -66,11 +66,11 @@ const windowParts = 5
 //
 //   - LOG never admits more than the limit in an interval shorter than its period.
 //   - BUCKETS n never admits more than the limit in an interval shorter than n-1 of its n parts.
-//   - FIXED admits the limit in each window of the clock, and an interval d overlaps at most
-//     d/period + 2 windows. The same bound holds for SLIDING, which never admits more than the limit
-//     in such a window either.
-//   - CL.BUCKET admits its capacity and the refills. Refills are at least an interval apart, so there
-//     are at most d/interval + 1.
+//   - FIXED admits the limit in each window of the clock, and an interval of length d overlaps at
+//     most d/period + 2 windows. The same bound holds for SLIDING, which never admits more than the
+//     limit in such a window either.
+//   - CL.BUCKET admits its capacity and the refills. Refills are at least an emission interval
+//     apart, so there are at most d/(emission interval) + 1 in an interval of length d.
 func windows(i int64) []windowKey {
 	limit, period := 2+i, 1+i%2
 	long := time.Duration(period) * time.Second

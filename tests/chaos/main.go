@@ -145,7 +145,8 @@ func parse(args []string) (s settings, names []string, err error) {
 	return s, names, nil
 }
 
-// The sizes of mix with -bars. At the usual rate, mix would take twice as long.
+// The sizes of mix with -bars, and the rates without and with -bars in requests per second. At
+// usualRate, a run with -bars would take twice as long.
 const (
 	barFaults = 300
 	barOps    = 1_000_000

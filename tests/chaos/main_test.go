@@ -23,9 +23,9 @@ func TestShort(t *testing.T) {
 		}
 		late := !slices.ContainsFunc(findings, func(f finding) bool { return !timely[f.checker] })
 		if !late || try == most {
-			t.Fatalf("try %d: %v: %v", try, err, findings)
+			t.Fatalf("try %d: error: %v, findings: %v", try, err, findings)
 		}
-		t.Logf("try %d: the machine is too busy: %v: %v", try, err, findings)
+		t.Logf("try %d: the machine is too busy: error: %v, findings: %v", try, err, findings)
 	}
 }
 
@@ -62,20 +62,20 @@ func TestParse(t *testing.T) {
 	s, names, err := parse([]string{"mix", "-seed", "7", "clock", "-for=3s", "-nodes", "5", "-times", "2", "-faults", "9", "-only", "x", "-keep", "-v"})
 	want := settings{seed: 7, last: 3 * time.Second, nodes: 5, times: 2, faults: 9, rate: 800, only: "x", keep: true, verbose: true}
 	if err != nil || s != want || !slices.Equal(names, []string{"mix", "clock"}) {
-		t.Errorf("%+v %v: %v", s, names, err)
+		t.Errorf("wrong settings %+v or names %v, or error: %v", s, names, err)
 	}
 	s, _, err = parse([]string{"all", "-bars", "-ops", "5"})
 	if want := (settings{seed: s.seed, nodes: 3, bars: true, faults: barFaults, ops: 5, rate: barRate}); err != nil || s != want {
-		t.Errorf("%+v: %v", s, err)
+		t.Errorf("with -bars: wrong settings %+v, or error: %v", s, err)
 	}
 	first, _, err1 := parse(nil)
 	second, _, err2 := parse(nil)
 	if err1 != nil || err2 != nil || first.seed == second.seed {
-		t.Errorf("seeds %d and %d: %v, %v", first.seed, second.seed, err1, err2)
+		t.Errorf("without -seed, two runs have the seeds %d and %d, want different seeds; errors: %v, %v", first.seed, second.seed, err1, err2)
 	}
 	for _, args := range [][]string{{"-nodes", "0"}, {"-rate", "0"}, {"mix", "-for", "soon"}} {
 		if _, _, err := parse(args); err == nil {
-			t.Errorf("%v: no error", args)
+			t.Errorf("arguments %v: no error", args)
 		}
 	}
 }
@@ -83,13 +83,13 @@ func TestParse(t *testing.T) {
 func TestChoose(t *testing.T) {
 	for _, tt := range []struct {
 		names []string
-		want  int // scenarios; 0: an error
+		want  int // number of scenarios; 0 means an error
 	}{
 		{nil, 0}, {[]string{"nonsense"}, 0}, {[]string{"mix", "nonsense"}, 0}, {[]string{"mix", "clock"}, 2}, {[]string{"all"}, len(scenarios())},
 	} {
 		chosen, err := choose(tt.names)
 		if len(chosen) < tt.want || (err != nil) != (tt.want == 0) {
-			t.Errorf("%v: %d scenarios, %v", tt.names, len(chosen), err)
+			t.Errorf("names %v: %d scenarios, error: %v", tt.names, len(chosen), err)
 		}
 	}
 	text, err := os.ReadFile("main.go")
@@ -103,7 +103,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestEachBug checks that hunts contains each deliberate bug, and that docs/mutants.md lists it.
+// TestEachBug checks that hunts returns a hunt for each deliberate bug, and that docs/mutants.md
+// lists each of them.
 func TestEachBug(t *testing.T) {
 	source, err := os.ReadFile("../../internal/failpoint/failpoint.go")
 	if err != nil {
@@ -119,12 +120,12 @@ func TestEachBug(t *testing.T) {
 	}
 	bugs := regexp.MustCompile(`Bug = "([^"]+)"`).FindAllSubmatch(source, -1)
 	if len(bugs) != len(hunted) || len(bugs) < 11 {
-		t.Errorf("%d bugs, %d hunts", len(bugs), len(hunted))
+		t.Errorf("%d bugs in failpoint.go, %d in hunts: want equal numbers, and at least 11", len(bugs), len(hunted))
 	}
 	for _, b := range bugs {
 		name := string(b[1])
 		if !hunted[failpoint.Bug(name)] || !strings.Contains(string(list), "| `"+name+"` |") {
-			t.Errorf("%s: hunted: %t; or not in docs/mutants.md", name, hunted[failpoint.Bug(name)])
+			t.Errorf("bug %s: in hunts: %t; it must be in hunts and in docs/mutants.md", name, hunted[failpoint.Bug(name)])
 		}
 	}
 }

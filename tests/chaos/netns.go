@@ -25,7 +25,7 @@ type host struct {
 	net  *network
 	ns   string
 	addr string
-	cuts int // number of cuts so far, which is used in the names of their nftables tables
+	cuts int // number of cuts so far; it is part of the names of their nftables tables
 }
 
 const (
@@ -153,7 +153,8 @@ func killIn(ns string) error {
 	return nil
 }
 
-// deadOnes returns the names in a text that belong to runs whose process is not alive.
+// deadOnes returns the names of networks and hosts in a text that were created by processes that
+// have exited.
 func deadOnes(text string, alive func(pid int) bool) (names []string) {
 	for _, m := range ours.FindAllStringSubmatch(text, -1) {
 		pid, err := strconv.ParseInt(m[1], 16, 32)

@@ -182,8 +182,8 @@ func (n *node) expectExit() *boot {
 	return n.last()
 }
 
-// wipe removes all data of the node, as if its disk were replaced. At its next start the
-// node joins through a different node.
+// wipe removes all data of the node, as if its disk were replaced. At its next start the node joins
+// through the node at the given IP address.
 func (n *node) wipe(through string) error {
 	if err := errors.Join(os.RemoveAll(n.dataDir()), os.MkdirAll(n.dataDir(), 0o700)); err != nil {
 		return fmt.Errorf("wipe %s: %w", n.id, err)

@@ -19,7 +19,7 @@ func TestCrashes(t *testing.T) {
 		{ended: make(chan struct{})},
 	}}
 	if got := n.crashes(); !slices.Equal(got, []int{75, 139}) {
-		t.Errorf("%v", got)
+		t.Errorf("unexpected exits: got the codes %v, want 75 and 139", got)
 	}
 	if n.running() != n.boots[3] {
 		t.Error("the last process is not running")
@@ -27,7 +27,7 @@ func TestCrashes(t *testing.T) {
 	n.boots = n.boots[:3]
 	n.forgive()
 	if got := n.crashes(); !slices.Equal(got, []int{75}) || n.running() != nil {
-		t.Errorf("got %v after forgive", got)
+		t.Errorf("after forgive: got the codes %v, want only 75, and no running process", got)
 	}
 }
 
@@ -51,12 +51,12 @@ func TestJudgeProcesses(t *testing.T) {
 		}
 		c := &trial{cluster: &cluster{nodes: []*node{n}}}
 		if got := c.judgeProcesses(); len(got) != tt.want {
-			t.Errorf("%s: %v", tt.name, got)
+			t.Errorf("%s: wrong number of findings: %v", tt.name, got)
 		}
 	}
 	lost := &trial{cluster: &cluster{nodes: []*node{{id: "n1", dir: t.TempDir()}}}}
 	if got := lost.judgeProcesses(); len(got) != 1 {
-		t.Errorf("missing log: %v", got)
+		t.Errorf("missing log: got the findings %v, want one", got)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestWipe(t *testing.T) {
 		}
 		left, err := os.ReadDir(n.dataDir())
 		if want := []string{"--node-id", "n1", "--x", "y", "--join", "10.0.0.2:6382"}; err != nil || len(left) > 0 || !slices.Equal(n.args, want) {
-			t.Errorf("%v, %d files: %v", n.args, len(left), err)
+			t.Errorf("after wipe: wrong arguments %v, or %d files in the data directory, want 0; error: %v", n.args, len(left), err)
 		}
 	}
 }
@@ -85,16 +85,16 @@ func TestWallAndTail(t *testing.T) {
 		}
 	}
 	if text, err := os.ReadFile(n.wallFile()); err != nil || string(text) != "0" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("offset file: got %q, want 0; error: %v", text, err)
 	}
 	if err := os.WriteFile(n.logFile(), []byte("a\nb\nc\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := n.tail(2); got != "b\nc" {
-		t.Errorf("%q", got)
+		t.Errorf("last 2 lines: got %q, want b and c", got)
 	}
 	if got := n.tail(9); strings.Count(got, "\n") != 2 {
-		t.Errorf("%q", got)
+		t.Errorf("last 9 lines of a log with 3 lines: got %q, want all 3", got)
 	}
 }
 
@@ -102,10 +102,10 @@ func TestPlaces(t *testing.T) {
 	list := []*node{{id: "n1", host: &host{addr: "1.1.1.1"}}, {id: "n2", host: &host{addr: "1.1.1.2"}}}
 	c := &cluster{nodes: list}
 	if got := c.members(); got != "n1=1.1.1.1:6382 n2=1.1.1.2:6382" {
-		t.Errorf("%q", got)
+		t.Errorf("members: got %q, want n1=1.1.1.1:6382 n2=1.1.1.2:6382", got)
 	}
 	if got := c.otherAddrs(list[0]); !slices.Equal(got, []string{"1.1.1.2"}) {
-		t.Errorf("%v", got)
+		t.Errorf("addresses except that of n1: got %v, want 1.1.1.2", got)
 	}
 	if c.place(list[1]) != 1 || c.place(&node{}) != -1 {
 		t.Error("place returns a wrong index")

@@ -103,7 +103,7 @@ func (p *probe) fail(call int64, word string) {
 }
 
 // firstAfter returns the time of the first decision on a request that was sent after the given
-// moment, or 0 if there is none. It ignores requests to the except node.
+// moment, or 0 if there is none. It ignores requests to one node (except).
 func (p *probes) firstAfter(moment int64, except *node) (first int64) {
 	for _, one := range p.all {
 		one.mu.Lock()
@@ -117,7 +117,7 @@ func (p *probes) firstAfter(moment int64, except *node) (first int64) {
 	return first
 }
 
-// decisions returns all requests that were decided. It ignores requests to the except node.
+// decisions returns all requests that were decided. It ignores requests to one node (except).
 func (p *probes) decisions(except *node) (ops []history.Op) {
 	for _, one := range p.all {
 		one.mu.Lock()
@@ -138,7 +138,7 @@ func (c *cluster) probeOne(ctx context.Context, n *node) (p *probe, end func()) 
 }
 
 // failed counts the requests that were sent in the interval [from, to] and were not decided, by the
-// first word of the error. It ignores requests to the except node.
+// first word of the error. It ignores requests to one node (except).
 func (p *probes) failed(from, to int64, except *node) map[string]int {
 	words := map[string]int{}
 	for _, one := range p.all {

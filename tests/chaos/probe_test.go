@@ -51,22 +51,22 @@ func TestProbesTell(t *testing.T) {
 		want   int64
 	}{{0, nil, 6}, {7, nil, 11}, {7, a, 70}, {12, nil, 58}, {12, b, 58}, {41, a, 72}, {61, nil, 0}, {41, b, 58}} {
 		if got := p.firstAfter(tt.moment, tt.except); got != tt.want {
-			t.Errorf("first after %d: %d, want %d", tt.moment, got, tt.want)
+			t.Errorf("first decision on a request sent after %d: got %d, want %d", tt.moment, got, tt.want)
 		}
 	}
 	if got := p.failed(20, 29, nil); !reflect.DeepEqual(got, map[string]int{"LOADING": 2}) {
-		t.Errorf("%v", got)
+		t.Errorf("failed requests sent from 20 to 29: got %v, want 2 with LOADING", got)
 	}
 	if got := p.failed(0, 99, b); !reflect.DeepEqual(got, map[string]int{"LOADING": 1, "connection": 1}) {
-		t.Errorf("%v", got)
+		t.Errorf("failed requests to node a: got %v, want one with LOADING and one with connection", got)
 	}
 	if gap := longestGap(p, 0, 80, nil); gap != 47*time.Nanosecond {
-		t.Errorf("gap %d", gap)
+		t.Errorf("longest gap of both nodes: got %d ns, want 47 ns", gap)
 	}
 	if gap := longestGap(p, 0, 80, b); gap != 47*time.Nanosecond {
-		t.Errorf("gap %d without b", gap)
+		t.Errorf("longest gap of node a: got %d ns, want 47 ns", gap)
 	}
 	if gap := longestGap(p, 0, 80, a); gap != 64*time.Nanosecond {
-		t.Errorf("gap %d without a", gap)
+		t.Errorf("longest gap of node b: got %d ns, want 64 ns", gap)
 	}
 }

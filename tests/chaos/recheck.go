@@ -41,8 +41,8 @@ func checkFiles(paths []string, w io.Writer) error {
 	return nil
 }
 
-// lasted returns the duration of a history. checkFiles passes it as the silence, which
-// disables the starvation check: a saved history does not contain enough data for it.
+// lasted returns the duration of a history. checkFiles passes it to judgeKeys as the silence, which
+// disables the starvation check: a saved history does not contain enough data for that check.
 func lasted(ops []history.Op) time.Duration {
 	var end int64
 	for i := range ops {
@@ -56,7 +56,7 @@ type keysJudged struct {
 	keys, searched, undecided int
 	windows, full             int     // keys of the form Window, and those of them that were exhausted
 	busy                      int     // keys under continuous demand
-	poorest                   float64 // smallest share of its possible units that a busy key has granted
+	poorest                   float64 // smallest share of its possible units that any busy key has granted
 	decided                   int     // decisions that at least one checker has covered
 	closest                   float64 // largest excess over a limit, in units; negative if no limit was reached
 }
@@ -129,7 +129,7 @@ func (j *keysJudged) judgeGrants(k *history.Key, ops []history.Op, silence time.
 	}
 }
 
-// search searches for an order of all requests on a key.
+// search searches for an order of all requests on a key in which each reply is correct.
 func (j *keysJudged) search(k *history.Key, ops []history.Op, clock check.Clock, add note) {
 	j.searched++
 	switch v, n := check.Linear(k, ops, clock, searchWithin); v {

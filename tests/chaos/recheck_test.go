@@ -37,7 +37,7 @@ func histories() map[string]struct {
 	}{
 		"nothing":                     {nil, ""},
 		"no violation":                {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), limited}, ""},
-		"one is unknown":              {[]history.Op{asked(cold, 0, 1, 1), unknown, limited}, ""},
+		"one unknown outcome":         {[]history.Op{asked(cold, 0, 1, 1), unknown, limited}, ""},
 		"one too many":                {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), asked(cold, 20, 1, 0)}, "interval stale"},
 		"a stale reply":               {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 0, 2)}, "stale"},
 		"a full window":               {[]history.Op{asked(window, 0, 2, 0), asked(window, 60_000, 2, 0)}, ""},
@@ -68,18 +68,19 @@ func TestJudgeKeys(t *testing.T) {
 	for name, h := range histories() {
 		findings, judged := judgeKeys(history.ByKey(h.ops), check.Clock{Behind: history.Never}, 0)
 		if got := checkersOf(findings); got != h.want {
-			t.Errorf("%s: found by %q, want %q: %v", name, got, h.want, findings)
+			t.Errorf("%s: checkers with findings: got %q, want %q: %v", name, got, h.want, findings)
 		}
 		if judged.decided != decidedOf(h.ops) && h.want != "" {
-			t.Errorf("%s: %d decisions were judged", name, judged.decided)
+			t.Errorf("%s: only %d decisions were judged", name, judged.decided)
 		}
 		if len(h.ops) > 0 && (judged.keys != 1 || judged.searched != searchedOf(h.ops)) {
-			t.Errorf("%s: %+v", name, judged)
+			t.Errorf("%s: wrong number of keys or of searched keys: %+v", name, judged)
 		}
 	}
 }
 
-// searchedOf returns the number of keys that Linear must search.
+// searchedOf returns the number of keys whose histories Linear must check: 1 or 0, since all of ops
+// are on one key.
 func searchedOf(ops []history.Op) int {
 	if searchable(ops[0].Key) {
 		return 1
@@ -87,7 +88,8 @@ func searchedOf(ops []history.Op) int {
 	return 0
 }
 
-// TestCheckFiles checks that a saved history has the same findings as a new one.
+// TestCheckFiles checks that checkFiles has findings for exactly those saved histories that violate
+// a guarantee.
 func TestCheckFiles(t *testing.T) {
 	for name, h := range histories() {
 		if h.want == "starved" {
@@ -106,7 +108,7 @@ func TestCheckFiles(t *testing.T) {
 		}
 		var out strings.Builder
 		if err := checkFiles([]string{path}, &out); (err != nil) != (h.want != "") || (out.Len() > 0) != (h.want != "") {
-			t.Errorf("%s: %v: %s", name, err, out.String())
+			t.Errorf("%s: checkFiles returns the error %v and prints %s", name, err, out.String())
 		}
 	}
 	if err := checkFiles([]string{filepath.Join(t.TempDir(), "none")}, os.Stdout); err == nil {

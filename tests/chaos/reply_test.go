@@ -26,7 +26,7 @@ func TestReadReply(t *testing.T) {
 	} {
 		got, err := readReply(bufio.NewReader(strings.NewReader(tt.text)))
 		if err != nil || !reflect.DeepEqual(got, tt.want) || !slices.Equal(got.integers(), tt.nums) {
-			t.Errorf("%q: %+v, %v", tt.text, got, err)
+			t.Errorf("%q: read as %+v, error: %v", tt.text, got, err)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestReadBadReply(t *testing.T) {
 		strings.Repeat("*1\r\n", maxDepth+2) + ":1\r\n", "+" + strings.Repeat("x", 5000) + "\r\n",
 	} {
 		if got, err := readReply(bufio.NewReader(strings.NewReader(text))); err == nil {
-			t.Errorf("%.40q is read as %+v", text, got)
+			t.Errorf("%.40q: no error, read as %+v", text, got)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestFields(t *testing.T) {
 	got := fields("# Replication\r\nrole:master\r\nraft_term:12\r\nmaster_host:a:b\r\n\r\n")
 	want := map[string]string{"role": "master", "raft_term": "12", "master_host": "a:b"}
 	if !reflect.DeepEqual(got, want) || !leads(got) || termOf(got) != 12 || number(got, "role") != 0 {
-		t.Errorf("%v", got)
+		t.Errorf("wrong fields of a leader: %v", got)
 	}
 	if leads(fields("role:slave\r\n")) || leads(nil) {
 		t.Error("a follower is reported as leader")
@@ -72,7 +72,7 @@ func TestFateOf(t *testing.T) {
 		{reply{kind: '*'}, errors.New("reset"), unknown, "connection"},
 	} {
 		if f, word := fateOf(&tt.r, tt.err); f != tt.fate || word != tt.word {
-			t.Errorf("%+v, %v: %d %q", tt.r, tt.err, f, word)
+			t.Errorf("fate of the reply %+v with the error %v: got %d, %q", tt.r, tt.err, f, word)
 		}
 	}
 }
@@ -82,16 +82,17 @@ func TestReadFingerprint(t *testing.T) {
 	good := reply{list: []reply{text("index"), {kind: ':', n: 7}, text("log-time"), {kind: ':', n: 8}, text("keys"), {kind: ':', n: 9}, text("sum"), text("ab")}}
 	f, err := readFingerprint(&good)
 	if err != nil || f.Index != 7 || f.LogTime != 8 || f.Keys != 9 || f.Sum != "ab" {
-		t.Errorf("%+v, %v", f, err)
+		t.Errorf("got the fingerprint %+v, want 7, 8, 9 and ab; error: %v", f, err)
 	}
 	for _, bad := range []reply{{}, {list: good.list[:6]}, {list: good.list[2:]}, {list: append(slices.Clone(good.list[:7]), text(""))}} {
 		if f, err := readFingerprint(&bad); !errors.Is(err, errFingerprint) {
-			t.Errorf("%+v: %+v, %v", bad, f, err)
+			t.Errorf("invalid reply %+v: read as %+v, error: %v", bad, f, err)
 		}
 	}
 }
 
-// FuzzReadReply checks that readReply stays within its bounds for any input.
+// FuzzReadReply checks that readReply does not panic, and returns no more elements than its input
+// has bytes.
 func FuzzReadReply(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n", "*2\r\n$1\r\na\r\n:-1\r\n", "$-1\r\n", "*-1\r\n", "-ERR\r\n", "*1\r\n*1\r\n*1\r\n"} {
 		f.Add(seed)
@@ -99,7 +100,7 @@ func FuzzReadReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := readReply(bufio.NewReader(strings.NewReader(text)))
 		if err == nil && len(r.list) > len(text) {
-			t.Errorf("%d members in %d bytes", len(r.list), len(text))
+			t.Errorf("%d elements were read from %d bytes", len(r.list), len(text))
 		}
 	})
 }

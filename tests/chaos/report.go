@@ -28,7 +28,7 @@ type report struct {
 func (r *report) print(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = fmt.Fprintf(r.w, format+"\n", args...) // the screen; errors are ignored
+	_, _ = fmt.Fprintf(r.w, format+"\n", args...) // write errors are ignored
 }
 
 // detail prints a line if the report is verbose.

@@ -21,7 +21,7 @@ func TestReportFails(t *testing.T) {
 		r := &report{w: io.Discard}
 		tt.do(r)
 		if r.failed() != tt.failed {
-			t.Errorf("%s: failed: %t", tt.name, r.failed())
+			t.Errorf("%s: failed returns %t", tt.name, r.failed())
 		}
 	}
 }
@@ -34,7 +34,7 @@ func TestReportShows(t *testing.T) {
 	r.detail("not shown")
 	for _, want := range []string{"51.00 <= 50.00 ms   MISSED", "... and 2 more"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q lacks %q", out.String(), want)
+			t.Errorf("the report %q lacks %q", out.String(), want)
 		}
 	}
 	if strings.Contains(out.String(), "not shown") {
@@ -44,29 +44,29 @@ func TestReportShows(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	if got := counts(map[string]int{"b": 2, "a": 1}); got != "a 1, b 2" {
-		t.Errorf("%q", got)
+		t.Errorf("two counts: got %q, want a 1, b 2", got)
 	}
 	if got := counts(nil); got != "none" {
-		t.Errorf("%q", got)
+		t.Errorf("no counts: got %q, want none", got)
 	}
 	if got := checkersOf([]finding{{checker: "x"}, {checker: "b"}, {checker: "x"}}); got != "b x" {
-		t.Errorf("%q", got)
+		t.Errorf("checkers with findings: got %q, want b and x", got)
 	}
 	if checkersOf(nil) != "" {
 		t.Error("checkersOf(nil) is not empty")
 	}
 }
 
-// TestDivide checks that findings about safety are separated from the others, and the text that
-// mutants prints for them.
+// TestDivide checks that findings about safety are separated from the others. It also checks the
+// text that the scenario mutants prints for the checkers that found a bug.
 func TestDivide(t *testing.T) {
 	unsafe, others := divide([]finding{{"process", "x"}, {"interval", "y"}, {"pressure", "z"}, {"agreement", "a"}, {"healing", "b"}})
 	if checkersOf(unsafe) != "agreement interval" || checkersOf(others) != "healing pressure process" {
-		t.Errorf("%v, %v", unsafe, others)
+		t.Errorf("findings about safety: got %v, want agreement and interval; other findings: got %v, want the rest", unsafe, others)
 	}
 	for c, want := range map[foundBy]string{{}: "-", {"a", ""}: "a", {"a", "b"}: "a (and b)", {"", "b"}: "- (and b)"} {
 		if c.String() != want {
-			t.Errorf("%q", c)
+			t.Errorf("wrong text %q", c)
 		}
 	}
 }

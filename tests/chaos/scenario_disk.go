@@ -31,9 +31,9 @@ func disk(ctx context.Context, l *lab) error {
 	})
 }
 
-// takesOver waits until a node other than n leads, and a node other than n has returned a
-// decision on a request sent after the time from. It returns the longest gap in the decisions of
-// these nodes since that time.
+// takesOver waits until a node other than n leads, and a node other than n has returned a decision
+// on a request sent after the time from. It returns the longest gap in the decisions of the nodes
+// other than n since the time from.
 func (t *trial) takesOver(ctx context.Context, p *probes, from int64, n *node) (time.Duration, error) {
 	var first int64
 	err := await(ctx, startWithin, func() (bool, error) {
@@ -131,7 +131,7 @@ func (t *trial) failedFollower(ctx context.Context, p *probes) error {
 	return t.failedSync(ctx, p, n, "a follower", followerGap)
 }
 
-// failedSync makes the syncs of a node fail. The node must exit. The most argument is the longest
+// failedSync makes the syncs of a node fail. The node must exit. The last argument is the longest
 // permitted gap in the decisions of the other nodes.
 func (t *trial) failedSync(ctx context.Context, p *probes, n *node, what string, most time.Duration) error {
 	t.note("syncs of %s fail", n.id)

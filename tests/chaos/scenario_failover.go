@@ -43,9 +43,9 @@ func failover(ctx context.Context, l *lab) error {
 	})
 }
 
-// killLeader kills the leader, and restarts it two seconds later. It returns the time
-// until another node returned a decision, and the times until the other nodes reported to
-// Sentinel clients that the leader was down.
+// killLeader kills the leader, and restarts it two seconds after another node has returned a
+// decision. It returns the time until another node returned a decision, and the times until the
+// other nodes reported to Sentinel clients that the leader was down.
 func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, flagged []time.Duration, err error) {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -252,7 +252,7 @@ func follower(ctx context.Context, l *lab) error {
 }
 
 // longestGap returns the longest time in the interval [from, to] in which no node decided a
-// request. It ignores decisions of the except node.
+// request. It ignores decisions of one node (except).
 func longestGap(p *probes, from, to int64, except *node) time.Duration {
 	gap, _ := check.LongestGap(p.decisions(except), from, to)
 	return gap

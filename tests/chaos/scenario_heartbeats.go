@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// mixedHeartbeats returns a cluster whose first node has a much longer heartbeat than the others.
+// mixedHeartbeats returns the plan of a cluster whose first node has a much longer heartbeat than
+// the others.
 func mixedHeartbeats() plan {
 	return plan{own: map[string][]string{"n1": {"--raft-heartbeat", "2000"}}}
 }
 
-// heartbeats starts one node with a longer heartbeat than the others, makes it the leader,
-// and disconnects it under load. Then it changes the heartbeat while leaders change. The
+// heartbeats starts one node with a longer heartbeat than the others, makes it the leader, and
+// disconnects it under load. Then the scenario changes the heartbeat while leaders change. The
 // checkers of replies and charges detect a node that applies its own heartbeat instead of the
 // heartbeat of the cluster. Finally, asyncHeartbeats disconnects such a leader in async mode.
 func heartbeats(ctx context.Context, l *lab) error {
@@ -130,7 +131,7 @@ func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cut := c.clock.now() // requests sent to the disconnected node after this are decided by it alone
+	cut := c.clock.now() // the disconnected node decides later requests without the other nodes
 	sleep(ctx, 6*time.Second)
 	healed := c.clock.now()
 	if err := heal(); err != nil {

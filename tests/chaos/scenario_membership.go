@@ -136,7 +136,7 @@ func (t *trial) startRemoved(ctx context.Context, p *probes, removed, added *nod
 }
 
 // withoutGap runs the function do, and checks the longest gap between decisions. It ignores
-// decisions of the except node.
+// decisions of one node (except).
 func (t *trial) withoutGap(ctx context.Context, p *probes, what string, except *node, do func() error) error {
 	p.cover(t.cluster)
 	t.note("%s", what)

@@ -74,7 +74,8 @@ func (l *lab) enough(faults, decided int) bool {
 	return (l.faults > 0 || l.ops > 0) && faults >= l.faults && decided >= l.ops+margin
 }
 
-// demand prints a count. If the least argument is not 0, it is the bar that the count must reach.
+// demand prints a count. The last argument is the bar that the count must reach; 0 means that there
+// is no bar.
 func (l *lab) demand(what string, got, least int) {
 	if least == 0 {
 		l.out.note(what, "%d", got)
@@ -143,7 +144,8 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
-// lasting returns the duration of a scenario: the value of the flag -for, or own if it is not set.
+// lasting returns the duration of a scenario: the value of the flag -for, or the argument own if
+// the flag is not set.
 func (l *lab) lasting(own time.Duration) time.Duration {
 	if l.last > 0 {
 		return l.last
@@ -151,8 +153,8 @@ func (l *lab) lasting(own time.Duration) time.Duration {
 	return own
 }
 
-// repeated returns the number of repetitions of a scenario: the value of the flag -times if it
-// is set, bar if the flag -bars is set, and otherwise own.
+// repeated returns the number of repetitions of a scenario: the value of the flag -times if that is
+// set, the argument bar if the flag -bars is set, and otherwise the argument own.
 func (l *lab) repeated(own, bar int) int {
 	switch {
 	case l.times > 0:

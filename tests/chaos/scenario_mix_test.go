@@ -13,7 +13,7 @@ func TestFaults(t *testing.T) {
 	names, kills := map[string]bool{}, 0
 	for _, f := range faults {
 		if names[f.name] || f.inflict == nil {
-			t.Errorf("%q: duplicate name, or nothing to inflict", f.name)
+			t.Errorf("fault %q: the name is used twice, or inflict is nil", f.name)
 		}
 		names[f.name] = true
 		if f.kills {
@@ -21,7 +21,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	if len(faults) < 20 || kills < 5 {
-		t.Errorf("%d faults, %d of which kill the leader", len(faults), kills)
+		t.Errorf("%d faults, %d of which kill the leader; want at least 20 and 5", len(faults), kills)
 	}
 }
 
@@ -54,12 +54,12 @@ func TestOwnOrTold(t *testing.T) {
 		times int
 	}{{own, time.Minute, 9}, {bars, time.Minute, 50}, {told, time.Second, 3}} {
 		if tt.l.lasting(time.Minute) != tt.last || tt.l.repeated(9, 50) != tt.times {
-			t.Errorf("%+v: %s, %d times", tt.l.settings, tt.l.lasting(time.Minute), tt.l.repeated(9, 50))
+			t.Errorf("%+v: wrong duration %s, or wrong number of repetitions %d", tt.l.settings, tt.l.lasting(time.Minute), tt.l.repeated(9, 50))
 		}
 	}
 	first, second := errors.New("first"), errors.New("second")
 	if firstOf(nil, first, second) != first || firstOf(nil, nil) != nil {
-		t.Error("firstOf")
+		t.Error("firstOf does not return the first error, or nil if there is none")
 	}
 }
 
@@ -82,7 +82,7 @@ func TestEnough(t *testing.T) {
 	} {
 		l := &lab{settings: tt.s}
 		if got := l.enough(tt.faults, tt.decided); got != tt.enough || l.mixLasts() != tt.lasts {
-			t.Errorf("%+v: %d faults and %d decisions are enough: %t, for %s", tt.s, tt.faults, tt.decided, got, l.mixLasts())
+			t.Errorf("%+v: %d faults and %d decisions are enough: %t; duration of mix: %s", tt.s, tt.faults, tt.decided, got, l.mixLasts())
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestDemand(t *testing.T) {
 		l := &lab{out: &report{w: io.Discard}}
 		l.demand("faults", tt.got, tt.least)
 		if l.out.failed() != tt.failed {
-			t.Errorf("%d of %d: failed: %t", tt.got, tt.least, l.out.failed())
+			t.Errorf("count %d, required count %d: the run has failed: %t", tt.got, tt.least, l.out.failed())
 		}
 	}
 }
@@ -106,17 +106,17 @@ func TestAway(t *testing.T) {
 	for d, want := range map[time.Duration]int{200 * time.Millisecond: 0, awayAfter - 1: 0, awayAfter: 1, 3 * time.Second: 1} {
 		var tr trial
 		if tr.awayFor(d); tr.kills != want {
-			t.Errorf("%s: %d kills", d, tr.kills)
+			t.Errorf("leader unreachable for %s: counted as %d kills", d, tr.kills)
 		}
 	}
 	var tr trial
 	tr.countKill()
 	tr.countKill() // another fault of the same leader at the same time
 	if tr.kills != 1 {
-		t.Errorf("one leader: %d kills", tr.kills)
+		t.Errorf("two concurrent faults of one leader: counted as %d kills, want 1", tr.kills)
 	}
 	tr.killed = time.Now().Add(-awayAfter)
 	if tr.countKill(); tr.kills != 2 {
-		t.Errorf("two leaders: %d kills", tr.kills)
+		t.Errorf("consecutive faults of two leaders: counted as %d kills, want 2", tr.kills)
 	}
 }

@@ -19,7 +19,7 @@ type step func(ctx context.Context, t *trial, r *rand.Rand) error
 // hunt describes the search for a deliberate bug in real nodes.
 type hunt struct {
 	bug  failpoint.Bug
-	step step // nil: real nodes never or too rarely reach the required state
+	step step // nil if real nodes never or too rarely reach the state in which the bug has an effect
 }
 
 // hunts returns a hunt for every bug.
@@ -41,9 +41,10 @@ func hunts() []hunt {
 		{failpoint.TimeLate, followersKilled},
 		{failpoint.TimeUnseen, clocksAndKill},
 		{failpoint.OwnHeartbeat, longLeaderCut},
-		// This bug requires a voter that applies a change of the heartbeat slowly.
+		// This bug has an effect only if a voter applies a change of the heartbeat slowly.
 		{failpoint.UnheardHeartbeat, nil},
-		// For this bug, a node must lose and regain the leadership before it detects the loss.
+		// This bug has an effect only if a node loses and regains the leadership before it detects
+		// the loss.
 		{failpoint.AnyTerm, nil},
 	}
 }
@@ -153,7 +154,8 @@ func (l *lab) hunt(ctx context.Context, h hunt) (by foundBy, err error) {
 	return by, err
 }
 
-// huntOnce applies steps to a new cluster, at most until end, and checks the history.
+// huntOnce applies steps to a new cluster, but starts no step after the time end. Then it checks
+// the history.
 func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, steps []step, end time.Time) (findings []finding, err error) {
 	quiet := *l
 	quiet.out = &report{w: io.Discard}
@@ -261,12 +263,12 @@ func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 	return onLeader(killed)(ctx, t, r)
 }
 
-// saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the
-// nodes before the idle leader appends the time again. The log then has no entries after
-// the snapshots. Before the snapshots, all wall clocks jump ahead, further in each step. A
-// node without a better source of time derives the elapsed time from its wall clock.
+// saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the nodes
+// before the idle leader appends the next tick. The log then has no entries after the snapshots.
+// Before the snapshots, all wall clocks jump ahead, further in each step. A node that does not know
+// the log time derives the elapsed time from its wall clock.
 func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
-	const leap = 1000 // speed relative to the clients' clock
+	const leap = 1000 // speed of the wall clocks relative to the clients' clock
 	by := time.Duration(t.clock.now() * leap)
 	for _, n := range t.nodes {
 		if err := n.setWall(by); err != nil {
@@ -288,11 +290,11 @@ func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	return t.healthy(ctx, startWithin)
 }
 
-// failFollowersAndKillAll makes the disks of both followers fail and then kills the
-// leader. With the bug, the leader has the only copy of the charges that were acknowledged
-// after the failure, and the followers continue without these charges. Without the bug,
-// followers with a failed disk acknowledge nothing and exit. Writes fail instead of syncs,
-// because data written by a killed process survives even without a sync.
+// failFollowersAndKillAll makes the disks of both followers fail and then kills the leader. With
+// the bug, the leader has the only copy of the charges that were acknowledged after the failure,
+// and the followers continue without these charges. Without the bug, followers with a failed disk
+// acknowledge nothing and exit. The writes fail, not the syncs: after a kill, the kernel still has
+// the data that a process has written without a sync.
 func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {

@@ -84,8 +84,8 @@ func (c *cluster) key(id string) (*transport.Link, error) {
 	})
 }
 
-// attackAs tries all kinds of streams to all nodes, using the key of a node that is not a
-// member. It returns the number of attempts, and the attempts that succeeded.
+// attackAs sends harmful commands and a vote request to all nodes, using the key of a node that is
+// not a member. It returns the number of attempts, and descriptions of the attempts that succeeded.
 func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []string, err error) {
 	l, err := t.key(id)
 	if err != nil {

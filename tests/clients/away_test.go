@@ -29,13 +29,13 @@ func TestFollowerAway(t *testing.T) {
 			for want := int64(2); want >= 0; want-- {
 				d, err := numbers(call(t.Context(), "CL.THROTTLE", "by "+r.name, "2", "1", hour))
 				if err != nil || d.limited() || d.remaining() != want {
-					t.Errorf("%v, %v, want %d remaining", d, err, want)
+					t.Errorf("got %v, error %v; want %d remaining", d, err, want)
 				}
 			}
 		})
 	}
 	if got := c.awaitLeader(t); got != leader {
-		t.Fatalf("the leader is %s", got)
+		t.Fatalf("the leader has changed to %s", got)
 	}
 	c.restart(t, away)
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, true) })

@@ -28,7 +28,8 @@ func TestClusterPort(t *testing.T) {
 	}
 }
 
-// openGoRedisCluster opens a client that is configured with the address of a follower.
+// openGoRedisCluster opens a client that is configured with the addresses of all nodes. The first
+// address is that of a follower.
 func openGoRedisCluster(t *testing.T, c *trio) *redis.ClusterClient {
 	t.Helper()
 	client := newGoRedisCluster(c, c.followers(t)[0])
@@ -45,7 +46,7 @@ func testClusterTopology(t *testing.T, c *trio) {
 		client := newGoRedis(t, &redis.Options{Addr: c.at(id, portForCluster), Password: trioPassword})
 		slots, err := client.ClusterSlots(t.Context()).Result() //nolint:staticcheck // current clients send CLUSTER SLOTS
 		if err != nil || len(slots) != 1 || slots[0].Start != 0 || slots[0].End != 16383 {
-			t.Fatalf("%s: slots %v, %v", id, slots, err)
+			t.Fatalf("%s: got the slots %v, want one range from 0 to 16383; error %v", id, slots, err)
 		}
 		var got []string
 		for _, n := range slots[0].Nodes {
@@ -65,7 +66,7 @@ func checkShards(t *testing.T, client *redis.Client, nodes []redis.ClusterNode) 
 	t.Helper()
 	shards, err := client.ClusterShards(t.Context()).Result()
 	if err != nil || len(shards) != 1 || !slices.Equal(shards[0].Slots, []redis.SlotRange{{Start: 0, End: 16383}}) {
-		t.Fatalf("shards %+v, %v", shards, err)
+		t.Fatalf("got the shards %+v, want one with the slots 0 to 16383; error %v", shards, err)
 	}
 	for i, n := range shards[0].Nodes {
 		role := "replica"
@@ -86,7 +87,7 @@ func testMoved(t *testing.T, c *trio) {
 		client := newGoRedis(t, &redis.Options{Addr: c.at(id, portForCluster), Password: trioPassword})
 		for key, slot := range map[string]int{"123456789": 12739, "foo": 12182, "user:{foo}:1": 12182, "{}foo": 9500} {
 			if real := client.ClusterKeySlot(t.Context(), key); real.Val() != int64(slot) {
-				t.Errorf("%v, want %d", real, slot)
+				t.Errorf("wrong slot: %v, want %d", real, slot)
 			}
 			for _, args := range [][]any{
 				{"CL.THROTTLE", key, 1, 1, 60}, {"CL.WINDOW", key, 1, 60}, {"DEL", key}, {"TTL", key},
@@ -94,7 +95,7 @@ func testMoved(t *testing.T, c *trio) {
 			} {
 				err := client.Do(t.Context(), args...).Err()
 				if want := fmt.Sprintf("MOVED %d %s", slot, leader); err == nil || err.Error() != want {
-					t.Errorf("%s: %v: %v, want %s", id, args, err, want)
+					t.Errorf("%s: %v: got the error %v, want %s", id, args, err, want)
 				}
 			}
 		}
@@ -110,7 +111,7 @@ func testClusterKeys(t *testing.T, c *trio) {
 	}
 	for _, name := range []string{"cl.throttle", "cl.window", "cl.bucket", "cl.leaky"} {
 		if info := infos[name]; info == nil || info.FirstKeyPos != 1 || info.LastKeyPos != 1 {
-			t.Errorf("COMMAND, %s: %+v", name, info)
+			t.Errorf("COMMAND: wrong positions of keys for %s: %+v", name, info)
 		}
 	}
 	for i := range 50 {
@@ -122,7 +123,7 @@ func testClusterKeys(t *testing.T, c *trio) {
 			{"CL.ALL", 1, "THROTTLE", key, 1, 1, 3600, "BUCKET", key + ":b", 2, 1, 3600},
 		} {
 			if v, err := client.Do(t.Context(), args...).Slice(); err != nil || v[0] != int64(0) {
-				t.Fatalf("%v: %v, %v", args, v, err)
+				t.Fatalf("%v: got %v, want an admission; error %v", args, v, err)
 			}
 		}
 	}
@@ -130,7 +131,7 @@ func testClusterKeys(t *testing.T, c *trio) {
 	checkReply(t, deleted, deleted.Val() == 3)
 }
 
-// testClusterPipelines sends one pipeline with many keys, one repeated key, and errors.
+// testClusterPipelines sends one pipeline with many keys, one repeated key, and invalid commands.
 func testClusterPipelines(t *testing.T, c *trio) {
 	const calls = 100
 	client := openGoRedisCluster(t, c)
@@ -145,19 +146,19 @@ func testClusterPipelines(t *testing.T, c *trio) {
 	for i := range calls {
 		d, err := numbers(goRedisReply(same[i]))
 		if err != nil || d.limited() || d.remaining() != int64(calls-1-i) {
-			t.Errorf("call %d: %v, %v", i, d, err)
+			t.Errorf("charge %d of one key: got %v, error %v", i, d, err)
 		}
 		if d, err := numbers(goRedisReply(many[i])); err != nil || d.limited() {
-			t.Errorf("key %d: %v, %v", i, d, err)
+			t.Errorf("key %d: got %v, want an admission; error %v", i, d, err)
 		}
 		if err := wrong[i].Err(); err == nil || !strings.Contains(err.Error(), "must be a 64-bit integer") {
-			t.Errorf("error %d: %v", i, err)
+			t.Errorf("invalid command %d: got the error %v, want one about a 64-bit integer", i, err)
 		}
 	}
 	tx := client.TxPipeline()
 	first, second := tx.Do(t.Context(), "CL.THROTTLE", "{tx}:1", 0, 1, 3600), tx.Do(t.Context(), "CL.THROTTLE", "{tx}:2", 0, 1, 3600)
 	if _, err := tx.Exec(t.Context()); err != nil || first.Err() != nil || second.Err() != nil {
-		t.Errorf("transaction: %v, %v, %v", err, first, second)
+		t.Errorf("transaction: error %v, replies %v and %v", err, first, second)
 	}
 }
 
@@ -167,7 +168,7 @@ func testRedisCLICluster(t *testing.T, c *trio) {
 		at := []string{"--no-auth-warning", "-a", trioPassword, "-h", c.host(id), "-p", portForCluster}
 		got := runTool(t, "", path, append(at, "-c", "CL.THROTTLE", "by-cli", "2", "1", hour)...)
 		if lines := strings.Fields(got.out); got.code != 0 || len(lines) != 5 || lines[0] != "0" || lines[2] != fmt.Sprint(2-i) {
-			t.Errorf("%s: %+v", id, got)
+			t.Errorf("redis-cli with the address of %s: %+v", id, got)
 		}
 	}
 	got := runTool(t, "", path, "--no-auth-warning", "-a", trioPassword, "--cluster", "check", c.at("n1", portForCluster))
@@ -188,13 +189,13 @@ func testClusterHandOver(t *testing.T, c *trio) {
 		t.Helper()
 		d, err := numbers(goRedisReply(client.Do(t.Context(), "CL.THROTTLE", "handed over", 1, 1, 3600)))
 		if err != nil || d.limited() || d.remaining() != want {
-			t.Errorf("%v, %v, want %d remaining", d, err, want)
+			t.Errorf("got %v, error %v; want %d remaining", d, err, want)
 		}
 	}
 	take(1)
 	c.transfer(t, to)
 	if v, err := conn.Do("TTL", "foo"); err == nil || err.Error() != "MOVED 12182 "+c.at(to, portForCluster) {
-		t.Errorf("connection to the old leader %s: %v, %v", before, v, err)
+		t.Errorf("connection to the old leader %s: got %v, error %v; want MOVED to the new leader", before, v, err)
 	}
 	take(0)
 }

@@ -103,8 +103,8 @@ type failover struct {
 }
 
 // TestFailover checks that clients of all kinds continue, without being reopened, when the leader
-// is killed, when it returns, and when the leadership is transferred. Each remaining count must be
-// returned to one client only, and the admitted units must not exceed the limit.
+// is killed, stopped or restarted, and when the leadership is transferred. Each remaining count
+// must be returned to one client only, and the admitted units must not exceed the limit.
 func TestFailover(t *testing.T) {
 	f := openFailover(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -193,10 +193,10 @@ func (f *failover) incidents(t *testing.T) (n int) {
 	}{
 		{"no incident", func() {}, nil, 0},
 		{"the leader is killed", func() { f.kill(t, first) }, brokeCall, 1},
-		{"the node is back", func() { f.restart(t, first) }, lostCall, 0},
+		{"the killed node is restarted", func() { f.restart(t, first) }, lostCall, 0},
 		{handedOver, func() { f.transfer(t, first) }, lostCall, 1},
 		{"the leader is stopped", func() { f.stop(t, first) }, awayCall, 1},
-		{"the node is back again", func() { f.restart(t, first) }, lostCall, 0},
+		{"the stopped node is restarted", func() { f.restart(t, first) }, lostCall, 0},
 	} {
 		before := f.term(t)
 		f.during(step.act)
@@ -243,9 +243,9 @@ func (f *failover) awaitReplies(t *testing.T, who string) {
 		return nil
 	})
 	_, after, failed := f.results(who)
-	t.Logf("%s: after %v, %v", who, after.Round(time.Millisecond), failed)
+	t.Logf("%s: first reply after %v; errors: %v", who, after.Round(time.Millisecond), failed)
 	if after > replyWithin {
-		t.Errorf("%s gets replies only after %v", who, after)
+		t.Errorf("%s: first reply only after %v", who, after)
 	}
 }
 
@@ -281,14 +281,14 @@ func (f *failover) checkTotals(t *testing.T, mayBeLost int) {
 	}
 	taken := failoverLimit - int(d.remaining())
 	if f.admitted > taken || f.admitted < taken-mayBeLost || f.admitted == 0 {
-		t.Errorf("%d admitted, %d charged", f.admitted, taken)
+		t.Errorf("the clients have received %d admissions, but %d units were charged", f.admitted, taken)
 	}
 	if d, err := leader(t.Context(), int(d.remaining())); err != nil || d.limited() {
-		t.Fatalf("charge of the remaining units: %v, %v", d, err)
+		t.Fatalf("charge of the remaining units: got %v, error %v", d, err)
 	}
 	for who, call := range f.calls {
 		if d, err := call(t.Context(), 1); err != nil || !d.limited() || d.remaining() != 0 {
-			t.Errorf("%s: %v, %v, want a refusal", who, d, err)
+			t.Errorf("%s: got %v, error %v; want a refusal", who, d, err)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestAuthentication(t *testing.T) {
 				s := settings{protocol: protocol, user: test.user, password: test.password}
 				err := openAndPing(t, lib, srv.addr, s)
 				if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-					t.Errorf("RESP%d, user %q, password %q: %v, want %q", protocol, test.user, test.password, err, test.want)
+					t.Errorf("RESP%d, user %q, password %q: got the error %v, want %q", protocol, test.user, test.password, err, test.want)
 				}
 			}
 		}
@@ -57,7 +57,7 @@ func TestNeedlessPassword(t *testing.T) {
 		err := openAndPing(t, lib, srv.addr, settings{password: "needless"})
 		if want := "AUTH <password> called without any password configured"; lib.protocol == 2 {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got the error %v, want %q", err, want)
 			}
 		} else if err != nil {
 			t.Error(err)
@@ -74,19 +74,19 @@ func TestRestart(t *testing.T) {
 			return numbers(b.do(ctx, "CL.THROTTLE", "key", "9", "1", hour))
 		}
 		if d, err := throttle(t.Context()); err != nil || d.remaining() != 9 {
-			t.Fatalf("before: %v, %v", d, err)
+			t.Fatalf("before the restart: got %v, want 9 remaining; error %v", d, err)
 		}
 		b.server.stop(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		if d, err := throttle(ctx); err == nil {
-			t.Fatalf("without a server: %v", d)
+			t.Fatalf("no error without a server: got %v", d)
 		}
 		startOn(t, b.server.port(t), s.password)
 		eventually(t, func(ctx context.Context) error {
 			d, err := throttle(ctx)
 			if err == nil && d.remaining() != 9 {
-				t.Errorf("afterwards: %v, want a new key", d)
+				t.Errorf("after the restart: got %v, want 9 remaining, as on a new key", d)
 			}
 			return err
 		})
@@ -131,7 +131,7 @@ func TestContext(t *testing.T) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := b.do(cancelled, "ECHO", "cancelled before"); !errors.Is(err, context.Canceled) {
-			t.Errorf("a canceled context: %v", err)
+			t.Errorf("call with a canceled context: got the error %v, want context canceled", err)
 		}
 
 		b.server.pause(t)
@@ -139,7 +139,7 @@ func TestContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if v, err := b.do(ctx, "ECHO", "abandoned"); err == nil || time.Since(began) > patience/2 {
-			t.Errorf("after %v: %v, %v", time.Since(began), v, err)
+			t.Errorf("call to a paused server: after %v got %v, error %v; want a timeout after 50ms", time.Since(began), v, err)
 		}
 		b.server.signal(t, syscall.SIGCONT)
 

@@ -22,10 +22,10 @@ func TestForwarding_Libraries(t *testing.T) {
 		}
 	})
 	if carried, err := strconv.Atoi(follower.info(t, "forwarded_commands")); err != nil || carried < 1000 {
-		t.Errorf("the node has forwarded %d commands, %v", carried, err)
+		t.Errorf("the node has forwarded %d commands, want at least 1000; error: %v", carried, err)
 	}
 	if leader := c.awaitLeader(t); leader == id {
-		t.Errorf("the leader is now %s", id)
+		t.Errorf("the follower %s has become the leader", id)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestForwarding_OneLimit(t *testing.T) {
 		id := trioIDs[i%len(trioIDs)]
 		d, err := numbers(goRedisReply(clients[id].Do(t.Context(), "CL.THROTTLE", "shared", limit-1, 1, hour)))
 		if want := int64(max(0, limit-1-i)); err != nil || d.limited() != (i >= limit) || d.remaining() != want {
-			t.Errorf("call %d, by %s: %v, %v, want %d remaining", i, id, d, err, want)
+			t.Errorf("call %d, through %s: got %v, error %v; want %d remaining", i, id, d, err, want)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func TestGoRedis_TypedCommands(t *testing.T) {
 			c := newGoRedis(t, &redis.Options{Addr: srv.addr, Protocol: protocol, ClientName: "typed"})
 			limit, err := c.Do(t.Context(), "CL.THROTTLE", "key", 15, 1, 60, 1).Int64Slice()
 			if want := []int64{0, 16, 15, -1, 60}; err != nil || !slices.Equal(limit, want) {
-				t.Fatalf("%v, %v, want %v", limit, err, want)
+				t.Fatalf("got %v, error %v; want %v", limit, err, want)
 			}
 			checkServerCommands(t, c, protocol)
 			checkKeyCommands(t, c)
@@ -150,7 +150,7 @@ func TestGoRedis_TypedCommands(t *testing.T) {
 func checkReply(t *testing.T, cmd redis.Cmder, good bool) {
 	t.Helper()
 	if cmd.Err() != nil || !good {
-		t.Errorf("%v", cmd)
+		t.Errorf("unexpected reply: %v", cmd)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestGoRedis_Watch(t *testing.T) {
 	}
 	done.Wait()
 	if d, err := c.Do(t.Context(), take(0)...).Int64Slice(); err != nil || d[2] != 0 {
-		t.Errorf("%v, %v, want nothing remaining", d, err)
+		t.Errorf("after all charges: got %v, error %v; want nothing remaining", d, err)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestGoRedis_Scan(t *testing.T) {
 		found[it.Val()]++
 	}
 	if it.Err() != nil || len(found) != 1000 {
-		t.Errorf("%d keys, %v", len(found), it.Err())
+		t.Errorf("found %d keys, want 1000; error: %v", len(found), it.Err())
 	}
 }
 
@@ -285,14 +285,14 @@ func TestGoRedis_Subscribe(t *testing.T) {
 			got, err := sub.ReceiveTimeout(t.Context(), patience)
 			s, ok := got.(*redis.Subscription)
 			if err != nil || !ok || *s != (redis.Subscription{Kind: "subscribe", Channel: want, Count: i + 1}) {
-				t.Errorf("RESP%d: %v, %v", protocol, got, err)
+				t.Errorf("RESP%d, SUBSCRIBE: got %v, want a confirmation; error %v", protocol, got, err)
 			}
 		}
 		if err := sub.Ping(t.Context(), "hello"); err != nil {
 			t.Error(err)
 		}
 		if got, err := sub.ReceiveTimeout(t.Context(), patience); err != nil || got.(*redis.Pong).Payload != "hello" {
-			t.Errorf("RESP%d: %v, %v", protocol, got, err)
+			t.Errorf("RESP%d, PING: got %v, want hello; error %v", protocol, got, err)
 		}
 		if err := sub.Close(); err != nil {
 			t.Error(err)
@@ -308,7 +308,7 @@ func TestGoRedis_URL(t *testing.T) {
 	}
 	c := newGoRedis(t, opts)
 	if name, err := c.ClientGetName(t.Context()).Result(); err != nil || name != "by-url" {
-		t.Errorf("%q, %v", name, err)
+		t.Errorf("got the client name %q, want by-url; error %v", name, err)
 	}
 }
 
@@ -325,12 +325,12 @@ func TestGoRedis_Ring(t *testing.T) {
 		for i := range 50 {
 			d, err := ring.Do(t.Context(), "CL.THROTTLE", fmt.Sprint("user:", i), 1, 1, 3600).Int64Slice()
 			if err != nil || d[2] != int64(1-round) {
-				t.Fatalf("round %d, user %d: %v, %v", round, i, d, err)
+				t.Fatalf("round %d, user %d: got %v, error %v", round, i, d, err)
 			}
 		}
 	}
 	a, b := servers[0].ask(t, "DBSIZE").(int64), servers[1].ask(t, "DBSIZE").(int64)
 	if a == 0 || b == 0 || a+b != 50 {
-		t.Errorf("%d and %d keys, want 50 in all", a, b)
+		t.Errorf("the two servers have %d and %d keys; want 50 in total, and some on each server", a, b)
 	}
 }

@@ -32,8 +32,8 @@ const (
 	loadPairs   = 4 * 3
 	loadPause   = time.Second * loadWorkers * loadPairs / loadRate
 	loadBetween = 100 // calls of a library between two transfers
-	loadRounds  = 6
-	barRounds   = 100 // with strictLoad
+	loadRounds  = 6   // number of transfers without strictLoad
+	barRounds   = 100 // number of transfers with strictLoad
 )
 
 // strictLoad is the environment variable that makes each failed call a failure of the test, and
@@ -63,7 +63,8 @@ type load struct {
 	late   int                       // calls that a node abandoned after its timeout
 }
 
-// startLoad starts clients of all libraries, which call the ports for all clients until load.end.
+// startLoad starts clients of go-redis and redis-py. They call the ports for all clients until
+// load.end.
 func startLoad(t *testing.T, c *trio) *load {
 	t.Helper()
 	l := &load{calls: map[string]int{}, failed: map[string]map[string]int{}, strict: os.Getenv(strictLoad) != ""}
@@ -150,14 +151,14 @@ func (l *load) runRedisPy(t *testing.T, c *trio, name, retries string) {
 	}
 	out := bufio.NewReader(pipe)
 	if line, err := out.ReadString('\n'); line != "begun\n" {
-		t.Errorf("%s prints %q, %v", name, line, err)
+		t.Errorf("%s prints %q instead of begun, error: %v", name, line, err)
 	}
 	l.running.Go(func() {
 		<-l.ctx.Done()
 		_ = in.Close()
 		l.read(t, name, out)
 		if err := cmd.Wait(); err != nil || complaints.Len() > 0 {
-			t.Errorf("%s: %v\n%s", name, err, &complaints)
+			t.Errorf("%s exits with %v and prints\n%s", name, err, &complaints)
 		}
 	})
 }
@@ -172,7 +173,7 @@ func (l *load) read(t *testing.T, name string, from io.Reader) {
 		}
 	}
 	if err := json.NewDecoder(from).Decode(&got); err != nil {
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("read the counts of %s: %v", name, err)
 		return
 	}
 	l.mu.Lock()
@@ -211,9 +212,9 @@ func (l *load) end(t *testing.T, except string) {
 	l.running.Wait()
 	total, failed := l.count(except)
 	rate := float64(total) / took.Seconds()
-	t.Logf("%.0f calls a second, %v; %d of %d failed, %d of them after a timeout of a node", rate, l.calls, failed+l.late, total, l.late)
+	t.Logf("%.0f calls a second; calls by library: %v; %d of %d failed, %d of them after a timeout of a node", rate, l.calls, failed+l.late, total, l.late)
 	if len(l.calls) != loadPairs/3 || slices.Min(slices.Collect(maps.Values(l.calls))) <= loadWorkers*len(trioIDs) {
-		t.Errorf("the load is too small: %v", l.calls)
+		t.Errorf("too few calls, or not from all libraries: %v", l.calls)
 	}
 	if l.strict && rate < loadRate*3/4 {
 		t.Errorf("only %.0f calls a second: the machine is busy", rate)
@@ -259,7 +260,7 @@ func TestHandOver(t *testing.T) {
 	l.awaitMore(t)
 	l.end(t, "")
 	if n := l.dials.Load(); n > 2*loadWorkers*int64(len(trioIDs)) {
-		t.Errorf("go-redis has opened %d connections for %d workers", n, 2*loadWorkers*len(trioIDs))
+		t.Errorf("go-redis has opened %d connections, want at most %d, one for each worker", n, 2*loadWorkers*len(trioIDs))
 	}
 }
 

@@ -108,22 +108,22 @@ func TestRadix_TypedReceivers(t *testing.T) {
 		var list []int64
 		err = c.Do(t.Context(), radix.FlatCmd(&list, "CL.THROTTLE", "key", 15, 1, 60))
 		if want := []int64{0, 16, 15, -1, 60}; err != nil || !slices.Equal(list, want) {
-			t.Errorf("protocol %q: %v, %v, want %v", protocol, list, err, want)
+			t.Errorf("protocol %q: got %v, error %v; want %v", protocol, list, err, want)
 		}
 		var limited, limit, remaining, retryAfter, resetAfter int
 		tuple := radix.Tuple{&limited, &limit, &remaining, &retryAfter, &resetAfter}
 		err = c.Do(t.Context(), radix.FlatCmd(&tuple, "CL.THROTTLE", "key", 15, 1, 60, 3))
 		if err != nil || limited != 0 || limit != 16 || remaining != 12 || retryAfter != -1 || resetAfter != 240 {
-			t.Errorf("protocol %q: %d %d %d %d %d, %v", protocol, limited, limit, remaining, retryAfter, resetAfter, err)
+			t.Errorf("protocol %q: got %d %d %d %d %d, error %v; want 0 16 12 -1 240", protocol, limited, limit, remaining, retryAfter, resetAfter, err)
 		}
 		options := map[string]string{}
 		err = c.Do(t.Context(), radix.Cmd(&options, "CONFIG", "GET", "max*"))
 		if err != nil || options["maxmemory"] != "0" {
-			t.Errorf("protocol %q: %v, %v", protocol, options, err)
+			t.Errorf("protocol %q, CONFIG GET: got %v, want maxmemory 0; error %v", protocol, options, err)
 		}
 		var refused resp3.SimpleError
 		if err := c.Do(t.Context(), radix.FlatCmd(&list, "CL.THROTTLE", "key")); !errors.As(err, &refused) {
-			t.Errorf("protocol %q: %v", protocol, err)
+			t.Errorf("protocol %q, missing arguments: got the error %v, want an error reply", protocol, err)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestRadix_ScanAndSubscribe(t *testing.T) {
 		found[key] = true
 	}
 	if err := scan.Close(); err != nil || len(found) != 300 {
-		t.Errorf("%d keys, %v", len(found), err)
+		t.Errorf("found %d keys, want 300; error: %v", len(found), err)
 	}
 
 	for _, protocol := range []string{"2", "3"} {

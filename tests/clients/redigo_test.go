@@ -95,7 +95,7 @@ func (r redigo) transaction(ctx context.Context, commands [][]string) (list []re
 func (r redigo) close() error { return r.pool.Close() }
 
 // TestRedigo_PoolCleansUp checks that the pool resets the state of a returned connection, and
-// reuses it.
+// reuses the connection.
 func TestRedigo_PoolCleansUp(t *testing.T) {
 	srv := start(t, "")
 	dialled := 0
@@ -114,22 +114,22 @@ func TestRedigo_PoolCleansUp(t *testing.T) {
 		conn := pool.Get()
 		words := redis.Args{}.AddFlat(strings.Fields(leave))
 		if _, err := conn.Do(words[0].(string), words[1:]...); err != nil {
-			t.Errorf("%s: %v", leave, err)
+			t.Errorf("command %s: %v", leave, err)
 		}
 		if err := conn.Close(); err != nil {
-			t.Errorf("%s, close: %v", leave, err)
+			t.Errorf("close the connection after %s: %v", leave, err)
 		}
 		next := pool.Get()
 		d, err := redis.Int64s(next.Do("CL.THROTTLE", leave, 1, 1, 60))
 		if want := []int64{0, 2, 1, -1, 60}; err != nil || !slices.Equal(d, want) {
-			t.Errorf("after %s: %v, %v, want %v", leave, d, err, want)
+			t.Errorf("after %s: got %v, error %v; want %v", leave, d, err, want)
 		}
 		if err := next.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 	if dialled != 1 {
-		t.Errorf("%d connections, want 1", dialled)
+		t.Errorf("the pool has opened %d connections, want 1", dialled)
 	}
 	if err := pool.Close(); err != nil {
 		t.Error(err)
@@ -166,7 +166,7 @@ func TestRedigo_ScanAndSubscribe(t *testing.T) {
 		}
 	}
 	if len(found) != 300 {
-		t.Errorf("%d keys", len(found))
+		t.Errorf("found %d keys, want 300", len(found))
 	}
 
 	sub := redis.PubSubConn{Conn: conn}
@@ -184,10 +184,10 @@ func TestRedigo_ScanAndSubscribe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := sub.Receive(); got != step.want {
-			t.Fatalf("%#v, want %#v", got, step.want)
+			t.Fatalf("got %#v, want %#v", got, step.want)
 		}
 	}
 	if pong, err := redis.String(conn.Do("PING")); err != nil || pong != "PONG" {
-		t.Errorf("after unsubscribing: %q, %v", pong, err)
+		t.Errorf("PING after unsubscribing: got %q, want PONG; error %v", pong, err)
 	}
 }

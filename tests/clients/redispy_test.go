@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// redisPyTests is the number of tests in the script.
+// redisPyTests is the number of tests in testdata/redis_py.py.
 const redisPyTests = 22
 
 // TestRedisPy uses Debian's Python, since Debian's redis-py is installed for it only.

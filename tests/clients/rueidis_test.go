@@ -29,7 +29,7 @@ func openRueidis(_ context.Context, addr string, s settings) (client, error) {
 	return rueidisClient{c}, nil
 }
 
-// rueidisCommand builds a command. It may consist of one word.
+// rueidisCommand builds a command. The command may have no arguments.
 func rueidisCommand(b rueidis.Builder, args []string) rueidis.Completed {
 	return b.Arbitrary(args[0]).Args(args[1:]...).Build()
 }
@@ -115,7 +115,7 @@ func TestRueidis_Builder(t *testing.T) {
 	} {
 		got, err := c.Do(t.Context(), test.command).AsIntSlice()
 		if err != nil || !slices.Equal(got, test.want) {
-			t.Errorf("call %d: %v, %v, want %v", i, got, err, test.want)
+			t.Errorf("call %d: got %v, error %v; want %v", i, got, err, test.want)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestRueidis_AutoPipelining(t *testing.T) {
 				cmd := c.B().ClThrottle().Key(key).MaxBurst(99).CountPerPeriod(1).Period(3600).Build()
 				d, err := c.Do(t.Context(), cmd).AsIntSlice()
 				if err != nil || d[0] != 0 || d[2] != int64(99-i) {
-					t.Errorf("caller %d, call %d: %v, %v", caller, i, d, err)
+					t.Errorf("caller %d, call %d: got %v, error %v", caller, i, d, err)
 					return
 				}
 			}
@@ -140,7 +140,7 @@ func TestRueidis_AutoPipelining(t *testing.T) {
 	}
 	done.Wait()
 	if n := received(t, srv); n > poolSize+1 {
-		t.Errorf("%d connections", n)
+		t.Errorf("the server has accepted %d connections, want at most 9", n)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestRueidis_ScanAndSubscribe(t *testing.T) {
 		found[key] = true
 	}
 	if scan.Err() != nil || len(found) != 500 {
-		t.Errorf("%d keys, %v", len(found), scan.Err())
+		t.Errorf("found %d keys, want 500; error: %v", len(found), scan.Err())
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -196,9 +196,9 @@ func TestRueidis_ScanAndSubscribe(t *testing.T) {
 		}
 	})
 	err = c.Receive(ctx, c.B().Subscribe().Channel("news").Build(), func(m rueidis.PubSubMessage) {
-		t.Errorf("message %v", m)
+		t.Errorf("unexpected message %v", m)
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("subscribe: %v", err)
+		t.Errorf("subscribe: got the error %v, want context canceled", err)
 	}
 }

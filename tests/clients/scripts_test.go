@@ -64,10 +64,10 @@ func TestScripts(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if err := run(ctx, srv.addr); err == nil || !strings.Contains(err.Error(), refusal) {
-				t.Errorf("got %v, want %s", err, refusal)
+				t.Errorf("got the error %v, want %s", err, refusal)
 			}
 			if n := scriptCommands(t, srv); n < 1 || n > 2 {
-				t.Errorf("the library has sent %d script commands", n)
+				t.Errorf("the library has sent %d script commands, want 1 or 2", n)
 			}
 		})
 	}

@@ -54,10 +54,10 @@ func TestSentinelPort(t *testing.T) {
 		masters := s.Masters(t.Context())
 		checkReply(t, masters, len(masters.Val()) == 1)
 		if err := s.GetMasterAddrByName(t.Context(), "stranger").Err(); err != redis.Nil {
-			t.Errorf("unknown master: %v", err)
+			t.Errorf("address of an unknown master: got the error %v, want redis.Nil", err)
 		}
 		if err := s.Master(t.Context(), "stranger").Err(); err == nil || err.Error() != "ERR No such master with that name" {
-			t.Errorf("unknown master: %v", err)
+			t.Errorf("state of an unknown master: got the error %v, want ERR No such master with that name", err)
 		}
 	}
 }

@@ -116,7 +116,8 @@ func (s *server) awaitReady(t *testing.T) {
 
 var addressInLog = regexp.MustCompile(`msg=ready .*addresses="?\[([^] ]+)`)
 
-// follow keeps the lines of the log and sends the first address that the server listens on.
+// follow keeps the lines of the log. It sends the first address that the server listens on to
+// s.ready.
 func (s *server) follow(log io.Reader) {
 	defer close(s.ended)
 	for lines := bufio.NewScanner(log); lines.Scan(); {
@@ -203,7 +204,7 @@ func (s *server) ask(t *testing.T, args ...string) any {
 	t.Helper()
 	v, err := s.tryAsk(t.Context(), args...)
 	if err != nil {
-		t.Fatalf("%q: %v", args, err)
+		t.Fatalf("command %q: %v", args, err)
 	}
 	return v
 }
@@ -248,7 +249,7 @@ func eventually(t *testing.T, f func(context.Context) error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after %v: %v", patience, err)
+			t.Fatalf("no success after %v: %v", patience, err)
 		case <-again.C:
 		}
 	}

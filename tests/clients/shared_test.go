@@ -22,7 +22,7 @@ var behaviours = []struct {
 	name string
 	test func(*testing.T, *bench)
 }{
-	{"introduces itself", testIntroduction},
+	{"CLIENT INFO", testIntroduction},
 	{"ping and echo", testPing},
 	{"throttle", testThrottle},
 	{"other algorithms", testOtherAlgorithms},
@@ -32,11 +32,11 @@ var behaviours = []struct {
 	{"failed transaction", testFailedTransaction},
 	{"watch", testWatch},
 	{"one key, many callers", testConcurrency},
-	{"connections are used again", testReuse},
+	{"connections are reused", testReuse},
 	{"killed connections are replaced", testKill},
 }
 
-// TestLibraries tests all behaviours with each library in each variant.
+// TestLibraries runs the tests in behaviours with each library in each variant.
 func TestLibraries(t *testing.T) {
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		b := connect(t, lib, s)
@@ -64,7 +64,7 @@ func testIntroduction(t *testing.T, b *bench) {
 		t.Errorf("CLIENT INFO: lib-name is %q, want %q", got, b.sentName)
 	}
 	if got := known["lib-ver"]; (got == "") != (b.sentName == "") {
-		t.Errorf("CLIENT INFO: lib-ver is %q", got)
+		t.Errorf("CLIENT INFO: lib-ver is %q; it must be empty if, and only if, lib-name is", got)
 	}
 }
 
@@ -80,7 +80,7 @@ func testPing(t *testing.T, b *bench) {
 		{[]string{"echo", ""}, ""},
 	} {
 		if got, err := b.do(t.Context(), test.args...); err != nil || got != test.want {
-			t.Errorf("%q: %#v, %v, want %q", test.args, got, err, test.want)
+			t.Errorf("%q: got %#v, error %v; want %q", test.args, got, err, test.want)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func testThrottle(t *testing.T, b *bench) {
 			t.Fatalf("call %d: %v", i, err)
 		}
 		if !got.matches(test.want, time.Since(began)) {
-			t.Errorf("call %d: %v, want %v", i, got, test.want)
+			t.Errorf("call %d: got %v, want %v", i, got, test.want)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func testOtherAlgorithms(t *testing.T, b *bench) {
 	} {
 		got, err := b.do(t.Context(), strings.Fields(test.command)...)
 		if err != nil || !reflect.DeepEqual(got, test.want) {
-			t.Errorf("%s: %v, %v; want %v", test.command, got, err, test.want)
+			t.Errorf("%s: got %v, error %v; want %v", test.command, got, err, test.want)
 		}
 	}
 }
@@ -174,11 +174,11 @@ func testErrors(t *testing.T, b *bench) {
 		}
 		v, err := b.do(t.Context(), strings.Fields(test.command)...)
 		if err == nil || err.Error() != want {
-			t.Errorf("%s: %#v, error %v, want %s", test.command, v, err, want)
+			t.Errorf("%s: got %#v, error %v; want the error %s", test.command, v, err, want)
 		}
 	}
 	if v, err := b.do(t.Context(), "EXISTS", "key"); err != nil || v != int64(0) {
-		t.Errorf("a refused command created a key: %#v, %v", v, err)
+		t.Errorf("a refused command has created a key: EXISTS returns %#v, error %v", v, err)
 	}
 }
 
@@ -200,13 +200,13 @@ func testPipeline(t *testing.T, b *bench) {
 	for i := range rounds {
 		d, err := numbers(got[3*i].value, got[3*i].err)
 		if err != nil || d.limited() || d.remaining() != int64(rounds-1-i) {
-			t.Fatalf("round %d: %v, %v", i, d, err)
+			t.Fatalf("round %d: got %v, error %v", i, d, err)
 		}
 		if err := got[3*i+1].err; err == nil || !strings.Contains(err.Error(), "must be a 64-bit integer") {
-			t.Fatalf("round %d: error %v", i, err)
+			t.Fatalf("round %d: the invalid command returns the error %v, want one about a 64-bit integer", i, err)
 		}
 		if echo := got[3*i+2]; echo.err != nil || echo.value != strconv.Itoa(i) {
-			t.Fatalf("round %d: echo %#v", i, echo)
+			t.Fatalf("round %d: ECHO returns %#v, want the number of the round", i, echo)
 		}
 	}
 }
@@ -219,18 +219,18 @@ func testTransaction(t *testing.T, b *bench) {
 		{"PING"},
 	})
 	if err != nil || len(got) != 4 {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("got the replies %v, want 4; error: %v", got, err)
 	}
 	for i, remaining := range map[int]int64{0: 9, 2: 7} {
 		if d, err := numbers(got[i].value, got[i].err); err != nil || d.remaining() != remaining {
-			t.Errorf("reply %d: %v, %v, want %d remaining", i, d, err, remaining)
+			t.Errorf("reply %d: got %v, error %v; want %d remaining", i, d, err, remaining)
 		}
 	}
 	if err := got[1].err; err == nil || !strings.Contains(err.Error(), "must be a 64-bit integer") {
-		t.Errorf("reply 1: error %v", err)
+		t.Errorf("reply 1, to an invalid command: got the error %v, want one about a 64-bit integer", err)
 	}
 	if got[3] != (reply{value: "PONG"}) {
-		t.Errorf("reply 3: %v", got[3])
+		t.Errorf("reply 3: got %v, want PONG", got[3])
 	}
 }
 
@@ -242,11 +242,11 @@ func testFailedTransaction(t *testing.T, b *bench) {
 		{"CL.THROTTLE", "aborted", "9"},
 	})
 	if err == nil {
-		t.Errorf("no error: %v", got)
+		t.Errorf("the transaction returns no error, but %v", got)
 	}
 	for range poolSize {
 		if v, err := b.do(t.Context(), "EXISTS", "aborted"); err != nil || v != int64(0) {
-			t.Fatalf("EXISTS: %#v, %v", v, err)
+			t.Fatalf("EXISTS: got %#v, error %v; want 0", v, err)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func testConcurrency(t *testing.T, b *bench) {
 	callersDone.Wait()
 	for remaining := range admitted {
 		if n := admitted[remaining].Load(); n != 1 {
-			t.Errorf("%d calls were admitted with %d remaining", n, remaining)
+			t.Errorf("%d calls were admitted with %d remaining, want 1", n, remaining)
 		}
 	}
 }
@@ -331,7 +331,7 @@ func testReuse(t *testing.T, b *bench) {
 		}
 	}
 	if opened := received(t, b.server) - before - 1; opened > int64(b.pool) {
-		t.Errorf("100 calls opened %d connections", opened)
+		t.Errorf("100 calls have opened %d connections, more than the pool may hold", opened)
 	}
 	eventually(t, func(context.Context) error { // the server needs a moment to detect a close
 		connected, err := strconv.Atoi(b.server.info(t, "connected_clients"))
@@ -370,7 +370,7 @@ func testKill(t *testing.T, b *bench) {
 			return fmt.Errorf("connection %s is still open", client["id"])
 		}
 		if client["name"] != b.clientName || client["resp"] != strconv.Itoa(b.speaks()) {
-			t.Errorf("the new connection is %v", v)
+			t.Errorf("wrong name or protocol of the new connection: %v", v)
 		}
 		return nil
 	})

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// tool returns the path of a program. It fails the test with the Debian package if the program is
-// missing.
+// tool returns the path of a program. If the program is missing, tool fails the test and names the
+// Debian package.
 func tool(t *testing.T, name, debianPackage string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -47,7 +47,7 @@ func runTool(t *testing.T, stdin, path string, args ...string) outcome {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		t.Fatalf("%s %q: %v, %v", path, args, err, ctx.Err())
+		t.Fatalf("%s %q: error %v, context: %v", path, args, err, ctx.Err())
 	}
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
@@ -108,7 +108,7 @@ func TestRedisCLI_OneShot(t *testing.T) {
 	} {
 		got := runTool(t, "", path, append(at, strings.Fields(test.args)...)...)
 		if got.trimmed() != test.want {
-			t.Errorf("redis-cli %s: %+v, want %+v", test.args, got, test.want)
+			t.Errorf("redis-cli %s: got %+v, want %+v", test.args, got, test.want)
 		}
 	}
 }
@@ -125,11 +125,11 @@ func TestRedisCLI_Password(t *testing.T) {
 	} {
 		got := runTool(t, "", path, append(at, strings.Fields(args)...)...)
 		if got.trimmed() != want {
-			t.Errorf("redis-cli %s: %+v, want %+v", args, got, want)
+			t.Errorf("redis-cli %s: got %+v, want %+v", args, got, want)
 		}
 	}
 	if got := runTool(t, "", path, append(at, "--no-auth-warning", "-a", "wrong", "PING")...); !strings.Contains(got.err, "WRONGPASS") {
-		t.Errorf("wrong password: %+v", got)
+		t.Errorf("wrong password: got %+v, want WRONGPASS", got)
 	}
 }
 
@@ -140,11 +140,11 @@ func TestRedisCLI_Help(t *testing.T) {
 	got := runTool(t, "PING\nhelp cl.throttle\n", path, at...)
 	for _, want := range []string{"PONG", "CL.THROTTLE", "key max_burst count period [quantity]", "summary:", "since:", "group:"} {
 		if !strings.Contains(got.out, want) {
-			t.Errorf("no %q in %+v", want, got)
+			t.Errorf("help: no %q in %+v", want, got)
 		}
 	}
 	if got.err != "" || got.code != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("help: want exit code 0 and no errors: %+v", got)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestRedisCLI_Scans(t *testing.T) {
 		calls.WriteString("CL.THROTTLE " + key + " 1 1 3600\n")
 	}
 	if got := runTool(t, calls.String(), path, at...); got.err != "" || got.code != 0 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("charges: want exit code 0 and no errors: %+v", got)
 	}
 	for _, test := range []struct {
 		args  string
@@ -170,7 +170,7 @@ func TestRedisCLI_Scans(t *testing.T) {
 	} {
 		got := runTool(t, "", path, append(at, strings.Fields(test.args)...)...)
 		if !regexp.MustCompile(test.match).MatchString(got.out) || got.err != "" || got.code != 0 {
-			t.Errorf("redis-cli %s: %+v, want %s", test.args, got, test.match)
+			t.Errorf("redis-cli %s: got %+v, want a match of %s", test.args, got, test.match)
 		}
 	}
 }
@@ -179,13 +179,13 @@ func TestRedisCLI_Stat(t *testing.T) {
 	srv := start(t, "")
 	srv.ask(t, "CL.THROTTLE", "key", "1", "1", hour)
 	path, at := redisCLI(t, srv)
-	// Without stdbuf the tool would buffer the lines.
+	// Without stdbuf, redis-cli would buffer the lines.
 	args := append([]string{"-oL", path}, append(at, "--stat", "-i", "0.05")...)
 	lines := firstLines(t, 4, func(string) {}, tool(t, "stdbuf", "coreutils"), args...)
 	row := regexp.MustCompile(`^1 +[\d.]+[BKMG] +\d+ +\d+ +\d+ \(\+\d+\) +\d+ *$`) // keys, memory, clients, blocked, requests, connections
 	for _, line := range lines[min(2, len(lines)):] {
 		if !row.MatchString(line) {
-			t.Errorf("--stat: %q in %q", line, lines)
+			t.Errorf("--stat: wrong line %q in %q", line, lines)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestRedisCLI_Latency(t *testing.T) {
 	path, at := redisCLI(t, start(t, ""))
 	got := runTool(t, "", path, append(at, "--latency", "-i", "0.2")...)
 	if !regexp.MustCompile(`^\d+ \d+ [\d.]+ \d+\n$`).MatchString(got.out) || got.err != "" || got.code != 0 {
-		t.Errorf("%+v, want minimum, maximum, average and count", got)
+		t.Errorf("--latency: got %+v, want minimum, maximum, average and count", got)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestRedisCLI_Monitor(t *testing.T) {
 	}, path, append(at, "MONITOR")...)
 	want := regexp.MustCompile(`^\d{10,}\.\d{6} \[0 127\.0\.0\.1:\d+\] "cl.throttle" "a key" "1" "1" "3600"$`)
 	if len(lines) == 2 && !want.MatchString(lines[1]) {
-		t.Errorf("%q, want %s", lines[1], want)
+		t.Errorf("MONITOR: got %q, want %s", lines[1], want)
 	}
 }
 
@@ -220,14 +220,14 @@ func TestRedisCLI_Pipe(t *testing.T) {
 	wrong := "*2\r\n$11\r\nCL.THROTTLE\r\n$3\r\nkey\r\n"
 	got := runTool(t, strings.Repeat(one, calls), path, append(at, "--pipe")...)
 	if !strings.HasSuffix(got.out, "errors: 0, replies: 5000\n") || got.err != "" || got.code != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("--pipe: got %+v, want 5000 replies without an error", got)
 	}
 	if d, err := numbers(srv.ask(t, "CL.THROTTLE", "key", "9999", "1", hour, "0"), nil); err != nil || d.remaining() != 10000-calls {
-		t.Errorf("%v, %v, want %d remaining", d, err, 10000-calls)
+		t.Errorf("after --pipe: got %v, error %v; want %d remaining", d, err, 10000-calls)
 	}
 	got = runTool(t, one+wrong+one, path, append(at, "--pipe")...)
 	if !strings.HasSuffix(got.out, "errors: 1, replies: 3\n") || got.code != 1 {
-		t.Errorf("with an error: %+v", got)
+		t.Errorf("--pipe with an invalid command: got %+v, want 3 replies and one error", got)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestRedisCLI_NoReplication(t *testing.T) {
 		began := time.Now()
 		got := runTool(t, "", path, append(at, args...)...)
 		if got.code == 0 || !strings.Contains(got.err, "SYNC with master failed") || time.Since(began) > patience/2 {
-			t.Errorf("redis-cli %q: %+v after %v", args, got, time.Since(began))
+			t.Errorf("redis-cli %q: got %+v after %v, want an immediate failure of SYNC", args, got, time.Since(began))
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (c *trio) host(id string) string { return c.network + strings.TrimPrefix(id
 // at returns the address of a node's port.
 func (c *trio) at(id, port string) string { return net.JoinHostPort(c.host(id), port) }
 
-// all returns the addresses of a port on all nodes, starting with the node first.
+// all returns the addresses of a port on all nodes, starting with that of the given node.
 func (c *trio) all(first, port string) []string {
 	list := []string{c.at(first, port)}
 	for _, id := range trioIDs {
@@ -105,7 +105,7 @@ func (c *trio) kill(t *testing.T, id string) {
 		<-s.ended
 		var exit *exec.ExitError
 		if err := s.process.Wait(); !errors.As(err, &exit) || exit.Exited() {
-			t.Errorf("%s was killed and exited with %v; log:\n%s", id, err, s.log())
+			t.Errorf("%s was killed, but its exit is reported as %v; log:\n%s", id, err, s.log())
 		}
 	})
 }
@@ -178,7 +178,7 @@ func (c *trio) followers(t *testing.T) (list []string) {
 func (c *trio) transfer(t *testing.T, to string) {
 	t.Helper()
 	if got := c.nodes[c.awaitLeader(t)].ask(t, "CL.CLUSTER", "TRANSFER", to); got != "OK" {
-		t.Errorf("CL.CLUSTER TRANSFER %s: %v", to, got)
+		t.Errorf("CL.CLUSTER TRANSFER %s: got %v, want OK", to, got)
 	}
 	eventually(t, func(context.Context) error {
 		if leader := c.awaitLeader(t); leader != to {
@@ -202,7 +202,7 @@ func (s *server) checkNodeLog(t *testing.T) {
 	lines := strings.Split(s.log(), "\n")
 	for _, line := range lines {
 		if !nodeLog.MatchString(line) && !slices.ContainsFunc(s.allowed, func(re *regexp.Regexp) bool { return re.MatchString(line) }) {
-			t.Errorf("%s logs: %s", s.addr, line)
+			t.Errorf("unexpected log line of %s: %s", s.addr, line)
 		}
 	}
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "level=INFO msg=stopped") }) {

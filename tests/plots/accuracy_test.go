@@ -77,7 +77,7 @@ func TestSettings(t *testing.T) {
 	}
 	for _, s := range all {
 		if s.requests < accuracyRequests || float64(s.requests) < accuracyPeriods*s.load*float64(s.limit)-0.5 {
-			t.Errorf("%s: load %.1f of %d has only %d requests", s.traffic.name, s.load, s.limit, s.requests)
+			t.Errorf("%s, load %.1f, limit %d: only %d requests", s.traffic.name, s.load, s.limit, s.requests)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestTimes(t *testing.T) {
 	s := setting{traffic: traffics[0], load: 2, limit: 10, requests: 40}
 	times := s.times()
 	if len(times) != 40 || times[0] != second/2 || times[39] != 20*second {
-		t.Errorf("%d times, from %v to %v", len(times), times[0], times[len(times)-1])
+		t.Errorf("got %d times, from %v to %v; want 40, from 500ms to 20s", len(times), times[0], times[len(times)-1])
 	}
 }
 

@@ -45,7 +45,7 @@ func TestPlay(t *testing.T) {
 			t.Errorf("%s: admitted %v, want %v", file, got, want)
 		}
 		if len(p.arrivals) != len(arrivals) || len(p.proceedAt) != len(p.admitted) {
-			t.Errorf("%s: %d requests, %d may proceed", file, len(p.arrivals), len(p.proceedAt))
+			t.Errorf("%s: got %d requests, and %d times at which requests may proceed", file, len(p.arrivals), len(p.proceedAt))
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (b block) texts() []caption {
 	return lines
 }
 
-// The arrow head, along and across the line.
+// The size of an arrow head: its length along the line, and its width across the line.
 const (
 	headLength = 8
 	headWidth  = 4 // to either side

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// area is a rectangle of fractions of pixels.
+// area is a rectangle. Its coordinates may be fractions of pixels.
 type area struct{ left, top, right, bottom float64 }
 
 // overlaps reports whether there are less than gap pixels between two areas.
@@ -130,8 +130,8 @@ func (d diagram) onEdge(p point) bool {
 	return false
 }
 
-// TestArchitectureSVG checks the size of the image and its description, and that the documents show
-// it.
+// TestArchitectureSVG checks the size, the description and the texts of the image, and that the
+// documents show the image.
 func TestArchitectureSVG(t *testing.T) {
 	content, err := architecture().svg()
 	if err != nil {
@@ -149,7 +149,7 @@ func TestArchitectureSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	if image.Width == 0 || image.Width > 800 || image.Title == "" || image.Desc == "" || !strings.Contains(image.Style, "prefers-color-scheme: dark") {
-		t.Errorf("the image is %+v", image)
+		t.Errorf("wrong size, title, description or style of the image: %+v", image)
 	}
 	for _, want := range []string{"RESP reader", "shard 1", "GCRA", "Raft log", "Snapshots", "Followers", "redis-cli"} {
 		if !strings.Contains(strings.Join(image.Texts, "\n"), want) {

@@ -53,13 +53,13 @@ func TestPlotsAreXML(t *testing.T) {
 	}
 	algorithms := demoAlgorithms()
 	if len(pictures) != len(algorithms)+2 {
-		t.Fatalf("%d pictures of %d algorithms, all of them, and the architecture", len(pictures), len(algorithms))
+		t.Fatalf("got %d pictures, want one for each of the %d algorithms, one of all of them, and one of the architecture", len(pictures), len(algorithms))
 	}
 	for i, p := range pictures {
 		texts := textsOf(t, p)
 		for j, a := range algorithms {
 			if shown := texts[a.title] && texts[a.command]; shown != (i == j || p.name == "all.svg") {
-				t.Errorf("%s: has the title of %s: %v", p.name, a.file, shown)
+				t.Errorf("%s: contains the title and the command of %s: %v", p.name, a.file, shown)
 			}
 		}
 	}
@@ -88,13 +88,13 @@ func TestWithin(t *testing.T) {
 		times []time.Duration
 		want  plotter.XYs
 	}{
-		"none":         {nil, plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 0}}},
-		"one":          {[]time.Duration{5 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 1}, {X: 15, Y: 0}, {X: 60, Y: 0}}},
-		"simultaneous": {atOnce(5*s, 2), plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 2}, {X: 15, Y: 0}, {X: 60, Y: 0}}},
-		"a new one":    {[]time.Duration{5 * s, 15 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 1}, {X: 15, Y: 1}, {X: 25, Y: 0}, {X: 60, Y: 0}}},
-		"the end":      {[]time.Duration{55 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 55, Y: 1}, {X: 60, Y: 1}}},
-		"beyond":       {[]time.Duration{59 * s, 61 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 59, Y: 1}, {X: 60, Y: 1}}},
-		"overlapping":  {[]time.Duration{0, 4 * s}, plotter.XYs{{X: 0, Y: 1}, {X: 4, Y: 2}, {X: 10, Y: 1}, {X: 14, Y: 0}, {X: 60, Y: 0}}},
+		"none":                         {nil, plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 0}}},
+		"one":                          {[]time.Duration{5 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 1}, {X: 15, Y: 0}, {X: 60, Y: 0}}},
+		"simultaneous":                 {atOnce(5*s, 2), plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 2}, {X: 15, Y: 0}, {X: 60, Y: 0}}},
+		"one enters as another leaves": {[]time.Duration{5 * s, 15 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 1}, {X: 15, Y: 1}, {X: 25, Y: 0}, {X: 60, Y: 0}}},
+		"the end":                      {[]time.Duration{55 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 55, Y: 1}, {X: 60, Y: 1}}},
+		"beyond":                       {[]time.Duration{59 * s, 61 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 59, Y: 1}, {X: 60, Y: 1}}},
+		"overlapping":                  {[]time.Duration{0, 4 * s}, plotter.XYs{{X: 0, Y: 1}, {X: 4, Y: 2}, {X: 10, Y: 1}, {X: 14, Y: 0}, {X: 60, Y: 0}}},
 	} {
 		if got := within(c.times, 10*s); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -105,7 +105,7 @@ func TestWithin(t *testing.T) {
 func TestCount(t *testing.T) {
 	counts := count([]time.Duration{0, second/2 - 1, second / 2, demoLength - 1, demoLength, 2 * demoLength})
 	if counts[0] != 2 || counts[1] != 1 || counts[len(counts)-1] != 1 || sum(counts) != 4 {
-		t.Errorf("got %v", counts)
+		t.Errorf("got %v, want 2 in the first bin, 1 in the second, 1 in the last, and 4 in total", counts)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestDrawInto(t *testing.T) {
 	}
 	all, err := os.ReadFile(filepath.Join(dir, "all.svg"))
 	if err != nil || !bytes.HasPrefix(all, []byte("<?xml")) {
-		t.Errorf("all.svg: %v, %.20q", err, all)
+		t.Errorf("all.svg: error: %v, content: %.20q", err, all)
 	}
 	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 9 {
 		t.Errorf("%d files listed, want 9:\n%s", n, out.String())

@@ -13,10 +13,10 @@ func TestInPhases(t *testing.T) {
 		phases []phase
 		want   []time.Duration
 	}{
-		"none":               {nil, nil},
-		"an empty one":       {[]phase{{s, s, s}}, nil},
-		"the end is no part": {[]phase{{0, 3 * s, s}}, []time.Duration{0, s, 2 * s}},
-		"two":                {[]phase{{0, 2 * s, s}, {5 * s, 6 * s, s / 2}}, []time.Duration{0, s, 5 * s, 5*s + s/2}},
+		"none":                {nil, nil},
+		"an empty one":        {[]phase{{s, s, s}}, nil},
+		"the end is excluded": {[]phase{{0, 3 * s, s}}, []time.Duration{0, s, 2 * s}},
+		"two":                 {[]phase{{0, 2 * s, s}, {5 * s, 6 * s, s / 2}}, []time.Duration{0, s, 5 * s, 5*s + s/2}},
 	} {
 		if got := inPhases(c.phases); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -30,7 +30,7 @@ func TestDemoTraffic(t *testing.T) {
 		t.Error("the requests are not sorted, or extend beyond the end")
 	}
 	if n := most(arrivals, time.Second); n != 25 {
-		t.Errorf("the hard burst has %d requests in a second, want 25", n)
+		t.Errorf("the largest burst has %d requests in a second, want 25", n)
 	}
 	if n := count(arrivals)[26:57]; sum(n) != 0 {
 		t.Errorf("%d requests in the silence", sum(n))
@@ -63,16 +63,16 @@ func TestTraffics(t *testing.T) {
 			for range n {
 				g := gap()
 				if g < 0 {
-					t.Fatalf("%s: a gap of %v", tr.name, g)
+					t.Fatalf("%s: negative gap %v", tr.name, g)
 				}
 				total[i] += g
 			}
 		}
 		if total[0] != total[1] {
-			t.Errorf("%s: %v and %v with the same seed", tr.name, total[0], total[1])
+			t.Errorf("%s: total times %v and %v with the same seed, want equal times", tr.name, total[0], total[1])
 		}
 		if ratio := float64(total[0]) / float64(n*mean); ratio < 0.97 || ratio > 1.03 {
-			t.Errorf("%s: the mean gap is %.3f of the requested one", tr.name, ratio)
+			t.Errorf("%s: the mean gap is %.3f x the requested gap", tr.name, ratio)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestConstant(t *testing.T) {
 	gap := constant(nil, time.Second, 10)
 	for range 3 {
 		if g := gap(); g != time.Second {
-			t.Errorf("a gap of %v", g)
+			t.Errorf("got a gap of %v, want 1s", g)
 		}
 	}
 }

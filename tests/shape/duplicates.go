@@ -109,9 +109,9 @@ func split(lexemes []lexeme, body []ast.Stmt) (all []statement) {
 	return all
 }
 
-// pairs considers, for each statement, the shortest run that begins with it and has enough
-// tokens. It pairs this run with the previous equal run, and extends both runs as far as they
-// are equal.
+// pairs considers, for each statement, the shortest run that begins with the statement and has
+// enough tokens. It pairs this run with the previous equal run, and extends both runs as far as
+// they are equal.
 func pairs(all []*list) (found []pair) {
 	last := map[string]run{} // the last run of each form
 	for _, l := range all {

@@ -37,7 +37,7 @@ func TestDuplicates(t *testing.T) {
 		{"other field", []string{body("s.a", "b", "sum", "1"), body("s.c", "b", "sum", "1")}, nil},
 		{"less than 60 tokens", []string{strings.Replace(original, "+ a", "", 1), strings.Replace(original, "+ a", "", 1)}, nil},
 		{"part of other statements", []string{"a++\n" + original + "a--\n", "b()\n" + original + "return\n"}, []string{"cmd/p.f0, cmd/p.f1: 60 tokens"}},
-		{"as long as possible", []string{"a++\n" + original + "a--\nreturn\n", "a++\n" + original + "a--\nb++\n"}, []string{"cmd/p.f0, cmd/p.f1: 64 tokens"}},
+		{"extended while equal", []string{"a++\n" + original + "a--\nreturn\n", "a++\n" + original + "a--\nb++\n"}, []string{"cmd/p.f0, cmd/p.f1: 64 tokens"}},
 		{"three", []string{original, original, original}, []string{"cmd/p.f0, cmd/p.f1: 60 tokens", "cmd/p.f1, cmd/p.f2: 60 tokens"}},
 		{"the outermost", []string{"for a > 1 {" + original + "}\n", "for a > 1 {" + original + "}\n"}, []string{"cmd/p.f0, cmd/p.f1: 66 tokens"}},
 		{"in a case", []string{"switch {\ncase true:" + original + "}\n", "select {\ndefault:" + original + "}\n"}, []string{"cmd/p.f0, cmd/p.f1: 60 tokens"}},
@@ -58,8 +58,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestDuplicateOfTests checks that a duplicate in a test file and in production code counts as a duplicate of tests,
-// in whichever file the first run is.
+// TestDuplicateOfTests checks that a duplicate in a test file and in production code counts as a
+// duplicate of tests, regardless of the file in which the first run is.
 func TestDuplicateOfTests(t *testing.T) {
 	original := body("a", "b", "sum", "1")
 	for _, tt := range []struct{ test, want string }{

@@ -18,7 +18,7 @@ type Figures struct {
 // Part holds the figures of production code or of tests.
 type Part struct {
 	Sizes    map[string]int               `json:"sizes"`    // files, lines and lines with comments
-	Words    map[string]float64           `json:"words"`    // by the title of a phrase, per 1,000 lines with comments
+	Words    map[string]float64           `json:"words"`    // by the title of a phrase: occurrences per 1,000 lines with comments
 	Findings map[string]map[string]string `json:"findings"` // by the title of a measure and by name: the size, if any
 }
 

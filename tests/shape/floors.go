@@ -89,9 +89,9 @@ func upwardImports(t *tree) (found []finding) {
 	return found
 }
 
-// pointsUp reports whether an import of one package in another is an error, because the imported package is on the same
-// floor as the importing package or above. The packages are given by their directories, to and from. The tests of a
-// package may import the package itself.
+// pointsUp reports whether an import is an error because the imported package is on the same floor
+// as the importing package or above. from is the directory of the importing package, to that of the
+// imported one. The tests of a package may import the package itself.
 func (t *tree) pointsUp(from, to string) bool {
 	low, known := t.floors[from]
 	high, alsoKnown := t.floors[to]

@@ -73,7 +73,8 @@ func (f *file) literals(decl *ast.GenDecl) (all []function) {
 	return all
 }
 
-// isTable reports whether more than half of the body is one composite literal, not counting function literals in it.
+// isTable reports whether more than half of the lines of the body are one composite literal. Lines
+// of function literals in the composite literal do not count.
 func (fn function) isTable() bool {
 	largest := 0
 	ast.Inspect(fn.body, func(n ast.Node) bool {

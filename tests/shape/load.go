@@ -16,7 +16,7 @@ import (
 // file is a parsed source file.
 type file struct {
 	path   string // relative to the root of the repository, with slashes
-	dir    string // of path; "." at the root
+	dir    string // directory of path; "." at the root
 	source []byte
 	syntax *ast.File
 	tokens *token.File

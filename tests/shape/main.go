@@ -24,9 +24,8 @@ func main() {
 	}
 }
 
-// execute prints the figures of the repository at root next to those in the file at path.
-// If write is set, it replaces the file. A missing file means that nothing has been
-// committed yet.
+// execute prints the figures of the repository at root next to those in the file at path. If write
+// is set, execute replaces the file. A missing file means that nothing has been committed yet.
 func execute(w io.Writer, root, path string, write bool) error {
 	t, err := load(root)
 	if err != nil {

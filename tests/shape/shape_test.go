@@ -37,7 +37,7 @@ func TestReport(t *testing.T) {
 	committed := read(t, "testdata/figures.json")
 	got := report(t, "testdata/figures.json", false)
 	if read(t, "testdata/figures.json") != committed {
-		t.Error("the figures were written")
+		t.Error("figures.json has changed, although the figures were not to be written")
 	}
 	if *update {
 		if err := os.WriteFile("testdata/report.txt", []byte(got), 0o644); err != nil {
@@ -53,7 +53,7 @@ func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "figures.json")
 	first := report(t, path, true)
 	if !strings.Contains(first, " - ") {
-		t.Errorf("committed figures without a file:\n%s", first)
+		t.Errorf("the report shows committed figures, although there is no file with figures:\n%s", first)
 	}
 	written := read(t, path)
 	second := report(t, path, true)
@@ -63,7 +63,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	if again := read(t, path); again != written {
-		t.Errorf("written\n%s\nand again\n%s", written, again)
+		t.Errorf("first write:\n%s\nsecond write, want the same:\n%s", written, again)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestRepository(t *testing.T) {
 		}
 	}
 	if repository.floors["cmd/throttled"] <= repository.floors["gcra"] {
-		t.Errorf("floors: %v", repository.floors)
+		t.Errorf("cmd/throttled is not on a higher floor than gcra: %v", repository.floors)
 	}
 }
 

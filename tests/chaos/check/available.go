@@ -21,7 +21,7 @@ func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) 
 }
 
 // Silence returns the total length of all gaps in the interval [from, to], as defined for
-// LongestGap. Only gaps that exceed the longer argument count.
+// LongestGap. It includes only gaps that are longer than the last argument.
 func Silence(ops []history.Op, from, to int64, longer time.Duration) (all time.Duration) {
 	last := from
 	for _, t := range append(decided(ops, from, to), to) {
@@ -45,8 +45,8 @@ func decided(ops []history.Op, from, to int64) []int64 {
 	return at
 }
 
-// Percentile returns the smallest element of times that is greater than or equal to at
-// least p percent of all elements. It returns 0 if times is empty.
+// Percentile returns the p-th percentile of times: the smallest element that at least p percent of
+// the elements do not exceed. It returns 0 if times is empty.
 func Percentile(times []time.Duration, p float64) time.Duration {
 	if len(times) == 0 {
 		return 0

@@ -20,7 +20,7 @@ func TestLongestGap(t *testing.T) {
 		{0, 60, 30, 20}, {0, 100, 50, 50}, {15, 40, 20, 20}, {21, 49, 28, 21}, {0, 0, 0, 0},
 	} {
 		if gap, at := LongestGap(ops, tt.from, tt.to); gap != tt.gap || at != tt.at {
-			t.Errorf("from %d to %d: %d at %d, want %d at %d", tt.from, tt.to, gap, at, tt.gap, tt.at)
+			t.Errorf("from %d to %d: got a gap of %d ns at %d, want %d ns at %d", tt.from, tt.to, gap, at, tt.gap, tt.at)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func TestPercentile(t *testing.T) {
 		{[]time.Duration{7}, 50, 7}, {[]time.Duration{9, 7}, 50, 7}, {[]time.Duration{9, 7}, 99, 9},
 	} {
 		if got := Percentile(tt.times, tt.p); got != tt.want {
-			t.Errorf("p%g of %v: %d, want %d", tt.p, tt.times, got, tt.want)
+			t.Errorf("percentile %g of %v: got %d, want %d", tt.p, tt.times, got, tt.want)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestSilence(t *testing.T) {
 		want     time.Duration
 	}{{0, 100, 0, 100}, {0, 100, 10, 90}, {0, 100, 20, 75}, {0, 100, 40, 0}, {0, 60, 30, 35}, {11, 20, 0, 9}} {
 		if got := Silence(ops, tt.from, tt.to, tt.longer); got != tt.want {
-			t.Errorf("%+v: %d", tt, got)
+			t.Errorf("%+v: Silence returns %d", tt, got)
 		}
 	}
 }

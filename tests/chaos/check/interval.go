@@ -9,7 +9,7 @@ import (
 // Stretch is the interval in which the granted units exceeded a limit most. If the limit was never
 // exceeded, it is the interval in which the granted units came closest to the limit.
 type Stretch struct {
-	From, To int64   // nanoseconds; 0 and 0 if nothing was granted
+	From, To int64   // nanoseconds; both are 0 if nothing was granted
 	Granted  int64   // units of requests that were both sent and answered in the interval
 	Over     float64 // units above the limit; negative: units below it
 	Violated bool    // more was granted than the limit allows
@@ -21,10 +21,10 @@ func (s Stretch) String() string {
 		s.Granted, float64(s.From)/1e9, float64(s.To)/1e9, s.Over)
 }
 
-// Interval returns the interval in which the units granted on a key exceed its limit most. The
-// limit allows limit + rate * time units between any two times. A request counts if it was both
-// sent and answered in the interval. All of ops must be requests on k, and none may be a refund.
-// Interval runs in O(n log n).
+// Interval returns the interval in which the units granted on a key exceed its limit most. In an
+// interval, a key may grant its limit plus the units restored in the interval. A request counts if
+// it was both sent and answered in the interval. All of ops must be requests on k, and none may be
+// a refund. Interval runs in O(n log n).
 func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	// All numbers of units are multiplied by the period to make them integers: one unit is
 	// represented by k.Period, and each nanosecond restores k.Count.
@@ -48,7 +48,7 @@ func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	return s
 }
 
-// locate sets the times and the granted units of the worst interval that ends at the time end.
+// locate sets From, To and Granted for the worst of the intervals that end at the given time.
 func (s *Stretch) locate(byCall []history.Op, end, price, rate int64, slack Slack) {
 	best, units := noValue, int64(0)
 	s.To = end

@@ -10,8 +10,9 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// slowInterval implements the definition of Interval: all pairs of times, in arbitrary precision.
-// It returns the largest excess over the limit, in units times the period.
+// slowInterval implements the definition of Interval: it tries all pairs of times, in arbitrary
+// precision. It returns the largest excess over the limit, in units, multiplied by the period. It
+// returns nil if nothing was granted.
 func slowInterval(k *history.Key, ops []history.Op, slack Slack) (worst *big.Int) {
 	for i := range ops {
 		for j := range ops {
@@ -39,13 +40,13 @@ func agree(t *testing.T, k *history.Key, ops []history.Op, slack Slack) Stretch 
 	s, want := Interval(k, ops, slack), slowInterval(k, ops, slack)
 	if want == nil {
 		if s.Violated || s.Over != -float64(k.Limit()) {
-			t.Errorf("nothing granted: got %+v", s)
+			t.Errorf("nothing granted: got %+v, want no violation, and Over equal to minus the limit", s)
 		}
 		return s
 	}
 	over, _ := new(big.Rat).SetFrac(want, big.NewInt(int64(k.Period))).Float64()
 	if s.Violated != (want.Sign() > 0) || s.Over-over > 1e-6 || over-s.Over > 1e-6 {
-		t.Errorf("got %+v, want %f more than allowed", s, over)
+		t.Errorf("got %+v, want Over %f, and a violation if Over is positive", s, over)
 	}
 	return s
 }
@@ -66,7 +67,7 @@ func TestIntervalExamples(t *testing.T) {
 		{"nothing", nil, Slack{}, false, ""},
 		{"a burst", []history.Op{op(0, 0, 1), op(0, 0, 1)}, Slack{}, false, "2 units granted between 0.000000 s and 0.000000 s, 0.000 more"},
 		{"one more", []history.Op{op(0, 0, 1), op(0, 0, 2)}, Slack{}, true, "3 units granted between 0.000000 s and 0.000000 s, 1.000 more"},
-		{"one more in time", []history.Op{op(0, 0, 2), op(sec, sec, 1)}, Slack{}, false, ""},
+		{"one more after a second", []history.Op{op(0, 0, 2), op(sec, sec, 1)}, Slack{}, false, ""},
 		{"a nanosecond early", []history.Op{op(0, 0, 2), op(0, sec-1, 1)}, Slack{}, true, "3 units granted between 0.000000 s and 1.000000 s, 0.000 more"},
 		{"early within the slack", []history.Op{op(0, 0, 2), op(0, sec-5, 1)}, Slack{Ahead: 5}, false, ""},
 		{"early beyond the slack", []history.Op{op(0, 0, 2), op(0, sec-6, 1)}, Slack{Ahead: 5}, true, ""},
@@ -80,21 +81,21 @@ func TestIntervalExamples(t *testing.T) {
 	} {
 		s := agree(t, k, tt.ops, tt.slack)
 		if s.Violated != tt.violated || !strings.HasPrefix(s.String(), tt.want) {
-			t.Errorf("%s: %+v: %s", tt.name, s, s)
+			t.Errorf("%s: wrong result %+v, as text: %s", tt.name, s, s)
 		}
 	}
 }
 
-// TestIntervalIsSound checks that a correct limiter never violates its limit.
+// TestIntervalIsSound checks that Interval reports no violation for a correct limiter.
 func TestIntervalIsSound(t *testing.T) {
 	for name, s := range sims() {
 		for seed := range uint64(20) {
 			ops := s.run(t, rand.New(rand.NewPCG(seed, 1)))
 			if got := agree(t, &s.key, ops[:min(len(ops), 60)], Slack{}); got.Violated {
-				t.Errorf("%s, seed %d: %s", name, seed, got)
+				t.Errorf("%s, seed %d, first 60 requests: false violation: %s", name, seed, got)
 			}
 			if got := Interval(&s.key, ops, Slack{}); got.Violated {
-				t.Errorf("%s, seed %d: %s", name, seed, got)
+				t.Errorf("%s, seed %d: false violation: %s", name, seed, got)
 			}
 		}
 	}
@@ -113,13 +114,13 @@ func TestIntervalNotices(t *testing.T) {
 		s.key.MaxBurst = min(s.key.MaxBurst, 20)
 		got := Interval(&s.key, s.run(t, rand.New(rand.NewPCG(1, 1))), Slack{})
 		if !got.Violated || got.Over < 1 {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: the lost charges are not detected: %s", name, got)
 		}
 	}
 }
 
-// TestIntervalIsFast checks that a million requests on one key take seconds, or minutes on a busy
-// machine, not hours.
+// TestIntervalIsFast checks that Interval takes seconds for a million requests on one key, or
+// minutes on a busy machine.
 func TestIntervalIsFast(t *testing.T) {
 	k := &history.Key{MaxBurst: 99, Count: 1000, Period: time.Second}
 	ops := make([]history.Op, 1e6)
@@ -131,7 +132,7 @@ func TestIntervalIsFast(t *testing.T) {
 		t.Error(s)
 	}
 	if took := time.Since(begin); took > soon {
-		t.Errorf("Interval took %s", took)
+		t.Errorf("Interval took %s, want at most 5 minutes", took)
 	}
 }
 

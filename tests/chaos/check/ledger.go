@@ -15,7 +15,7 @@ type Account struct {
 }
 
 // Ledger adds up the charges on a key whose emission interval is so long that no unit is restored
-// during a run. The remaining argument is the number of units left at the end. None of ops may be a
+// during a run. The last argument is the number of units left at the end. None of ops may be a
 // refund.
 func Ledger(k *history.Key, ops []history.Op, remaining int64) Account {
 	a := Account{Used: k.Limit() - remaining}

@@ -12,8 +12,9 @@ import (
 // Clock bounds the error of the limiter's clock in a history that Linear checks.
 type Clock struct {
 	Slack
-	// Behind is the largest total time in nanoseconds by which the clock may fall behind, since a
-	// cluster's clock stops while there is no leader. The value history.Never permits any delay.
+	// Behind is the largest total time in nanoseconds by which the clock may fall behind. The clock
+	// of a cluster falls behind because it stops while there is no leader. With history.Never there
+	// is no bound.
 	Behind int64
 }
 
@@ -30,11 +31,11 @@ const (
 // shrinks is the largest number of times that Linear halves a history whose check timed out.
 const shrinks = 2
 
-// Linear searches for an order of all requests on a key that respects real time, and in
-// which GCRA gives exactly the recorded replies. An order respects real time if, whenever
-// request A was answered before request B was sent, A precedes B. If the search takes longer
-// than the timeout, Linear continues with the first half of the history, at most twice.
-// The result checked is the number of requests that the verdict covers.
+// Linear searches for an order of all requests on a key that respects real time, and in which GCRA
+// gives exactly the recorded replies. An order respects real time if, whenever request A was
+// answered before request B was sent, A precedes B. If the search takes longer than the timeout,
+// Linear continues with the first half of the history, at most twice. Linear returns the verdict
+// and the number of requests that the verdict covers.
 //
 // Times are known only as intervals, since replies contain whole seconds. The verdict Illegal is
 // certain. The replies of a history with the verdict Linearizable may still be wrong by less than a
@@ -45,8 +46,8 @@ func Linear(k *history.Key, ops []history.Op, clock Clock, timeout time.Duration
 	return shrink(ops, func(ops []history.Op) Verdict { return newModel(k, clock).check(ops, timeout) })
 }
 
-// shrink checks a history. While a check is undecided, it continues with the first half, at most
-// shrinks times.
+// shrink checks a history. If the result is Undecided, shrink checks the first half of the history,
+// and so on, until it has halved the history twice.
 func shrink(ops []history.Op, check func(ops []history.Op) Verdict) (v Verdict, checked int) {
 	for range shrinks {
 		if v = check(ops); v != Undecided {
@@ -71,9 +72,9 @@ func (m *model) check(ops []history.Op, timeout time.Duration) Verdict {
 	return Undecided
 }
 
-// firstHalf returns the requests sent in the first half of a history. A request that was not
-// answered before the last of them was sent becomes unknown, since requests of the second half may
-// precede it.
+// firstHalf returns the requests sent in the first half of a history. If a request was answered
+// only after the last of these requests was sent, its outcome becomes unknown: requests of the
+// second half may precede it in the order.
 func firstHalf(ops []history.Op) []history.Op {
 	half := slices.Clone(ops)
 	slices.SortStableFunc(half, func(a, b history.Op) int { return int(clamp(a.Call-b.Call, -1, 1)) })

@@ -20,11 +20,11 @@ type state struct {
 	charged  [classes]int // number of requests without a reply in the order so far, by class
 }
 
-// classes is the largest number of classes of requests without a reply. A class contains all such
-// requests of one kind and quantity.
+// classes is the largest number of classes. A class contains all requests without a reply that have
+// the same kind and quantity.
 const classes = 4
 
-// span is a range of nanoseconds, both ends included. It is empty if to is below from.
+// span is a range of nanoseconds, both ends included. The range is empty if to < from.
 type span struct{ from, to int64 }
 
 const forever = math.MaxInt64
@@ -41,10 +41,11 @@ func (s span) empty() bool { return s.to < s.from }
 
 func (s span) and(t span) span { return span{max(s.from, t.from), min(s.to, t.to)} }
 
-// shift moves both ends by d. Neither becomes negative.
+// shift returns s moved by d. An end that would be negative becomes 0.
 func (s span) shift(d int64) span { return span{max(0, plus(s.from, d)), plus(s.to, d)} }
 
-// model implements GCRA with a key's parameters on intervals of time.
+// model implements GCRA with the parameters of a key. Its times are intervals instead of single
+// values.
 type model struct {
 	clock    Clock
 	limit    int64
@@ -57,11 +58,11 @@ func newModel(k *history.Key, clock Clock) *model {
 	return &model{clock: clock, limit: k.Limit(), interval: k.Interval(), whole: k.Interval() * k.Limit()}
 }
 
-// call is a request of the search.
+// call is a request in the search of Linear.
 type call struct {
 	op    *history.Op
-	class int // class of a request without a reply; -1 for a request without a class
-	rank  int // position among the requests of the class, in the order of calls
+	class int // class of a request without a reply; -1 if the request has a reply, or if all classes are taken
+	rank  int // position among the requests of the class, in the order in which they were sent
 }
 
 // prepare drops requests without a reply that cannot have changed anything, and assigns the other
@@ -94,12 +95,12 @@ func (m *model) prepare(ops []history.Op) (calls []call) {
 	return calls
 }
 
-// next returns the state after a request, and whether the request can be the next one.
+// next returns the state after a request, and whether the request can be the next in the order.
 //
-// A request without a reply may be applied, and therefore charged, at any time after its
-// call. A request that was never applied is equivalent to one that is applied after all
-// replies. Of two requests in the same class, it does not matter which one was charged, so
-// they are charged in the order of their calls. Without this rule, the search would try
+// A request without a reply may be applied, and therefore charged, at any time after its call. A
+// request that was never applied is equivalent to one that is applied after all replies. It does
+// not matter which of two requests in the same class was charged. Therefore, next charges the
+// requests of a class in the order in which they were sent. Without this rule, the search would try
 // every subset.
 func (m *model) next(s state, c call) (state, bool) {
 	if c.op.Outcome != history.Unknown {
@@ -157,8 +158,8 @@ func (m *model) window(s state, o *history.Op) span {
 	return span{max(s.now, o.Call-min(o.Call, m.clock.Behind)), m.clock.end(o.Return)}
 }
 
-// used returns the range of the used part of the bucket after a request, according to the
-// reply.
+// used returns the possible sizes of the used part of the bucket after a request, as durations,
+// according to the reply.
 func (m *model) used(o *history.Op) span {
 	u := span{max(0, m.whole-(o.Remaining+1)*m.interval+1), m.whole - o.Remaining*m.interval}
 	if o.Remaining == 0 && (o.Outcome == history.Limited || o.Quantity < 0) {
@@ -181,10 +182,10 @@ func seconds(n int64) span {
 	return span{(n-1)*second + 1, n * second}
 }
 
-// locate returns the possible theoretical arrival times, and the possible times of a decision.
-// used is the range of the part of the bucket, as a duration, that is in use at the decision.
-// when is the range in which the decision was made. A TAT in the past counts as the time of the
-// decision.
+// locate returns the possible theoretical arrival times, and the possible times of a decision. used
+// holds the possible sizes of the used part of the bucket at the decision, as durations. when holds
+// the possible times of the decision before used is considered. A TAT in the past counts as the
+// time of the decision.
 func locate(s state, used, when span) (tat, at span) {
 	at = span{max(when.from, s.low-used.to), when.to}
 	if used.from > s.ahead {
@@ -209,7 +210,8 @@ func (m *model) unanswered(s state, o *history.Op) state {
 	return state{plus(max(s.low, from), cost), plus(s.high, cost), min(s.ahead+cost, m.whole), from, 0, s.charged}
 }
 
-// deleted returns the state after a DEL, given whether the key existed.
+// deleted returns the state after a DEL, and whether the reply is possible. existed is the reply:
+// whether the key existed.
 func deleted(s state, existed bool, when span) (state, bool) {
 	if !existed {
 		when.from = max(when.from, s.low)

@@ -14,17 +14,17 @@ func TestTerms(t *testing.T) {
 		{2, "n2", true, 1}, {5, "n2", false, 2}, {4, "n3", false, 2}, {4, "n1", true, 2},
 	} {
 		if err := terms.Observe(tt.term, tt.node); (err != nil) != tt.bad {
-			t.Errorf("%s in term %d: %v", tt.node, tt.term, err)
+			t.Errorf("%s leads in term %d: got the error %v", tt.node, tt.term, err)
 		}
 		if terms.Changes() != tt.changes {
-			t.Errorf("%s in term %d: %d changes, want %d", tt.node, tt.term, terms.Changes(), tt.changes)
+			t.Errorf("%s leads in term %d: %d changes, want %d", tt.node, tt.term, terms.Changes(), tt.changes)
 		}
 	}
 	if terms.Span() != 3 {
 		t.Errorf("terms 2 to 5: span %d, want 3", terms.Span())
 	}
 	if none := new(Terms); none.Span() != 0 || none.Seen() || !terms.Seen() {
-		t.Errorf("without a leader: span %d, seen %t; with one: seen %t", none.Span(), none.Seen(), terms.Seen())
+		t.Errorf("without a leader: span %d, seen %t, want 0 and false; with a leader: seen %t, want true", none.Span(), none.Seen(), terms.Seen())
 	}
 }
 
@@ -49,7 +49,7 @@ func TestAgreement(t *testing.T) {
 	} {
 		same, err := Agreement([]Fingerprint{a, tt.other})
 		if same != tt.same || (err != nil) != tt.bad {
-			t.Errorf("%s: %t, %v", tt.name, same, err)
+			t.Errorf("%s: same index: %t, error: %v", tt.name, same, err)
 		}
 	}
 }

@@ -14,11 +14,12 @@ type Passage struct {
 }
 
 const (
-	// lostByTerm is the log time that may be lost at a change of leaders, in addition to
-	// the time without a leader. It bounds the age of the new leader's newest entry at the
-	// time when the new leader lost contact with the old one.
+	// lostByTerm is the log time that may be lost at a change of leaders, in addition to the time
+	// without a leader. Log time continues from the newest entry of the new leader. When the new
+	// leader lost contact with the old one, this entry was at most lostByTerm old.
 	lostByTerm = 500 * time.Millisecond
-	// readWithin is the largest delay between reading the limiter's clock and the clients' clock.
+	// readWithin is the longest time between reading the limiter's clock and reading the clients'
+	// clock.
 	readWithin = time.Second
 )
 

@@ -10,11 +10,11 @@ import (
 type Pressure struct {
 	Lasted  time.Duration
 	Decided int     // number of decisions
-	Least   float64 // minimum decisions per second for the run to count
+	Least   float64 // required decisions per second
 	Limited int     // number of decisions that refused a request; at least one is required
-	// Kills is the number of leaders that were killed, stopped, or cut off or paused for longer than
-	// the election timeout. A fault may hit a node that has just lost its leadership, so Check
-	// requires only half as many changes of leader.
+	// Kills is the number of leaders that were killed or stopped, plus the number of leaders that
+	// were cut off or paused for longer than the election timeout. A fault may hit a node that has
+	// just lost its leadership, so Check requires only half as many changes of leader.
 	Kills   int
 	Changes int  // number of changes of the leader
 	Quiet   bool // if false, at least one change of leader is required

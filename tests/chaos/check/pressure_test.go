@@ -13,16 +13,16 @@ func TestPressure(t *testing.T) {
 		bad  bool
 	}{
 		{"enough", good, false},
-		{"too few", func(p Pressure) Pressure { p.Decided = 99; return p }(good), true},
+		{"too few decisions", func(p Pressure) Pressure { p.Decided = 99; return p }(good), true},
 		{"no refusals", func(p Pressure) Pressure { p.Limited = 0; return p }(good), true},
 		{"no changes", func(p Pressure) Pressure { p.Changes = 0; return p }(good), true},
 		{"too few changes", func(p Pressure) Pressure { p.Kills = 5; return p }(good), true},
 		{"no kills, no changes", func(p Pressure) Pressure { p.Changes, p.Kills = 0, 0; return p }(good), true},
 		{"changes without kills", func(p Pressure) Pressure { p.Kills = 0; return p }(good), false},
-		{"none are due", func(p Pressure) Pressure { p.Changes, p.Kills, p.Quiet = 0, 0, true; return p }(good), false},
+		{"no change of leader required", func(p Pressure) Pressure { p.Changes, p.Kills, p.Quiet = 0, 0, true; return p }(good), false},
 	} {
 		if err := tt.p.Check(); (err != nil) != tt.bad {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: Check returns %v", tt.name, err)
 		}
 	}
 }

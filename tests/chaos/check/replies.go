@@ -20,12 +20,13 @@ func (s Stale) String() string {
 		s.Op.Node, s.Op.Client, float64(s.Op.Return)/1e9, s.Op.Remaining, s.Op.ResetAfter, s.Used)
 }
 
-// Replies returns the stale replies. A stale reply reports a smaller used part of the bucket than
-// the charges imply that were acknowledged before its request was sent.
+// Replies returns the stale replies. A stale reply reports less usage than the charges imply that
+// were acknowledged before its request was sent.
 //
-// The bucket drains no faster than time passes. Therefore, for any earlier time s, when a reply
-// is returned, at least (interval * units charged since s) - (time since s) is in use. A charge
-// counts if it was sent after s and answered before the request of the reply was sent.
+// The bucket drains no faster than time passes. Let s be any time before a reply is returned, and u
+// the number of units charged since s. Then at least interval * u - (time since s) was in use when
+// the reply was returned. A charge counts if it was sent after s and answered before the request of
+// the reply was sent.
 //
 // All of ops must be requests on k, and none may be a refund. Replies runs in O(n log n).
 func Replies(k *history.Key, ops []history.Op, slack Slack) []Stale {

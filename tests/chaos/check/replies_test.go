@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// slowStale implements the definition of Replies for one reply.
+// slowStale reports whether one reply is stale by the definition of Replies.
 func slowStale(k *history.Key, ops []history.Op, o *history.Op, slack Slack) bool {
 	if o.Outcome == history.Unknown {
 		return false
@@ -55,28 +55,28 @@ func staleAgree(t *testing.T, k *history.Key, ops []history.Op, slack Slack) []S
 		}
 	}
 	if len(got) != want {
-		t.Errorf("%d of %d replies are stale, want %d", len(got), len(ops), want)
+		t.Errorf("Replies reports %d of %d replies as stale, want %d", len(got), len(ops), want)
 	}
 	return got
 }
 
-// TestRepliesAreSound checks that a correct limiter never returns a stale reply.
+// TestRepliesAreSound checks that Replies reports no reply of a correct limiter as stale.
 func TestRepliesAreSound(t *testing.T) {
 	for name, s := range sims() {
 		for seed := range uint64(20) {
 			ops := s.run(t, rand.New(rand.NewPCG(seed, 2)))
 			if got := staleAgree(t, &s.key, ops[:min(len(ops), 50)], Slack{}); len(got) > 0 {
-				t.Errorf("%s, seed %d: %s", name, seed, got[0])
+				t.Errorf("%s, seed %d, first 50 requests: a correct reply is reported as stale: %s", name, seed, got[0])
 			}
 			if got := Replies(&s.key, ops, Slack{}); len(got) > 0 {
-				t.Errorf("%s, seed %d: %s", name, seed, got[0])
+				t.Errorf("%s, seed %d: a correct reply is reported as stale: %s", name, seed, got[0])
 			}
 		}
 	}
 }
 
-// TestRepliesNotice checks that the next reply after a lost charge is stale, long before more than
-// the limit is granted.
+// TestRepliesNotice checks that Replies detects lost charges long before more than the limit is
+// granted.
 func TestRepliesNotice(t *testing.T) {
 	s := sims()["daily"]
 	s.broken = func(op int, tat uint64) uint64 {
@@ -87,10 +87,10 @@ func TestRepliesNotice(t *testing.T) {
 	}
 	ops := s.run(t, rand.New(rand.NewPCG(1, 1)))[:40]
 	if got := Interval(&s.key, ops, Slack{}); got.Violated {
-		t.Errorf("the limit is not reached: got %s", got)
+		t.Errorf("Interval reports a violation before the limit is reached: %s", got)
 	}
 	if got := staleAgree(t, &s.key, ops, Slack{}); len(got) == 0 {
-		t.Error("no reply is stale")
+		t.Error("the lost charges are not detected: no reply is stale")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestRepliesExamples(t *testing.T) {
 		stale bool
 	}{
 		{"a peek that includes the charge", history.Op{Call: sec + 1, Return: 2 * sec, Remaining: 8, ResetAfter: 2}, false},
-		{"a peek that counts too many", history.Op{Call: sec + 1, Return: 2 * sec, Remaining: 9, ResetAfter: 2}, true},
+		{"a peek with too many remaining units", history.Op{Call: sec + 1, Return: 2 * sec, Remaining: 9, ResetAfter: 2}, true},
 		{"a peek that resets too soon", history.Op{Call: sec + 1, Return: 2 * sec, Remaining: 8, ResetAfter: 1}, true},
 		{"a peek at the same time", history.Op{Call: sec, Return: 2 * sec, Remaining: 10}, false},
 		{"a peek that takes longer", history.Op{Call: sec + 1, Return: 5 * sec, Remaining: 10}, false},
@@ -112,12 +112,12 @@ func TestRepliesExamples(t *testing.T) {
 		{"a charge that misses the first", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 1, Remaining: 9, ResetAfter: 1}, true},
 		{"a refusal that includes the charge", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 9, Outcome: history.Limited, Remaining: 8, ResetAfter: 2}, false},
 		{"a refusal that misses the charge", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 11, Outcome: history.Limited, Remaining: 10}, true},
-		{"a refusal that leaves nothing", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 9, Outcome: history.Limited, ResetAfter: 10}, false},
+		{"a refusal with 0 remaining units", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 9, Outcome: history.Limited, ResetAfter: 10}, false},
 		{"no reply", history.Op{Call: sec + 1, Return: history.Never, Outcome: history.Unknown}, false},
 	} {
 		tt.op.Key = k
 		if got := staleAgree(t, k, []history.Op{charge, tt.op}, Slack{}); len(got) > 0 != tt.stale {
-			t.Errorf("%s: %v", tt.name, got)
+			t.Errorf("%s: stale replies: %v", tt.name, got)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// sim generates histories of a correct limiter with the arithmetic of the server, for clients with
-// random latencies. The limiter's clock may stop. The broken function, if set, makes the limiter
-// incorrect: it replaces the TAT after each request that was applied.
+// sim generates histories of a correct limiter, which has the arithmetic of the server. The clients
+// have random latencies. The limiter's clock may stop. The broken function, if set, makes the
+// limiter incorrect: it replaces the TAT after each request that was applied.
 type sim struct {
 	key     history.Key
 	clients int
@@ -21,17 +21,16 @@ type sim struct {
 	latency time.Duration // upper bound of the time from a request to its reply
 	think   time.Duration // upper bound of the pause before a request
 	lost    float64       // share of requests with an unknown outcome; half of them are decided
-	mixed   bool          // includes refunds, DEL and peeks; otherwise only charges and some peeks
+	mixed   bool          // adds refunds and DEL; otherwise there are only charges and some peeks
 	stops   int           // number of times that the clock stops for 300 ms
 	broken  func(op int, tat uint64) uint64
 }
 
-// event is a request in flight. The at field is the time at which the server decides the request.
-// The server does not decide it if applied is false.
+// event is a simulated request.
 type event struct {
 	op      history.Op
-	at      int64
-	applied bool
+	at      int64 // time at which the server decides the request
+	applied bool  // if false, the server never decides the request
 }
 
 func (s *sim) run(t *testing.T, r *rand.Rand) []history.Op {
@@ -110,7 +109,7 @@ func (s *sim) clock(events []event, r *rand.Rand) func(at int64) uint64 {
 	}
 }
 
-// decide answers the request as the server does.
+// decide sets the reply of the request as the server does, and returns the new TAT.
 func (e *event) decide(l limiter.Limit, tat, now uint64) uint64 {
 	o := &e.op
 	known := o.Outcome != history.Unknown

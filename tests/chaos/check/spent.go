@@ -20,16 +20,17 @@ type Slack struct {
 func (s Slack) begin(at int64) int64 { return at + at/1e6*s.Drift + at%1e6*s.Drift/1e6 }
 func (s Slack) end(at int64) int64   { return s.begin(at) + min(s.Drift, 1) + int64(s.Ahead) }
 
-// spent holds charges. It considers the intervals that begin at the call of a charge and
-// end after all charges, and finds the one in which most was spent. The amount spent in an
-// interval is units times price, minus time times rate.
+// spent holds charges, and finds the interval in which most was spent. It considers the intervals
+// that begin when some charge was sent (Op.Call) and end at a given time after all charges. The
+// amount spent in an interval is price * (units charged) - rate * (length of the interval).
 //
-// spent is a tree of suffix maxima. Leaf i is the charge with the i-th call. The best field of a
-// tree node is the maximum of rate * (call of a charge) + price * (units of this charge and of
-// all later charges below the node), over all charges below the node.
+// spent is a binary tree. Its leaves are the charges, in the order in which they were sent. For a
+// charge c below a node, let v(c) be rate * (time at which c was sent) + price * (units of c and of
+// all later charges below the node). The field best of the node is the maximum of v(c) over all
+// charges c below the node. The field sum is price * (units of all charges below the node).
 type spent struct {
 	nodes []node
-	size  int // leaves
+	size  int // number of leaves
 	price int64
 	rate  int64
 	slack Slack
@@ -50,7 +51,7 @@ func newSpent(n int, price, rate int64, slack Slack) *spent {
 	return s
 }
 
-// add adds the charge with the i-th call.
+// add adds a charge. i is its position among all charges, in the order in which they were sent.
 func (s *spent) add(i int, o *history.Op) {
 	n := &s.nodes[s.size+i]
 	n.sum = product(s.price, o.Quantity)
@@ -71,8 +72,8 @@ func (s *spent) maxAt(at int64) wide {
 	return s.nodes[1].best.minus(product(s.rate, s.slack.end(at)))
 }
 
-// charges returns the requests that have certainly charged units, in the order of their
-// calls. byReturn holds the indexes of these requests, in the order of their returns.
+// charges returns the requests that have certainly charged units, in the order of their calls.
+// byReturn holds the indexes of these requests in byCall, in the order of their returns.
 func charges(ops []history.Op) (byCall []history.Op, byReturn []int) {
 	for _, o := range ops {
 		if o.Charges() {

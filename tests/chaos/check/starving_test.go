@@ -40,12 +40,12 @@ func TestGrants(t *testing.T) {
 		{"grants stop", asked(10*time.Second, stops), 0, 10, true},
 		{"nothing granted", asked(10*time.Second, never), 0, 10, true},
 		{"no decisions for most of the time", asked(10*time.Second, never), 6 * time.Second, 0, false},
-		{"too short", asked(4*time.Second, never), 0, 0, false},
+		{"observation too short", asked(4*time.Second, never), 0, 0, false},
 		{"unknown outcomes", asked(10*time.Second, open), 0, 0, false},
 	} {
 		got := Grants(k, tt.ops, tt.silence)
 		if got.Due != tt.due || got.Starved() != tt.starved {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: wrong result %+v", tt.name, got)
 		}
 	}
 	few := asked(10*time.Second, never)
@@ -53,6 +53,6 @@ func TestGrants(t *testing.T) {
 		few[i].Quantity = 3 // above the limit
 	}
 	if got := Grants(k, few, 0); got.Due != 0 {
-		t.Errorf("more than the limit: %+v", got)
+		t.Errorf("requests for more than the limit: got %+v, want Due 0", got)
 	}
 }

@@ -11,8 +11,8 @@ type wide struct {
 	lo uint64
 }
 
-// noValue represents a missing value. It stays below every real value when values of a history are
-// added to it.
+// noValue represents a missing value. It is so small that its sum with values of a history is still
+// less than every real value.
 var noValue = wide{math.MinInt64 / 2, 0}
 
 // product returns a*b. Neither factor may be negative.

@@ -10,7 +10,8 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// slowWindow implements the definition of Window. It returns the most units granted.
+// slowWindow implements the definition of Window. It returns the units granted in the worst
+// interval.
 func slowWindow(k *history.Key, ops []history.Op) (most int64) {
 	for i := range ops {
 		units := int64(0)
@@ -60,7 +61,7 @@ func TestWindowIsSound(t *testing.T) {
 			ops := logged(t, k, rand.New(rand.NewPCG(seed, 1)), speed)
 			got := Window(k, ops, Slack{})
 			if got.Violated || got.Granted != slowWindow(k, ops) || got.Granted < 8 {
-				t.Errorf("seed %d, at %d %%: %s; by the definition %d", seed, speed, got, slowWindow(k, ops))
+				t.Errorf("seed %d, clock at %d %% of real time: %s; slowWindow: %d units", seed, speed, got, slowWindow(k, ops))
 			}
 		}
 	}
@@ -71,14 +72,14 @@ func TestWindowNotices(t *testing.T) {
 	k := &history.Key{Form: history.Window, MaxBurst: 9, Count: 1, Period: time.Second}
 	ops := logged(t, k, rand.New(rand.NewPCG(1, 1)), 130)
 	if got := Window(k, ops, Slack{}); !got.Violated || got.Granted != slowWindow(k, ops) {
-		t.Errorf("fast clock: %s", got)
+		t.Errorf("a fast clock is not detected: %s", got)
 	}
 	if got := Window(k, ops, Slack{Drift: 600_000}); got.Violated {
-		t.Errorf("fast clock within the drift: %s", got)
+		t.Errorf("a fast clock within the permitted drift is reported: %s", got)
 	}
 	stricter := &history.Key{Form: history.Window, MaxBurst: 8, Count: 1, Period: time.Second}
 	if got := Window(stricter, logged(t, k, rand.New(rand.NewPCG(1, 1)), 100), Slack{}); !got.Violated || got.Over != 1 {
-		t.Errorf("one unit above the limit: %s", got)
+		t.Errorf("one unit above the limit is granted, but Window returns: %s", got)
 	}
 }
 
@@ -94,12 +95,12 @@ func TestWindowExamples(t *testing.T) {
 	}{
 		{"nothing", nil, 0},
 		{"unknown and refused", []history.Op{op(0, history.Never, 1, history.Unknown), op(0, 1, 3, history.Limited)}, 0},
-		{"within", []history.Op{op(0, 1, 2, history.Granted), op(8, 9, 1, history.Granted)}, 3},
+		{"within one period", []history.Op{op(0, 1, 2, history.Granted), op(8, 9, 1, history.Granted)}, 3},
 		{"a period apart", []history.Op{op(0, 1, 2, history.Granted), op(8, 10, 1, history.Granted)}, 2},
 		{"the later one is longer", []history.Op{op(0, 30, 2, history.Granted), op(8, 9, 1, history.Granted), op(17, 17, 1, history.Granted)}, 2},
 	} {
 		if got := Window(k, tt.ops, Slack{}); got.Granted != tt.granted || got.Violated != (tt.granted > 2) {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: wrong result %+v", tt.name, got)
 		}
 	}
 }

@@ -33,7 +33,8 @@ func Witness(k *history.Key, ops []history.Op) error {
 			order = append(order, moment{o, k.Limit() - o.Remaining})
 		}
 	}
-	// A charge precedes the peeks and refusals that see its result.
+	// Among replies with equal used units, the charge is the first: the peeks and refusals report
+	// its result.
 	slices.SortFunc(order, func(a, b moment) int {
 		return cmp.Or(cmp.Compare(a.used, b.used), -cmp.Compare(taken(a.op), taken(b.op)))
 	})
@@ -61,8 +62,8 @@ func eachUnitOnce(order []moment, open int64) error {
 	return nil
 }
 
-// inRealTime returns an error if the order contradicts real time: A precedes B, but B was
-// answered before A was sent. Peeks and refusals with equal results are not ordered.
+// inRealTime returns an error if the order contradicts real time: if A precedes B in the order, but
+// B was answered before A was sent. Peeks and refusals with equal results are not ordered.
 func inRealTime(order []moment) error {
 	later := int64(math.MaxInt64) // the earliest return of all replies later in the order
 	for end := len(order); end > 0; {

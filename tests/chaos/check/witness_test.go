@@ -27,7 +27,7 @@ func TestWitnessIsSound(t *testing.T) {
 			s.think *= 300 // pauses long enough that ResetAfter changes during the run
 		}
 		if err := Witness(&s.key, s.run(t, rand.New(rand.NewPCG(seed, 5)))); err != nil {
-			t.Errorf("seed %d: %v", seed, err)
+			t.Errorf("seed %d: a correct limiter is reported: %v", seed, err)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestWitnessNotices(t *testing.T) {
 			return tat
 		}
 		if err := Witness(&s.key, s.run(t, rand.New(rand.NewPCG(1, 5)))); err == nil {
-			t.Errorf("%s charge: no error", name)
+			t.Errorf("%s charge: not detected", name)
 		}
 	}
 }
@@ -69,10 +69,10 @@ func TestWitnessExamples(t *testing.T) {
 		{"equal peeks", []history.Op{op(0, 1, 1, 1, 100), op(2, 3, 0, 1, 98), op(4, 5, 0, 1, 96)}, ""},
 		{"one unit twice", []history.Op{op(0, 1, 2, 2, 200), op(2, 3, 1, 2, 198)}, "same units"},
 		{"not requested", []history.Op{op(0, 1, 2, 3, 300)}, "requested by no client"},
-		{"requested without a reply", []history.Op{lost, op(0, 1, 1, 3, 300)}, ""},
-		{"less was requested", []history.Op{lost, op(0, 1, 1, 4, 400)}, "requested by no client"},
+		{"a charge without a reply", []history.Op{lost, op(0, 1, 1, 3, 300)}, ""},
+		{"more in use than requested", []history.Op{lost, op(0, 1, 1, 4, 400)}, "requested by no client"},
 		{"a peek that misses a charge", []history.Op{op(0, 1, 1, 1, 100), op(1, 2, 1, 2, 199), op(3, 4, 0, 1, 97)}, "reports more"},
-		{"a peek at a later charge", []history.Op{op(3, 4, 1, 1, 97), op(0, 1, 0, 1, 100)}, "reports more"},
+		{"a peek that includes a later charge", []history.Op{op(3, 4, 1, 1, 97), op(0, 1, 0, 1, 100)}, "reports more"},
 		{"the wrong order", []history.Op{op(0, 1, 1, 2, 200), op(2, 3, 1, 1, 99)}, "reports more"},
 		{"time decreases", []history.Op{op(0, 1, 1, 1, 90), op(2, 3, 1, 2, 192)}, "decreased"},
 		{"time is too fast", []history.Op{op(0, 1, 1, 1, 100), op(2, 3, 1, 2, 190)}, "was ahead"},
@@ -80,7 +80,7 @@ func TestWitnessExamples(t *testing.T) {
 	} {
 		err := Witness(k, tt.ops)
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: got the error %v", tt.name, err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// line is the JSON form of a request in a file. It repeats the key and its parameters.
+// line is the JSON form of a request in a file. Each line repeats the key and its parameters.
 type line struct {
 	Op
 	KeyParams Key `json:"key"`
@@ -26,8 +26,8 @@ func Write(w io.Writer, ops []Op) error {
 	return buffered.Flush()
 }
 
-// errLine is the error of Read for a request with fields that are out of range. Read wraps it with
-// the number of the request.
+// errLine is the error of Read for a request with fields that are out of range. Read adds the
+// number of the request.
 var errLine = errors.New("invalid request")
 
 // Read reads requests that Write has written. Requests on equal keys share one Key.

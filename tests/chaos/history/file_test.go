@@ -30,7 +30,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, ops) {
-		t.Errorf("got %+v", got)
+		t.Errorf("the requests have changed: got %+v", got)
 	}
 	if got[0].Key != got[2].Key {
 		t.Error("requests on equal keys do not share a Key")
@@ -53,12 +53,12 @@ func TestBadFile(t *testing.T) {
 		`{` + key + `} x`,
 	} {
 		if ops, err := Read(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: read as %+v", text, ops)
+			t.Errorf("%s: no error, read as %+v", text, ops)
 		}
 	}
 }
 
-// FuzzRead checks that requests survive Read, Write and Read unchanged.
+// FuzzRead checks that Write and Read do not change requests that Read has returned.
 func FuzzRead(f *testing.F) {
 	var buf bytes.Buffer
 	if err := Write(&buf, someOps()); err != nil {
@@ -78,7 +78,7 @@ func FuzzRead(f *testing.F) {
 		}
 		again, err := Read(&out)
 		if err != nil || !reflect.DeepEqual(ops, again) {
-			t.Errorf("%+v became %+v (%v)", ops, again, err)
+			t.Errorf("Write and Read change %+v to %+v (error %v)", ops, again, err)
 		}
 	})
 }

@@ -47,7 +47,7 @@ type Kind uint8
 
 // The kinds of requests.
 const (
-	Throttle Kind = iota // CL.THROTTLE with a quantity: 0 peeks, a negative one refunds
+	Throttle Kind = iota // CL.THROTTLE; a quantity of 0 peeks, a negative quantity refunds
 	Delete               // DEL
 )
 
@@ -61,7 +61,7 @@ const (
 	Unknown                // may have been applied, or may still be applied
 )
 
-// Never is the return of a request whose outcome is unknown.
+// Never is the return time of a request whose outcome is unknown.
 const Never = math.MaxInt64
 
 // Op is one request.
@@ -86,7 +86,7 @@ type Op struct {
 // Charges reports whether the request has certainly charged units.
 func (o *Op) Charges() bool { return o.Kind == Throttle && o.Outcome == Granted && o.Quantity > 0 }
 
-// ByKey groups requests by key, each group in the order of its calls.
+// ByKey groups requests by key. The requests of a group are in the order in which they were sent.
 func ByKey(ops []Op) map[*Key][]Op {
 	groups := map[*Key][]Op{}
 	for _, o := range ops {

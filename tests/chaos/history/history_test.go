@@ -28,7 +28,7 @@ func TestByKey(t *testing.T) {
 	a, b := &Key{Name: "a"}, &Key{Name: "b"}
 	groups := ByKey([]Op{{Key: a, Call: 3}, {Key: b, Call: 2}, {Key: a, Call: 1, Client: 1}, {Key: a, Call: 1, Client: 2}})
 	if len(groups) != 2 || len(groups[b]) != 1 {
-		t.Fatalf("got %v", groups)
+		t.Fatalf("got %v, want two groups, with one request on key b", groups)
 	}
 	for i, client := range []int{1, 2, 0} {
 		if groups[a][i].Client != client {
@@ -50,10 +50,10 @@ func TestKindsOfOps(t *testing.T) {
 		{Op{Kind: Delete, Quantity: 1}, false, false},
 	} {
 		if got := tt.op.Charges(); got != tt.charges {
-			t.Errorf("%+v charges: %t", tt.op, got)
+			t.Errorf("%+v: Charges returns %t", tt.op, got)
 		}
 		if got := OnlyCharges([]Op{{}, tt.op}); got != tt.only {
-			t.Errorf("%+v only charges: %t", tt.op, got)
+			t.Errorf("%+v: OnlyCharges returns %t", tt.op, got)
 		}
 	}
 }
