@@ -38,7 +38,7 @@ type heartbeatAgreement struct {
 	setting     *heartbeatSetting
 	tuner       *tuner
 	stable      raft.StableStore
-	applied     func() (h heartbeats, index uint64) // replicated value, and index of the newest applied entry
+	applied     func() (h heartbeats, index uint64) // the replicated heartbeat, and the newest applied entry
 	state       *sync.Mutex                         // guards the applied state, see fsm
 	raft        *raftHandle
 	leaderships *leaderships
@@ -115,8 +115,8 @@ func (a *heartbeatAgreement) logAdopted() {
 	a.log.Info("the heartbeat of the cluster", "heartbeat", now)
 }
 
-// supervise calls advance periodically while this node is the leader and the heartbeat is not settled. It returns when the
-// node is closed.
+// supervise calls advance periodically while this node is the leader and the heartbeat is not settled. It returns
+// when the node is closed.
 func (a *heartbeatAgreement) supervise() {
 	ctx := a.life.ctx
 	for a.life.sleep(ctx, agreeEvery) == nil {
@@ -188,7 +188,7 @@ func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked
 // because the voters may run with a different heartbeat by then. If the heartbeat or the voters have changed since the
 // question, proposeSettled returns topology.ErrChanging.
 func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, h heartbeats, asked []topology.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin) // the lock that is acquired next blocks other proposals
+	ctx, cancel := context.WithTimeout(ctx, answerWithin) // limits the time for which other proposals are blocked
 	defer cancel()
 	if err := a.setting.proposing.LockContext(ctx); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, 
 	return a.propose(ctx, l, settings{Settled: h.Version})
 }
 
-// isAll reports whether the newest configuration has no voters other than this node and those in asked.
+// isAll reports whether asked contains all voters of the newest configuration except this node.
 func (a *heartbeatAgreement) isAll(asked []topology.Member) bool {
 	self := a.view.self
 	for _, s := range a.raft.servers() {
@@ -222,7 +222,7 @@ func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) 
 		return topology.ErrNoLeader
 	case h.Now == d:
 		return nil
-	case h.Version == 0: // a voter with an old version may be unable to read the entry, so all voters must answer first
+	case h.Version == 0: // all voters must answer first: an old version of the program may be unable to read the entry
 		if _, err := a.askVoters(ctx, h); err != nil {
 			return fmt.Errorf("set a heartbeat of %v: %w: %w", d, topology.ErrNoHeartbeat, err)
 		}

@@ -22,11 +22,11 @@ func TestSetHeartbeatWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := l.SetHeartbeat(ctx, longBeat); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("during another change: %v", err)
+			t.Errorf("SetHeartbeat during another change: %v, want DeadlineExceeded", err)
 		}
 		vote := Question{About: topicVote, Node: &Announcement{ID: "n2", Incarnation: "of n2"}}
 		if err := l.members.promote(ctx, &vote); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a vote during another change: %v", err)
+			t.Errorf("promote during a change of the heartbeat: %v, want DeadlineExceeded", err)
 		}
 	})
 }
@@ -39,7 +39,7 @@ func TestAdoptedHeartbeat(t *testing.T) {
 	step := func(h heartbeats, applied uint64, want adopted) {
 		t.Helper()
 		if err := p.adopt(h, applied, disk); err != nil || p.adopted != want {
-			t.Errorf("%+v at entry %d: %+v, %v, want %+v", h, applied, p.adopted, err, want)
+			t.Errorf("adopt %+v with entry %d applied: adopted %+v, error %v; want %+v", h, applied, p.adopted, err, want)
 		}
 	}
 	old, now := heartbeats{}.set(10, time.Second), heartbeats{}.set(20, longBeat)
@@ -49,17 +49,17 @@ func TestAdoptedHeartbeat(t *testing.T) {
 	step(old, 15, adopted{20, longBeat})
 	again := newHeartbeatSetting(shortBeat)
 	if err := again.load(disk); err != nil || again.adopted != (adopted{20, longBeat}) || time.Duration(again.running.Load()) != longBeat {
-		t.Errorf("%+v, %v", again.adopted, err)
+		t.Errorf("loaded %+v, error %v; want the heartbeat that was stored last", again.adopted, err)
 	}
-	step(old, 20, adopted{10, time.Second}) // entry 20 is applied and has not set longBeat, so the log was replaced
+	step(old, 20, adopted{10, time.Second}) // entry 20 is applied, but the heartbeat is that of entry 10: the log was replaced
 	other := heartbeats{}.set(10, longBeat)
-	step(other, 20, adopted{10, longBeat}) // a different heartbeat set by entry 10, so the log was replaced again
+	step(other, 20, adopted{10, longBeat}) // entry 10 has set a different heartbeat than before: the log was replaced again
 	for _, bad := range []string{"{", `{"version":0,"now":1}`, `{"version":1,"now":1}`, `{"version":1,"now":6000000000}`} {
 		if err := disk.Set(adoptedKey, []byte(bad)); err != nil {
 			t.Fatal(err)
 		}
 		if newHeartbeatSetting(shortBeat).load(disk) == nil {
-			t.Errorf("%s was accepted", bad)
+			t.Errorf("load accepted %s", bad)
 		}
 	}
 }
@@ -80,16 +80,16 @@ func TestAdoptFails(t *testing.T) {
 		n.life.end()
 		n.life.wait()
 		if lines := log.count("the disk is full"); lines != 3 {
-			t.Errorf("%d lines, want 3", lines)
+			t.Errorf("the error was logged %d times, want 3", lines)
 		}
 	})
 }
 
-// TestLeaseWhileHeartbeatChanges checks that the lease is never longer than the new heartbeat permits when a shorter
-// heartbeat is set: while the heartbeat is proposed, after it is applied, and in between.
+// TestLeaseWhileHeartbeatChanges reads the lease while shorter heartbeats are set. From the proposal of a shorter
+// heartbeat on, the lease must not be longer than that heartbeat permits.
 func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: longBeat})
-	var steps atomic.Uint64 // odd while the shorter heartbeat is proposed or applied
+	var steps atomic.Uint64 // odd while the lease must not be longer than shortBeat permits
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -110,7 +110,7 @@ func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 		}
 		before, lease := steps.Load(), n.setting.leaseTime()
 		if steps.Load() == before && before%2 == 1 && lease > leaseOf(shortBeat) {
-			t.Errorf("lease is %v with a heartbeat of %v", lease, shortBeat)
+			t.Errorf("the lease is %v, longer than a heartbeat of %v permits", lease, shortBeat)
 			<-done
 			return
 		}
@@ -118,8 +118,8 @@ func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 }
 
 // TestGaugesWaitForAllVoters checks that a leader stores gauges (see package buckets) only after all voters have
-// answered the question about their heartbeat: versions that cannot answer the question cannot read gauges. A restarted
-// node must store gauges immediately if its snapshot or log has a heartbeat.
+// answered the question about their heartbeat: a version of the program that cannot answer the question cannot read
+// gauges. A restarted node must store gauges immediately if its snapshot or log has a heartbeat.
 func TestGaugesWaitForAllVoters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, simConfig{size: 3})
@@ -146,7 +146,8 @@ func TestGaugesWaitForAllVoters(t *testing.T) {
 	})
 }
 
-// wantGauge charges a key, and checks whether all nodes that apply the charge store a gauge.
+// wantGauge charges a key. If want is true, it checks that all connected nodes store a gauge with the key, and
+// otherwise that none does.
 func (s *sim) wantGauge(key string, want bool) {
 	s.t.Helper()
 	leader := s.leader()
@@ -158,7 +159,7 @@ func (s *sim) wantGauge(key string, want bool) {
 		s.await("it has the key", 10*time.Second, func() bool { return l.Fingerprint().Index >= leader.Fingerprint().Index })
 		for rec := range l.table.CommittedRecords() {
 			if string(rec.Key) == key && (rec.Gauge != 0) != want {
-				s.t.Errorf("%s, %s: gauge %d", l.node.id, key, rec.Gauge)
+				s.t.Errorf("node %s, key %s: the gauge %d is unexpectedly zero or nonzero", l.node.id, key, rec.Gauge)
 			}
 		}
 	}

@@ -59,9 +59,9 @@ func (a *announcer) run() {
 	}
 }
 
-// step performs the next action that is due. It announces this node if that has not been done, or else requests the
-// promotion of a nonvoter, or else, on the leader, announces the nodes of the bootstrap handshake. It does nothing
-// while there is no leader.
+// step performs the next action that is due. If this node is not announced, step announces it. If this node is
+// announced but is not a voter, step requests its promotion. Otherwise, on the leader, step announces the nodes of
+// the bootstrap handshake. While there is no leader, step does nothing.
 func (a *announcer) step(ctx context.Context, v *topology.View) error {
 	switch self := v.Find(v.Self); {
 	case v.Leader == "":
@@ -135,8 +135,8 @@ func (a *announcer) checkRemoved(ctx context.Context) {
 	}
 }
 
-// isFenced returns an error if err shows that the other node has a different recovery, and that this recovery is not
-// older than the recovery of this node.
+// isFenced checks err, the error of a question to another node. It returns an error if the other node has a different
+// recovery that is not older than the recovery of this node.
 func isFenced(err error) error {
 	var other *transport.RecoveryError
 	if errors.As(err, &other) && other.Theirs.Number() >= other.Ours.Number() {

@@ -50,11 +50,11 @@ func TestArrivals(t *testing.T) {
 		}
 	}
 	if len(a.waiting) > 0 {
-		t.Errorf("arrivals left: %+v", a.waiting)
+		t.Errorf("arrivals that were not dropped: %+v", a.waiting)
 	}
 	a.LogStore = failingLogs{}
 	if err := a.StoreLogs([]*raft.Log{{Index: 8, Term: 2}}); err == nil || len(a.waiting) > 0 {
-		t.Errorf("error %v, arrivals left: %+v", err, a.waiting)
+		t.Errorf("StoreLogs on a failing disk: error %v, arrivals %+v; want an error and no arrivals", err, a.waiting)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestArrivalsAreBounded(t *testing.T) {
 			n := len(l.clock.arrivals.waiting)
 			l.clock.arrivals.mu.Unlock()
 			if n > 3 {
-				t.Errorf("%s keeps %d arrivals", l.node.id, n)
+				t.Errorf("%s holds %d arrivals, want at most 3", l.node.id, n)
 			}
 		}
 	})

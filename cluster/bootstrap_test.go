@@ -55,7 +55,7 @@ func (p *process) ends(t *testing.T, within time.Duration) error {
 // TestUsedID checks that a node that has lost its data is rejected under its old id: first a node of the bootstrapped
 // cluster, then a node that has joined.
 func TestUsedID(t *testing.T) {
-	for _, id := range []string{"n2", "n4"} { // bootstrapped, and joined
+	for _, id := range []string{"n2", "n4"} { // n2 was bootstrapped, n4 has joined
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			s.joined("n4")
 			s.await("all are known", 5*time.Second, func() bool { return s.leader().announcement(id).Incarnation != "" })
@@ -64,10 +64,10 @@ func TestUsedID(t *testing.T) {
 			n.wipe()
 			l := n.boot()
 			if err := l.ends(t, 20*time.Second); !errors.Is(err, ErrUsed) {
-				t.Errorf("start of %s without its data: %v", id, err)
+				t.Errorf("start of %s without its data: %v, want ErrUsed", id, err)
 			}
 			if l.raft.started() {
-				t.Errorf("%s is part of the cluster", id)
+				t.Errorf("Raft was started on %s, which should have been rejected", id)
 			}
 			l.crash(true)
 			s.grant(s.leader(), "s")
@@ -75,9 +75,9 @@ func TestUsedID(t *testing.T) {
 	}
 }
 
-// TestForgottenVote starts a node that has lost its data while there is no leader that could reject it. The node must
-// not start Raft: with its vote, a node that lacks the last charges could become the leader. When the leader is up
-// again, it must reject the node.
+// TestForgottenVote stops the leader, and then starts two nodes: one that lacks the last charge, and n3, which has
+// lost its data. n3 must not start Raft: with its vote, the node that lacks the charge could become the leader. n3
+// must be rejected when the old leader is up again.
 func TestForgottenVote(t *testing.T) {
 	simulate(t, simConfig{size: 2}, func(t *testing.T, s *sim) {
 		n3 := s.joined("n3")
@@ -101,15 +101,15 @@ func TestForgottenVote(t *testing.T) {
 		l := n3.boot()
 		pass(20 * time.Second)
 		if s.leading() != nil || l.raft.started() {
-			t.Fatalf("a node that has lost its data is part of the cluster: %s", s.describe())
+			t.Fatalf("without the old leader, a node leads, or Raft was started on n3, which has lost its data: %s", s.describe())
 		}
 		leader.node.boot()
 		if err := l.ends(t, 20*time.Second); !errors.Is(err, ErrUsed) {
-			t.Errorf("the node was not rejected: %v", err)
+			t.Errorf("start of n3 without its data: %v, want ErrUsed", err)
 		}
 		l.crash(true)
 		if got := s.remaining(s.leader(), "s"); got != left {
-			t.Errorf("%d left, want %d as after the last charge", got, left)
+			t.Errorf("%d units remain, want %d as after the last charge", got, left)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestJoinAgain(t *testing.T) {
 // TestAddUsedID checks that a member that was started with a different data directory is not promoted to a voter, and
 // exits when it receives the log.
 func TestAddUsedID(t *testing.T) {
-	var why chan error // created in the simulation, whose fake time advances only during waits for its own channels
+	var why chan error // created in the simulation: a wait for a channel from outside would stop its fake time
 	c := simConfig{size: 3, unexpected: func(id string, err error) bool {
 		why <- err
 		return id != "n4"
@@ -149,7 +149,7 @@ func TestAddUsedID(t *testing.T) {
 		leader := s.leader()
 		n.down()
 		if err := leader.members.promote(t.Context(), &Question{Node: &Announcement{ID: "n4", Incarnation: "another"}}); !errors.Is(err, ErrUsed) {
-			t.Errorf("promotion of a node with a different data directory: %v", err)
+			t.Errorf("promotion of a node with a different data directory: %v, want ErrUsed", err)
 		}
 		n.wipe()
 		n.join = nil // it does not ask to join, and receives the log because it is still a member
@@ -157,7 +157,7 @@ func TestAddUsedID(t *testing.T) {
 		select {
 		case err := <-why:
 			if !errors.Is(err, ErrUsed) {
-				t.Errorf("exit error: %v", err)
+				t.Errorf("exit error %v, want ErrUsed", err)
 			}
 		case <-time.After(20 * time.Second):
 			t.Error("the node did not exit")
@@ -180,7 +180,7 @@ func TestOneIDTwice(t *testing.T) {
 			}
 		}
 		if got := leader.announcement("n9").Incarnation; got != "first" {
-			t.Errorf("n9 is the %s node", got)
+			t.Errorf("the incarnation of n9 is %s, want first", got)
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestJoinAtTakenAddress(t *testing.T) {
 			"add":  s.leader().Add(t.Context(), "n9", "n2"),
 		} {
 			if !errors.Is(err, topology.ErrMember) || !strings.Contains(err.Error(), "the address of n2") {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s with the address of n2: %v, want ErrMember", name, err)
 			}
 		}
 	})

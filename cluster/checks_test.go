@@ -19,8 +19,8 @@ func byKey(ops []op) map[string][]op {
 	return m
 }
 
-// checkIntervals checks that the quantity admitted for each key in any interval is at most the maximum in the rule of
-// the key. Requests with an unknown outcome do not count.
+// checkIntervals checks that the quantity admitted for each key in any interval is at most the maximum that the rule
+// of the key permits (rule.most). Requests with an unknown outcome do not count.
 func checkIntervals(s *sim, ops []op) {
 	for key, of := range byKey(ops) {
 		if rules[key[0]].most != nil {
@@ -44,7 +44,7 @@ func checkIntervalsOf(s *sim, key string, ops []op, r rule) {
 			}
 			sum += o.quantity
 			if allowed := r.most(o.ret - begin.call); sum > allowed {
-				s.t.Errorf("%s: %d admitted from %v to %v, %d allowed", key, sum, begin.call, o.ret, allowed)
+				s.t.Errorf("key %s: %d units admitted from %v to %v, want at most %d", key, sum, begin.call, o.ret, allowed)
 				return
 			}
 		}
@@ -52,8 +52,8 @@ func checkIntervalsOf(s *sim, key string, ops []op, r rule) {
 }
 
 // checkOrder checks keys whose units are not restored (rule.solid). Their remaining units must decrease in real time:
-// no two grants leave the same number of units, and no reply shows more units than an earlier reply. If peeks is true,
-// replies that charge nothing are included.
+// no two admitted charges leave the same number of units, and no reply shows more units than an earlier reply. If
+// peeks is true, replies that charge nothing are included.
 func checkOrder(s *sim, ops []op, peeks bool) {
 	for key, of := range byKey(ops) {
 		if rules[key[0]].solid {
@@ -77,9 +77,9 @@ func checkOrderOf(s *sim, key string, ops []op, peeks bool) {
 		}
 		switch {
 		case charges(o) && seen[o.remaining]:
-			s.t.Errorf("%s: two grants left %d units, one of them from %v to %v", key, o.remaining, o.call, o.ret)
+			s.t.Errorf("key %s: two admitted charges left %d units, one of them called at %v and answered at %v", key, o.remaining, o.call, o.ret)
 		case charges(o) && o.remaining >= least, peeks && o.remaining > least:
-			s.t.Errorf("%s: the reply from %v to %v shows %d units, but an earlier reply shows %d (charged: %v)", key, o.call, o.ret, o.remaining, least, charges(o))
+			s.t.Errorf("key %s: the reply to the request from %v to %v shows %d units, but an earlier reply shows %d (the request charged units: %v)", key, o.call, o.ret, o.remaining, least, charges(o))
 		default:
 			seen[o.remaining] = seen[o.remaining] || charges(o)
 			continue
@@ -110,13 +110,13 @@ func checkUsed(s *sim, ops []op) {
 		}
 		d, err := charge(leader.Node, key, 0)
 		if used := rules[key[0]].limit.Max - d.Remaining; err != nil || used < sure || used > sure+maybe {
-			s.t.Errorf("%s: %d used, %d were acknowledged and %d uncertain; %v", key, used, sure, maybe, err)
+			s.t.Errorf("key %s: %d units used, want at least the %d acknowledged units and at most %d uncertain units more; error %v", key, used, sure, maybe, err)
 		}
 	}
 }
 
-// checkLog checks that log time never decreases from one entry to the next. If honest is true, because no wall clock
-// was wrong, checkLog also checks that log time is never ahead of real time and never runs faster than real time. It
+// checkLog checks that log time never decreases from one entry to the next. honest means that no wall clock was
+// wrong. checkLog then also checks that log time is never ahead of real time and never runs faster than real time. It
 // returns the time by which log time is behind real time at the last entry.
 func checkLog(s *sim, honest bool) (lag time.Duration) {
 	for _, l := range s.processes() {
@@ -179,7 +179,7 @@ func (w *watcher) look(l *process) {
 		return
 	}
 	if first, seen := w.seen[f.Index]; seen && first != f {
-		w.sim.t.Errorf("%s: state %+v, another node had %+v", l.node.id, f, first)
+		w.sim.t.Errorf("%s: state %+v, but another node had %+v after the same entry", l.node.id, f, first)
 	}
 	w.seen[f.Index] = f
 }

@@ -19,9 +19,9 @@ type outcome int
 
 const (
 	refused outcome = iota // by a node that does not decide; nothing was charged
-	denied
-	granted
-	unknown
+	denied                 // the limit was exceeded
+	granted                // admitted
+	unknown                // the charge may or may not be in effect
 )
 
 // op is one request of a client.
@@ -112,7 +112,7 @@ func (c *clients) run() {
 	}
 }
 
-// draw draws some requests, sometimes linked to a group.
+// draw returns random requests, sometimes linked to a group.
 func (c *clients) draw() (reqs []limiter.Request) {
 	n := 1 + max(0, rand.IntN(8)-4)
 	seen := map[string]bool{}
@@ -169,7 +169,7 @@ func (c *clients) askNode(l *process, reqs []limiter.Request) bool {
 		return false
 	}
 	if rand.IntN(40) == 0 {
-		_, _ = l.Delete([]byte(fmt.Sprintf("w%d", rand.IntN(4)))) // the node may not lead
+		_, _ = l.Delete([]byte(fmt.Sprintf("w%d", rand.IntN(4)))) // fails if the node is not the leader
 	}
 	out := make([]limiter.Decision, len(reqs))
 	token := l.Decide(reqs, out)
@@ -243,7 +243,7 @@ func (s *sim) grant(l *process, key string) int64 {
 	s.t.Helper()
 	d, err := ask1(l.Node, key)
 	if err != nil || d.Limited {
-		s.t.Fatalf("%s: %s: %+v, %v", l.node.id, key, d, err)
+		s.t.Fatalf("node %s, key %s: the charge was not admitted: %+v, error %v", l.node.id, key, d, err)
 	}
 	return d.Remaining
 }
@@ -253,7 +253,7 @@ func (s *sim) remaining(l *process, key string) int64 {
 	s.t.Helper()
 	d, err := charge(l.Node, key, 0)
 	if err != nil {
-		s.t.Fatalf("%s: %s: %v", l.node.id, key, err)
+		s.t.Fatalf("node %s, key %s: cannot read the remaining units: %v", l.node.id, key, err)
 	}
 	return d.Remaining
 }

@@ -13,8 +13,8 @@ import (
 // continues from that log time plus the time since the entry arrived, at the speed of its monotonic clock.
 //
 // A change of leaders therefore never advances log time by more than the elapsed time, even if wall clocks are wrong,
-// so no units are restored early. Log time may fall behind at a change of leaders, by the time that the last entry was
-// in flight.
+// so no units are restored early. Log time may fall behind at a change of leaders. The loss is the time for which the
+// last entry was in flight.
 //
 // A Clock is safe for concurrent use.
 type Clock struct {
@@ -54,8 +54,8 @@ func (c *Clock) Now() uint64 {
 // monotonic returns the time since NewClock.
 func (c *Clock) monotonic() time.Duration { return time.Since(c.start) }
 
-// applied records that an entry with log time t was applied. If this node has submitted the entry, readAt is the time at
-// which t was read, and otherwise the time at which the entry arrived.
+// applied records that an entry with log time t was applied. If this node has submitted the entry, readAt is the time
+// at which t was read, and otherwise the time at which the entry arrived.
 func (c *Clock) applied(t uint64, readAt time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

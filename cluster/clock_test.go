@@ -14,7 +14,7 @@ func TestClock(t *testing.T) {
 		step := func(what string, want uint64) {
 			t.Helper()
 			if got := c.Now(); got != want {
-				t.Errorf("%s: %d, want %d", what, got, want)
+				t.Errorf("%s: the clock shows %d, want %d", what, got, want)
 			}
 		}
 		step("initial", 0)
@@ -23,18 +23,18 @@ func TestClock(t *testing.T) {
 		pass(time.Second)
 		step("stopped", 1000)
 		if got := c.estimate(); got != 1000+uint64(time.Second) {
-			t.Errorf("estimate %d", got)
+			t.Errorf("the estimate is %d, want the log time of the entry plus 1 s", got)
 		}
 		c.applied(900, c.monotonic())
 		step("an older entry", 1000)
 		c.run(0)
-		step("it leads: the elapsed time counts", 1000+uint64(time.Second))
+		step("after run: the elapsed time counts", 1000+uint64(time.Second))
 		pass(time.Second)
 		step("running", 1000+2*uint64(time.Second))
 		c.applied(1000+uint64(time.Second), c.monotonic()-time.Second)
-		step("its own entries change nothing", 1000+2*uint64(time.Second))
+		step("an entry of the running clock itself", 1000+2*uint64(time.Second))
 		if got := c.lastApplied(); got != 1000+uint64(time.Second) {
-			t.Errorf("last applied %d", got)
+			t.Errorf("lastApplied returned %d, want the log time of the node's own entry", got)
 		}
 		c.stop()
 		step("it follows again", 1000+uint64(time.Second))
@@ -50,8 +50,8 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestClockIsStrict checks that log time falls behind at a change of leaders by the time that the last entry was in
-// flight, and never runs ahead.
+// TestClockIsStrict checks that log time never runs ahead at a change of leaders. The loss must be the time for which
+// the last entry was in flight.
 func TestClockIsStrict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leader, follower := NewClock(), NewClock()
@@ -63,7 +63,7 @@ func TestClockIsStrict(t *testing.T) {
 			pass(50 * time.Millisecond)
 			follower.run(0)
 			if lost := leader.Now() - follower.Now(); lost != uint64(300*time.Millisecond) {
-				t.Errorf("%v lost", time.Duration(lost))
+				t.Errorf("log time fell behind by %v, want 300 ms", time.Duration(lost))
 			}
 			follower.stop()
 		}

@@ -13,11 +13,11 @@ import (
 const (
 	// compactEvery is the interval at which the length of the log is checked.
 	compactEvery = time.Second
-	// minLog is the minimum size, in bytes, of the entries since the last snapshot before another snapshot is taken. A
-	// node that was down for a short time catches up faster from entries than from a snapshot.
+	// minLog is the size, in bytes, that the entries since the last snapshot must have before another snapshot is
+	// taken. A node that was down for a short time catches up faster from entries than from a snapshot.
 	minLog = 256 << 20
-	// logShare is the same limit as a multiple of the size of the state. The larger limit applies. A snapshot writes
-	// all of the state, so a large state is written less often.
+	// logShare is another minimum for the size of these entries, as a multiple of the size of the state. The larger
+	// minimum applies. A snapshot writes the whole state, so a large state is written less often.
 	logShare = 4
 
 	minTrailing, maxTrailing = 1000, 200_000 // limits of the number of entries that are kept after a snapshot
@@ -69,7 +69,8 @@ func (c *compactor) run() {
 // maxLog returns the size of the entries since the last snapshot, in bytes, at which another snapshot is taken.
 func (c *compactor) maxLog() int64 { return max(minLog, logShare*c.table.Usage().Bytes) }
 
-// keepTrailing makes Raft keep about limit bytes of entries after a snapshot, based on the average size of recent entries.
+// keepTrailing makes Raft keep about limit bytes of entries after a snapshot, based on the average size of recent
+// entries.
 func (c *compactor) keepTrailing(limit, grown int64, entries uint64) {
 	if err := c.tuner.reload(func(s *raft.ReloadableConfig) { s.TrailingLogs = trailing(limit, grown, entries) }); err != nil {
 		c.log.Warn("cannot change the number of entries behind a snapshot", "error", err)

@@ -57,10 +57,10 @@ func TestSnapshotRetried(t *testing.T) {
 		}
 		// The pauses are 2, 4, 8, 16 and 32 s, and then a minute.
 		if want, got := seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), store.tried(); !slices.Equal(got, want) {
-			t.Errorf("tried at %v, want %v", got, want)
+			t.Errorf("snapshots were attempted at %v, want %v", got, want)
 		}
 		if got := n.fsm.grown.Load(); got >= minLog {
-			t.Errorf("%d bytes of new entries after a snapshot", got)
+			t.Errorf("after a snapshot, %d bytes of entries still count as new", got)
 		}
 		if _, err := ask1(n, "s"); err != nil {
 			t.Fatal(err)
@@ -69,12 +69,13 @@ func TestSnapshotRetried(t *testing.T) {
 		n.fsm.grown.Store(minLog)
 		pass(2 * time.Second)
 		if got := len(store.tried()) - before; got != 1 {
-			t.Errorf("%d snapshots after the log has grown again, want 1", got)
+			t.Errorf("%d attempts after the log has grown again, want 1", got)
 		}
 	})
 }
 
-// TestNothingNewToSnapshot checks that entries that are all in a snapshot do not count as new entries.
+// TestNothingNewToSnapshot checks that entries do not count as new if Raft reports that the last snapshot contains
+// all of them.
 func TestNothingNewToSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startSolo(t, soloConfig("n1"))
@@ -85,7 +86,7 @@ func TestNothingNewToSnapshot(t *testing.T) {
 		n.fsm.grown.Store(minLog)
 		pass(2 * time.Second)
 		if got := n.fsm.grown.Load(); got != 0 {
-			t.Errorf("%d bytes of new entries", got)
+			t.Errorf("%d bytes of entries count as new, want 0", got)
 		}
 	})
 }

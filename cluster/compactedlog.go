@@ -2,7 +2,7 @@ package cluster
 
 import "github.com/hashicorp/raft"
 
-// compactedLog is a log store in which compaction keeps one more entry than Raft requests.
+// compactedLog is a log store in which compaction deletes one entry fewer than Raft requests.
 //
 // This works around hashicorp/raft issue 697. A follower may have compacted its log up to the newest entry of its
 // snapshot, so that only uncommitted entries remain. All of them can conflict with the log of a new leader. To accept

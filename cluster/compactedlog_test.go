@@ -12,9 +12,9 @@ func TestCompactedLog(t *testing.T) {
 	for _, tt := range []struct{ lo, hi, first, last uint64 }{
 		{1, 5, 5, 9}, // compaction
 		{1, 1, 1, 9},
-		{6, 9, 1, 5}, // a conflict
+		{6, 9, 1, 5}, // deletion of conflicting entries
 		{9, 9, 1, 8},
-		{1, 9, 0, 0}, // all
+		{1, 9, 0, 0}, // all entries
 	} {
 		l := compactedLog{newDisk()}
 		for i := range uint64(9) {
@@ -33,8 +33,8 @@ func TestCompactedLog(t *testing.T) {
 	}
 }
 
-// TestConflictAfterSnapshot isolates a leader that then stores an entry that is never committed, takes a snapshot, and
-// compacts its log. The node must still be able to follow the next leader.
+// TestConflictAfterSnapshot isolates a leader. The leader then stores an entry that is never committed, takes a
+// snapshot, and compacts its log. The node must still be able to follow the next leader.
 func TestConflictAfterSnapshot(t *testing.T) {
 	c := simConfig{size: 3, tune: func(s *raft.Config) { s.TrailingLogs = 1 }}
 	simulate(t, c, func(t *testing.T, s *sim) {

@@ -17,9 +17,9 @@ const (
 	maxConfirmations = 16                     // maximum number of results that are stored
 )
 
-// confirmations answers whether nodes that are not in the configuration of this node are members. Such a node may have
-// been added while this node was disconnected. This node therefore asks the members that it knows, and stores the
-// result. It rejects the unknown node until a member has confirmed that the node is a member.
+// confirmations determines whether a node that is not in the configuration of this node is a member. The node may
+// have been added while this node was disconnected. This node therefore asks the members that it knows, and stores
+// the result. It rejects the unknown node until a member has confirmed that the node is a member.
 type confirmations struct {
 	start   func(id string)          // asks the members about a node in a goroutine, which passes the result to set
 	members func() []topology.Member // known members
@@ -46,8 +46,9 @@ func newConfirmations(life *lifetime, now func() time.Duration, members func() [
 	return c
 }
 
-// confirmed returns the raft address of a node that a member has recently confirmed, or "". It does not block. If there
-// is no recent result, the members are asked in the background. The node is rejected until then, and retries.
+// confirmed returns the raft address of a node that a member has recently confirmed, or "". It does not block. If
+// there is no recent result, the members are asked in the background. The node is rejected until a member has
+// confirmed it, and retries.
 func (c *confirmations) confirmed(id string) string {
 	addr, due := c.lookup(id)
 	if due {
@@ -130,8 +131,8 @@ type inquirer struct {
 
 // inquire asks all known members about a node, and returns the node's raft address if a member confirms it. If no
 // member answers, because all members were replaced or because this node has just joined, inquire asks the nodes in
-// i.joinAddrs. The error of a member that has no leader counts as an answer, so that the nodes in i.joinAddrs are not
-// asked during each election.
+// i.joinAddrs. A member that has no leader answers with an error. That error counts as an answer, so that the nodes
+// in i.joinAddrs are not asked during each election.
 func (i *inquirer) inquire(id string) (addr string) {
 	ctx, cancel := context.WithTimeout(i.life.ctx, confirmWithin)
 	defer cancel()
@@ -149,8 +150,8 @@ func (i *inquirer) inquire(id string) (addr string) {
 	return addr
 }
 
-// inquireOf asks several nodes concurrently. It returns the address from the first confirmation, and reports whether any
-// node has answered. An error in an answer counts as an answer.
+// inquireOf asks several nodes concurrently. It returns the address from the first confirmation, and reports whether
+// any node has answered. An error in an answer counts as an answer.
 func (i *inquirer) inquireOf(ctx context.Context, id string, nodes []topology.Member) (addr string, answered bool) {
 	if i.peers.peers == nil {
 		return "", false

@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// confirmationsRig wraps confirmations. The test sets the clock (at), the members (current) and the results. ids contains
-// the nodes about which the members were to be asked.
+// confirmationsRig wraps confirmations. The test sets the clock (at), the members (current) and the results. ids
+// contains the nodes about which the members were to be asked.
 type confirmationsRig struct {
 	*confirmations
 	at      time.Duration
@@ -46,7 +46,7 @@ func TestConfirmations(t *testing.T) {
 	a.expect(t, "n4", "", 2)
 	a.set("n4", "host:1")
 	a.expect(t, "n4", "host:1", 2)
-	a.at += confirmedFor/2 + 1 // asked again before it expires
+	a.at += confirmedFor/2 + 1 // the members are asked again before the result expires
 	a.expect(t, "n4", "host:1", 3)
 	a.at += confirmedFor / 2
 	a.expect(t, "n4", "", 3)
@@ -64,7 +64,7 @@ func TestConfirmationsAreBounded(t *testing.T) {
 	a.set("n0", "")
 	a.expect(t, "new", "", maxConfirmations)
 	a.at += unconfirmedFor
-	a.expect(t, "new", "", maxConfirmations+1) // in place of n0
+	a.expect(t, "new", "", maxConfirmations+1) // the expired result of n0 was dropped
 }
 
 // fixedAnswers implements Peers with fixed answers, by raft address. Nodes at other addresses do not answer.
@@ -108,7 +108,7 @@ func TestInquire(t *testing.T) {
 		n := nodeWithMembers(tt.peers, nil, topology.Member{ID: "n1", Raft: "n1"}, topology.Member{ID: "n2", Raft: "n2"}, topology.Member{ID: "n3", Raft: "n3"})
 		i := &inquirer{view: n.observer, joinAddrs: n.config.Join, peers: n.peers, life: n.life}
 		if got := i.inquire("n9"); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: inquire returned %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
@@ -139,32 +139,32 @@ func TestMembersOnly(t *testing.T) {
 		t.Helper()
 		for _, about := range membersOnly {
 			if got := ask(about).Error; !strings.Contains(got, ErrNotMember.Error()) {
-				t.Errorf("%s: %s is answered with %q", when, about, got)
+				t.Errorf("%s: the answer about %s has error %q, want ErrNotMember", when, about, got)
 			}
 		}
 		for _, p := range []transport.Purpose{transport.Raft, transport.Client} {
 			if n.Allows("n2", p) {
-				t.Errorf("%s: it may open a stream for %s", when, p)
+				t.Errorf("%s: n2 may open a stream for %s", when, p)
 			}
 		}
 	}
 	rejected("before it joins")
 	if a := ask("nonsense"); !strings.Contains(a.Error, errQuestion.Error()) {
-		t.Errorf("unknown topic: %q", a.Error)
+		t.Errorf("unknown topic: error %q, want errQuestion", a.Error)
 	}
 	if a := ask(topicJoin); a.Error != "" || a.Term == 0 {
-		t.Errorf("joining: %+v", a)
+		t.Errorf("n2 joins: the answer is %+v, want a term and no error", a)
 	}
 	if lines := log.count("has joined and has no vote yet\" node=n2"); lines != 1 {
 		t.Errorf("%d lines report that n2 has joined, want 1", lines)
 	}
 	for _, about := range membersOnly[:3] {
 		if a := ask(about); a.Error != "" {
-			t.Errorf("a member asks about %s: %q", about, a.Error)
+			t.Errorf("n2 is a member and asks about %s: error %q", about, a.Error)
 		}
 	}
 	if a := ask(topicPeerMembership); a.MemberAddr != "127.0.0.1:1" {
-		t.Errorf("a member is at %q", a.MemberAddr)
+		t.Errorf("n2 is a member and has raft address %q, want 127.0.0.1:1", a.MemberAddr)
 	}
 	if !n.Allows("n2", transport.Raft) || !n.Allows("n2", transport.Client) {
 		t.Error("a member may not open streams")
@@ -174,15 +174,15 @@ func TestMembersOnly(t *testing.T) {
 	}
 	rejected("after it was removed")
 	if a := ask(topicOwnMembership); a.Error != "" || !a.NotMember {
-		t.Errorf("whether it was removed: %+v", a)
+		t.Errorf("n2 was removed and asks for its membership: %+v, want NotMember", a)
 	}
 	if a := ask(topicJoin); !strings.Contains(a.Error, ErrRemoved.Error()) || !a.NotMember || n.observer.find("n2") != nil {
-		t.Errorf("joining again: %+v", a)
+		t.Errorf("n2 was removed and joins again: %+v, want ErrRemoved", a)
 	}
 	if err := n.Add(t.Context(), "n2", "127.0.0.1:1"); err != nil {
 		t.Fatal(err)
 	}
 	if a := ask(topicJoin); a.Error != "" {
-		t.Errorf("joining after it was added: %q", a.Error)
+		t.Errorf("n2 joins after it was added: error %q", a.Error)
 	}
 }

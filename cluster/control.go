@@ -30,7 +30,7 @@ type Question struct {
 type Answer struct {
 	Error            string        `json:"error,omitempty"`
 	Node             *Announcement `json:"node,omitempty"`    // the answering node
-	LeaderAddr       string        `json:"leader,omitempty"`  // raft address of the leader, which must be asked
+	LeaderAddr       string        `json:"leader,omitempty"`  // raft address of the leader, which must be asked instead
 	Begun            bool          `json:"begun,omitempty"`   // Raft is started on the answering node
 	KnownIncarnation string        `json:"known,omitempty"`   // recorded incarnation of the asking node
 	NotMember        bool          `json:"removed,omitempty"` // the asking node was removed, or never added

@@ -18,10 +18,10 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// patience is the timeout of tests for events that must happen. It is far longer than they take.
+// patience is the timeout of tests for events that must happen. It is far longer than the events take.
 const patience = 2 * time.Minute
 
-// soloConfig returns the configuration of a single node, to which others can be added.
+// soloConfig returns the configuration of a single node, to which other nodes can be added.
 func soloConfig(id string) Config {
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(id))
 	clock, d := NewClock(), newDisk()
@@ -125,18 +125,18 @@ func TestNodeAsksForItself(t *testing.T) {
 			for _, id := range []string{"n1", "n3"} {
 				for _, about := range []topic{topicMeet, topicJoin, topicAnnounce, topicVote, topicRemove, topicOwnMembership} {
 					if got := ask(about, id); !strings.Contains(got, ErrNotItself.Error()) {
-						t.Errorf("n2 asks about %s for %s: %q", about, id, got)
+						t.Errorf("n2 asks about %s for node %s: error %q, want ErrNotItself", about, id, got)
 					}
 				}
 			}
 			if v := n.View(); len(v.Members) != 1 || v.Members[0].Port == 666 {
-				t.Errorf("the cluster is %+v", v.Members)
+				t.Errorf("the members are %+v, want only n1 with its own port", v.Members)
 			}
 			if got := ask(topicJoin, "n2"); got != "" {
-				t.Errorf("n2 joins: %q", got)
+				t.Errorf("n2 joins: error %q", got)
 			}
 			if m := n.observer.find("n2"); m == nil || m.Raft != "127.0.0.1:1" {
-				t.Errorf("n2 is %+v", m)
+				t.Errorf("member n2 is %+v, want raft address 127.0.0.1:1", m)
 			}
 		})
 	}
@@ -152,15 +152,16 @@ func TestUnauthenticatedQuestion(t *testing.T) {
 	go func() { done <- n.control.serveOne(far) }()
 	a, err := AskOver(t.Context(), near, Question{About: topicOwnMembership, Node: &Announcement{ID: "n9"}})
 	if err != nil || a.Error != "" || !a.NotMember {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("answer %+v, error %v; want NotMember", a, err)
 	}
 	if err := <-done; err != nil && err != io.ErrClosedPipe {
 		t.Error(err)
 	}
 }
 
-// TestRejectedAsStale checks that only answers about some topics can report that the data of this node is out of date.
-// The data directory must be marked as outdated only if the answer is from a voter or the node is joining.
+// TestRejectedAsStale checks that a node exits if an answer about topicReturn, topicAnnounce or topicJoin reports
+// that its data is out of date. The data directory must be marked as outdated only if the answer is from a voter, or
+// is about topicJoin.
 func TestRejectedAsStale(t *testing.T) {
 	voter, learner := topology.Member{ID: "n2", Raft: "n2", Voter: true}, topology.Member{ID: "n3", Raft: "n3"}
 	other, nameless := topology.Member{ID: "n4", Raft: "n4"}, topology.Member{Raft: "n5"}
@@ -172,7 +173,7 @@ func TestRejectedAsStale(t *testing.T) {
 		for _, m := range []topology.Member{voter, learner, other, nameless} {
 			ends, n.fsm.failure.occurred = nil, false
 			if _, err := n.peers.ask(t.Context(), m, Question{About: about}); err == nil {
-				t.Errorf("%s asks about %s: no error", m.Raft, about)
+				t.Errorf("answer from %s about %s: no error", m.Raft, about)
 			}
 			if (len(ends) == 1) != asks[about] {
 				t.Errorf("answer from %s about %s: exit errors %v", m.Raft, about, ends)

@@ -25,22 +25,22 @@ func (staleError) Is(err error) bool { return err == ErrStale }
 
 // nodeRecord is the record that one node keeps of another node, to detect old copies of that node's data directory.
 type nodeRecord struct {
-	Boot    uint64 `json:"boot"`    // highest boot number that the node has announced, or has reported on its return
+	Boot    uint64 `json:"boot"`    // highest boot number that the node has announced, or has reported in a rejoin check
 	Process string `json:"process"` // identifier of the process with that boot number
 	// Announced is the highest boot number that was announced.
 	Announced uint64 `json:"announced,omitempty"`
-	// Held is the index of the newest committed entry that the log of the node is known to contain. If the entry is missing
-	// later, the data is an old copy.
+	// Held is the index of the newest committed entry that the log of the node is known to contain. If the entry is
+	// missing later, the data is an old copy.
 	Held uint64 `json:"held"`
 }
 
-// outdates reports whether the record contains a start of the node that is missing in the data of process a.
+// outdates reports whether the record contains a start of the node that the data of process a lacks.
 func (r nodeRecord) outdates(a *Announcement) bool {
 	return a.Boot < r.Boot || a.Boot == r.Boot && r.Process != "" && a.Process != r.Process || a.Lineage.Excludes(a.Boot, r.Boot, r.Process)
 }
 
-// check returns an error if the data of a returning node is out of date. last is the newest entry in the log of that node.
-// heldTerm is the term of entry r.Held, or 0 if it is unknown.
+// check returns an error if the data of a returning node is out of date. last is the newest entry in the log of that
+// node. heldTerm is the term of entry r.Held, or 0 if it is unknown.
 func (r nodeRecord) check(a *Announcement, last entryID, heldTerm uint64) error {
 	switch {
 	case r.outdates(a):
@@ -63,7 +63,7 @@ func (r nodeRecord) outdated(a *Announcement) error {
 type nodeRecords struct {
 	mu      sync.Mutex
 	nodes   map[string]nodeRecord
-	acked   map[string]entryID // newest entry that each node has acknowledged, and the term in which this node was the leader
+	acked   map[string]entryID // newest entry that each node has acknowledged to this node, and the term in which this node was the leader
 	changed bool               // a start has been recorded since the last write
 	heldNew bool               // Held has changed since the last write; such changes are written less often
 
@@ -130,8 +130,9 @@ func (m *nodeRecords) acknowledged(id string, term, index uint64) {
 	}
 }
 
-// committed records that this node, the leader in the given term, has committed the entries up to index. If another
-// node has acknowledged entries up to that index, they stay in the log of that node. Later entries may be discarded.
+// committed records that this node, the leader in the given term, has committed the entries up to index. Entries up
+// to index that another node has acknowledged in that term stay in the log of that node. Later entries may be
+// discarded.
 func (m *nodeRecords) committed(term, index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -257,8 +258,8 @@ func (k *recordKeeper) recordCommitted() {
 	}
 }
 
-// recordLeader records that the log of the leader contains an entry that this node has applied. An entry from the current
-// term was sent by the leader of that term, so the leader's log contains it.
+// recordLeader records that the log of the leader contains an entry that this node has applied. An entry from the
+// current term was sent by the leader of that term, so the leader's log contains it.
 func (k *recordKeeper) recordLeader(log *raft.Log) {
 	if !k.raft.started() || k.leaderships.current() != nil || k.raft.CurrentTerm() != log.Term {
 		return
@@ -286,7 +287,8 @@ func (k *recordKeeper) checkReturn(q *Question) error {
 	return k.records.save(k.stable, false)
 }
 
-// termOf returns the term of a committed entry, or 0 if the entry is no longer in the log or is not known to be committed.
+// termOf returns the term of a committed entry, or 0 if the entry is no longer in the log or is not known to be
+// committed.
 func (k *recordKeeper) termOf(index uint64) uint64 {
 	var log raft.Log
 	if index == 0 || index > k.raft.CommitIndex() || k.logs.GetLog(index, &log) != nil {

@@ -26,20 +26,20 @@ func TestNodeRecord(t *testing.T) {
 	}{
 		{"the next start", Announcement{Boot: 4, Process: "q"}, entryID{100, 5}, 5, ""},
 		{"starts without an announcement", Announcement{Boot: 6, Process: "q", Lineage: raftstore.Lineage{Boot: 3, Process: "p", Since: "4 5 q"}}, entryID{120, 7}, 5, ""},
-		{"starts before the announcement was noted", Announcement{Boot: 4, Process: "q", Lineage: raftstore.Lineage{Boot: 1, Process: "1", Since: "2 p q"}}, entryID{120, 7}, 5, ""},
+		{"started again before the announcement was recorded", Announcement{Boot: 4, Process: "q", Lineage: raftstore.Lineage{Boot: 1, Process: "1", Since: "2 p q"}}, entryID{120, 7}, 5, ""},
 		{"starts with a copy", Announcement{Boot: 5, Process: "q", Lineage: raftstore.Lineage{Boot: 2, Process: "2", Since: "3 4 q"}}, entryID{120, 7}, 5, "lacks that start"},
-		{"starts of a version without lineages", Announcement{Boot: 9, Process: "q"}, entryID{120, 7}, 5, ""},
+		{"started by a version without lineages", Announcement{Boot: 9, Process: "q"}, entryID{120, 7}, 5, ""},
 		{"the first start with a lineage", Announcement{Boot: 4, Process: "q", Lineage: raftstore.Lineage{Boot: 3, Since: "q"}}, entryID{120, 7}, 5, ""},
 		{"the same process", Announcement{Boot: 3, Process: "p"}, entryID{100, 5}, 5, ""},
 		{"a second process", Announcement{Boot: 3, Process: "q"}, entryID{100, 5}, 5, "boot number 3"},
 		{"an older start", Announcement{Boot: 2, Process: "q"}, entryID{100, 5}, 5, "boot number 2"},
 		{"an entry is missing", Announcement{Boot: 4, Process: "q"}, entryID{99, 5}, 5, "had acknowledged entry 100"},
-		{"the entry is another", Announcement{Boot: 4, Process: "q"}, entryID{110, 4}, 5, "had acknowledged entry 100"},
-		{"its term is unknown", Announcement{Boot: 4, Process: "q"}, entryID{100, 4}, 0, ""},
+		{"the log ends with an older term", Announcement{Boot: 4, Process: "q"}, entryID{110, 4}, 5, "had acknowledged entry 100"},
+		{"the term of entry 100 is unknown", Announcement{Boot: 4, Process: "q"}, entryID{100, 4}, 0, ""},
 	} {
 		err := r.check(&tt.a, tt.last, tt.term)
 		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, ErrStale) || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: check returned the wrong error %v", tt.name, err)
 		}
 	}
 }
@@ -51,23 +51,23 @@ func TestNodeRecords(t *testing.T) {
 	held := func() uint64 { return m.of("n2").Held }
 	m.acknowledged("n2", 3, 100)
 	if held() != 0 {
-		t.Errorf("%d held without a commit", held())
+		t.Errorf("Held is %d before a commit, want 0", held())
 	}
 	m.committed(2, 200)
 	m.committed(3, 90)
 	if held() != 90 {
-		t.Errorf("%d held, want 90, which is committed", held())
+		t.Errorf("Held is %d, want 90, the newest committed entry", held())
 	}
 	m.acknowledged("n2", 3, 95) // a late response
 	m.committed(3, 300)
 	if held() != 100 {
-		t.Errorf("%d held, want 100, which was acknowledged", held())
+		t.Errorf("Held is %d, want 100, the newest acknowledged entry", held())
 	}
 	m.acknowledged("n2", 4, 98) // in a later term, in which the log may differ
 	m.committed(4, 300)
 	m.holds("n2", 50)
 	if held() != 100 {
-		t.Errorf("%d held after 100", held())
+		t.Errorf("Held is %d, want 100 as before", held())
 	}
 	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "p"})
 	m.announced(&Announcement{ID: "n2", Boot: 6, Process: "q"})
@@ -76,7 +76,7 @@ func TestNodeRecords(t *testing.T) {
 	}
 	next := newNodeRecords()
 	if err := next.load(stable); err != nil || next.of("n2") != (nodeRecord{7, "p", 7, 100}) {
-		t.Errorf("loaded %+v, %v", next.of("n2"), err)
+		t.Errorf("loaded %+v, error %v; want boot number 7 of process p, and entry 100", next.of("n2"), err)
 	}
 	m.holds("n2", 150)
 	for _, all := range []bool{false, true} {
@@ -84,11 +84,11 @@ func TestNodeRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := next.load(stable); err != nil || (next.of("n2").Held == 150) != all {
-			t.Errorf("all %t: loaded %+v, %v", all, next.of("n2"), err)
+			t.Errorf("after save with all=%t: loaded %+v, error %v; want entry 150 only with all=true", all, next.of("n2"), err)
 		}
 	}
 	if err := stable.Set(recordsKey, []byte("x")); err != nil || newNodeRecords().load(stable) == nil {
-		t.Errorf("invalid records were loaded: %v", err)
+		t.Errorf("load accepted invalid records, or they were not written: %v", err)
 	}
 }
 
@@ -101,30 +101,30 @@ type failing struct {
 func (f failing) Get([]byte) ([]byte, error) { return nil, f.err }
 func (f failing) Set([]byte, []byte) error   { return f.err }
 
-// TestNodeRecords_Failing checks that records are written later if a write fails, and that load fails if the records
-// cannot be read.
+// TestNodeRecords_Failing checks that records that could not be written are written by a later save, and that load
+// fails if the records cannot be read.
 func TestNodeRecords_Failing(t *testing.T) {
 	broken := failing{err: errors.New("broken")}
 	if err := newNodeRecords().load(broken); !errors.Is(err, broken.err) {
-		t.Errorf("unreadable records were loaded: %v", err)
+		t.Errorf("load of unreadable records returned %v, want broken", err)
 	}
 	m := newNodeRecords()
 	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "p"})
 	m.holds("n2", 5)
 	for _, all := range []bool{false, true} {
 		if err := m.save(broken, all); !errors.Is(err, broken.err) {
-			t.Errorf("all %t: saved: %v", all, err)
+			t.Errorf("save to a failing disk with all=%t returned %v, want broken", all, err)
 		}
 	}
 	stable, next := newDisk(), newNodeRecords()
 	if err := errors.Join(m.save(stable, false), next.load(stable)); err != nil || next.of("n2") != (nodeRecord{7, "p", 7, 5}) {
-		t.Errorf("written later: %+v, %v", next.of("n2"), err)
+		t.Errorf("after the failed writes, the records are %+v, error %v; want boot number 7 and entry 5", next.of("n2"), err)
 	}
 }
 
 // staleSim runs a test in which a node exits because its data is an old copy.
 func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-chan error)) {
-	var why chan error // created in the simulation, whose fake time advances only during waits for its own channels
+	var why chan error // created in the simulation: a wait for a channel from outside would stop its fake time
 	c := simConfig{size: 3, unexpected: func(node string, err error) bool {
 		if node == id && errors.Is(err, ErrStale) {
 			why <- err
@@ -164,8 +164,8 @@ func (s *sim) leadsNot(t *testing.T, id string) *process {
 }
 
 // TestOldCopy starts n3 with a copy of its data directory that was made while n3 was running. The copy lacks charges
-// that n3 acknowledged later. It must be rejected before any unit is admitted twice, no matter whether n3 was the
-// leader.
+// that n3 acknowledged later. n3 must be rejected before any unit is admitted twice, both if n3 was the leader and if
+// not.
 func TestOldCopy(t *testing.T) {
 	for _, led := range []bool{false, true} {
 		staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
@@ -208,15 +208,15 @@ func TestOldCopy(t *testing.T) {
 			last.node.boot()
 			s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
 			if got := s.remaining(s.leader(), "s"); got != left {
-				t.Errorf("%d left, want %d as after the last charge", got, left)
+				t.Errorf("%d units remain, want %d as after the last charge", got, left)
 			}
 		})
 	}
 }
 
-// TestOldCopy_Boot starts n3 with a copy that was made while n3 was down and therefore has an old boot number. All
-// nodes are restarted before that, and n3 is isolated when it is started. When n3 is reachable again, it must be
-// rejected, because the other nodes have stored the newer boot number.
+// TestOldCopy_Boot copies the data of n3 while n3 is down, and then starts n3, so that the boot number in the copy is
+// outdated. All nodes are then stopped and started again. n3 now has the copy and is isolated. When n3 is reachable
+// again, it must be rejected, because the other nodes have stored the newer boot number.
 func TestOldCopy_Boot(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		n3 := s.list()[2]
@@ -224,7 +224,7 @@ func TestOldCopy_Boot(t *testing.T) {
 		copied, starts, lineage := n3.disk.copy(), n3.starts, n3.lineage
 		n3.boot()
 		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().access.records.of("n3").Boot == starts+1 })
-		pass(time.Second) // until it is recorded
+		pass(time.Second) // until the other nodes have stored the boot number
 		for _, n := range s.list() {
 			n.down()
 		}
@@ -270,7 +270,7 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 		s.heal()
 		endsStale(t, ended, "lacks that start")
 		if s.leading() != nil {
-			t.Error("a copy was part of a majority")
+			t.Error("a leader was elected with the vote of a copy")
 		}
 	})
 }
@@ -302,7 +302,7 @@ func TestOldCopy_Unannounced(t *testing.T) {
 }
 
 // TestNodeRecords_Returned checks the records of starts that are not announced. If another process with the same boot
-// number is announced later, it replaces the recorded process, because that process runs with a copy.
+// number is announced later, it replaces the recorded process, because the recorded process runs with a copy.
 func TestNodeRecords_Returned(t *testing.T) {
 	m := newNodeRecords()
 	if err := m.recordReturn(&Announcement{ID: "n2", Boot: 7, Process: "p"}); err != nil {
@@ -310,27 +310,27 @@ func TestNodeRecords_Returned(t *testing.T) {
 	}
 	for _, boot := range []uint64{6, 7} {
 		if err := m.recordReturn(&Announcement{ID: "n2", Boot: boot, Process: "q"}); !errors.Is(err, ErrStale) {
-			t.Errorf("boot number %d of another process: %v", boot, err)
+			t.Errorf("recordReturn of another process with boot number %d: %v, want ErrStale", boot, err)
 		}
 	}
 	m.announced(&Announcement{ID: "n2", Boot: 6, Process: "o"})
 	if got := m.of("n2"); got != (nodeRecord{Boot: 7, Process: "p", Announced: 6}) {
-		t.Errorf("after an older announcement: %+v", got)
+		t.Errorf("after an older announcement: %+v, want boot number 7 of process p, and 6 announced", got)
 	}
 	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "q"})
 	if got := m.of("n2"); got != (nodeRecord{Boot: 7, Process: "q", Announced: 7}) {
-		t.Errorf("after the announcement of another process: %+v", got)
+		t.Errorf("after the announcement of another process: %+v, want that process", got)
 	}
 }
 
-// announcement returns the announcement of a node in the log.
+// announcement returns the newest announcement of a node that this process has applied.
 func (p *process) announcement(id string) Announcement {
 	return p.fsm.announced.of(id)
 }
 
-// TestOldCopy_Twice announces a process of n3 with a higher boot number than that of the running process, as if it had
-// been started with a copy of the directory. The running process must exit. Another process with the same higher boot
-// number must be rejected.
+// TestOldCopy_Twice announces a process of n3 with a higher boot number than that of the running process, as if the
+// announced process had been started with a copy of the directory. The running process must exit. Another process
+// with the same higher boot number must be rejected.
 func TestOldCopy_Twice(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		s.leadsNot(t, "n3")
@@ -344,12 +344,12 @@ func TestOldCopy_Twice(t *testing.T) {
 		}
 		endsStale(t, ended, fmt.Sprint("boot number ", a.Boot))
 		if s.leader().Current("n3", a.Boot-1) || !s.leader().Current("n3", a.Boot) {
-			t.Error("the streams of the first process are not distinguished from those of the second process")
+			t.Error("Current does not distinguish the running process from the announced one")
 		}
 		second := a
 		second.Process = "of another copy"
 		if err := s.leader().members.announce(t.Context(), &second); !errors.Is(err, ErrStale) {
-			t.Errorf("a second process of the same boot number: %v", err)
+			t.Errorf("announcement of another process with the same boot number: %v, want ErrStale", err)
 		}
 	})
 }
@@ -397,7 +397,7 @@ func TestNodeRecords_Conflict(t *testing.T) {
 	n := New(Config{Self: Announcement{ID: "n1"}, Clock: NewClock(), Logs: newDisk(), Snapshots: newDisk(), Stable: newDisk()})
 	n.access.records.acknowledged("n2", 3, 10)
 	n.access.records.committed(3, 8)
-	n.access.records.committed(4, 20) // different entries from a different leader
+	n.access.records.committed(4, 20) // n2 has acknowledged no entries in term 4
 	if err := n.access.records.of("n2").check(&Announcement{ID: "n2", Boot: 1}, entryID{8, 3}, 3); err != nil {
 		t.Error(err)
 	}
@@ -407,7 +407,7 @@ func TestNodeRecords_Conflict(t *testing.T) {
 		}
 	}
 	if last, err := lastEntry(n.config.Logs, n.config.Snapshots); err != nil || last != (entryID{2, 2}) {
-		t.Errorf("the newest entry is %+v, %v", last, err)
+		t.Errorf("the newest entry is %+v, error %v; want entry 2 of term 2", last, err)
 	}
 }
 
@@ -421,11 +421,11 @@ func TestSetRecovery(t *testing.T) {
 	good := topology.Recovery("").Next("c", nil)
 	for r, want := range map[topology.Recovery]bool{good: true, "?": false, "1-x": false} {
 		if err := n.bootstrap.setRecovery(r); (err == nil) != want {
-			t.Errorf("%q: %v", r, err)
+			t.Errorf("setRecovery of %q returned %v", r, err)
 		}
 	}
 	if n.bootstrap.recovery != good || !slices.Equal(stored, []topology.Recovery{good}) {
-		t.Errorf("stored %q; the node has %q", stored, n.bootstrap.recovery)
+		t.Errorf("stored %q, and the recovery of the node is %q", stored, n.bootstrap.recovery)
 	}
 }
 
@@ -441,10 +441,10 @@ func TestIsFenced(t *testing.T) {
 	}{{"", first, true}, {first, second, true}, {first, other, true}, {second, first, false}, {first, "", false}} {
 		err := fmt.Errorf("dial: %w", &transport.RecoveryError{Node: "n2", Ours: tt.ours, Theirs: tt.theirs})
 		if got := isFenced(err); (got != nil) != tt.want || got != nil && !errors.Is(got, transport.ErrOtherRecovery) {
-			t.Errorf("%q to %q: %v", tt.ours, tt.theirs, got)
+			t.Errorf("recovery of this node %q, of the other node %q: isFenced returned %v", tt.ours, tt.theirs, got)
 		}
 	}
 	if isFenced(nil) != nil || isFenced(errors.New("x")) != nil {
-		t.Error("other errors count as fenced")
+		t.Error("isFenced returned an error for nil or for an unrelated error")
 	}
 }

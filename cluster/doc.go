@@ -11,15 +11,15 @@
 // generation. At most two generations are in flight. Under low load an entry contains a few decisions, and under high
 // load thousands.
 //
-// In sync mode a reply is sent once the generation it depends on is committed. A reply that depends on committed changes
-// only, such as most refusals, waits only until this node has verified that it is still the leader. In async mode
-// replies do not wait for commits, and uncommitted changes are lost if the leader fails.
+// In sync mode a reply is sent once the generation it depends on is committed. A reply that depends on committed
+// changes only, such as most refusals, waits only until this node has verified that it is still the leader. In async
+// mode replies do not wait for commits, and uncommitted changes are lost if the leader fails.
 //
 // # Leadership
 //
-// A node makes decisions only during a leadership, which is identified by its epoch. A leadership begins when Raft has
-// elected the node and a barrier of the new term is applied. It ends when the node detects that it is no longer the
-// leader, or when it applies an entry from a different term.
+// A node makes decisions only during a leadership, which is identified by its epoch. A leadership begins when Raft
+// has elected the node and the node has applied all entries of earlier terms. It ends when the node detects that it
+// is no longer the leader, or when it applies an entry from a different term.
 //
 // At the end of a leadership, uncommitted generations are rolled back. Their waiters get an error, as the outcome is
 // uncertain: if the entry of such a generation is committed later, it is applied like any other entry. An entry is void
@@ -36,11 +36,11 @@
 //
 // # Heartbeat
 //
-// The guarantees require that a voter that has acknowledged an entry neither votes nor starts an election until a full
-// heartbeat has passed. In hashicorp/raft, a follower neither votes nor starts an election until HeartbeatTimeout has
-// passed without a message from the leader. The log contains the shortest heartbeat that any voter may be using. The
-// leader may answer from its table without contacting other nodes for 4/5 of that heartbeat, counted from the
-// submission of the newest committed entry. See [Node.SetHeartbeat].
+// The guarantees require that a voter that has acknowledged an entry neither votes nor starts an election until a
+// full heartbeat has passed. In hashicorp/raft, a follower neither votes nor starts an election until
+// HeartbeatTimeout has passed without a message from the leader. The log contains the shortest heartbeat that any
+// voter may be using. For 4/5 of that heartbeat after the submission of the newest committed entry, the leader may
+// answer from its table without contacting other nodes. See [Node.SetHeartbeat].
 //
 // # Parts
 //
@@ -58,9 +58,9 @@
 //
 // # Caveats
 //
-// The length of an outage is measured with wall clocks if a majority of the nodes was down at the same time and no node
-// that stayed up has the newest entry. If all of these wall clocks were set forward during the outage, the difference
-// counts as elapsed time.
+// The length of an outage is measured with wall clocks if two conditions hold: a majority of the nodes was down at
+// the same time, and no node that stayed up has the newest entry. If all of these wall clocks were set forward during
+// the outage, the difference counts as elapsed time.
 //
 // A restarted node does not remember which entries it acknowledged within the last heartbeat. If a majority of the
 // nodes is restarted within one heartbeat, a leader that was replaced can still answer from an outdated table for a

@@ -33,8 +33,8 @@ type changes struct {
 
 const changesHeader = 1 + 5*8
 
-// errEntry is wrapped by the error for an entry that was written by a later version or is damaged. Entries after it cannot
-// be applied either, so the process exits.
+// errEntry is wrapped by the error for an entry that was written by a later version or is damaged. Entries after it
+// cannot be applied either, so the process exits.
 var errEntry = errors.New("unknown entry in the log; run the same version on all nodes")
 
 // seal writes the header of an entry to the first changesHeader bytes of buf.

@@ -12,19 +12,19 @@ func TestChangesEntry(t *testing.T) {
 	b := append(make([]byte, changesHeader), want.data...)
 	want.seal(b)
 	if b[0] != changesEntry {
-		t.Errorf("kind %d", b[0])
+		t.Errorf("the kind is %d, want changesEntry", b[0])
 	}
 	got, err := parseChanges(b)
 	if err != nil || !bytes.Equal(got.data, want.data) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("parsed %+v, error %v; want the same data", got, err)
 	}
 	got.data, want.data = nil, nil
 	if got.term != want.term || got.epoch != want.epoch || got.generation != want.generation || got.time != want.time || got.wall != want.wall {
-		t.Errorf("%+v, want %+v", got, want)
+		t.Errorf("parsed %+v, want %+v", got, want)
 	}
 	for n := range changesHeader {
 		if _, err := parseChanges(b[:n]); !errors.Is(err, errEntry) {
-			t.Errorf("%d bytes: %v", n, err)
+			t.Errorf("the first %d bytes of an entry: error %v, want errEntry", n, err)
 		}
 	}
 }
@@ -33,13 +33,13 @@ func TestAnnouncementEntry(t *testing.T) {
 	want := Announcement{ID: "n1", Incarnation: "x", Host: "h", Port: 1, ClusterPort: 2, SentinelPort: 3, LeaderPort: 4}
 	b, err := want.entry()
 	if err != nil || b[0] != memberEntry {
-		t.Fatalf("%q, %v", b, err)
+		t.Fatalf("entry %q, error %v; want the kind memberEntry", b, err)
 	}
 	if got, err := parseAnnouncement(b); err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("parsed %+v, error %v; want the announcement that was written", got, err)
 	}
 	if _, err := parseAnnouncement([]byte{memberEntry, '{'}); !errors.Is(err, errEntry) {
-		t.Errorf("an incomplete announcement: %v", err)
+		t.Errorf("an incomplete announcement: %v, want errEntry", err)
 	}
 }
 
@@ -54,14 +54,14 @@ func FuzzParseChanges(f *testing.F) {
 		c, err := parseChanges(b)
 		if err != nil {
 			if len(b) >= changesHeader {
-				t.Errorf("%d bytes: %v", len(b), err)
+				t.Errorf("an entry of %d bytes was rejected: %v", len(b), err)
 			}
 			return
 		}
 		again := append(make([]byte, changesHeader), c.data...)
 		c.seal(again)
 		if !bytes.Equal(again[1:], b[1:]) {
-			t.Errorf("%x became %x", b, again)
+			t.Errorf("entry %x was parsed and written again as %x", b, again)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func FuzzParseAnnouncement(f *testing.F) {
 			t.Fatal(err)
 		}
 		if got, err := parseAnnouncement(again); err != nil || got != a {
-			t.Errorf("%+v became %+v, %v", a, got, err)
+			t.Errorf("announcement %+v was written and parsed again as %+v, error %v", a, got, err)
 		}
 	})
 }
@@ -106,13 +106,13 @@ func FuzzReadHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := readHead(bytes.NewReader(b))
 		if (h == nil) == (err == nil) {
-			t.Fatalf("%+v, %v", h, err)
+			t.Fatalf("head %+v, error %v; want exactly one of them", h, err)
 		}
 		if err != nil && !errors.Is(err, errHead) {
-			t.Errorf("%v", err)
+			t.Errorf("error %v does not wrap errHead", err)
 		}
 		if err == nil && h.Version != snapshotVersion {
-			t.Errorf("%+v", h)
+			t.Errorf("a head with another version was accepted: %+v", h)
 		}
 	})
 }

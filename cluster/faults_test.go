@@ -21,14 +21,14 @@ var (
 	faultList = flag.String("faults", "", "comma-separated names of the faults to draw from; empty: all")
 )
 
-// schedule is one random run of faults.
+// schedule is a simulation with random faults.
 type schedule struct {
 	*sim
 	rng    *rand.Rand
 	faults []fault // faults to choose from
 	trace  []string
 	added  int
-	swaps  bool // the members change
+	swaps  bool // members are added and removed
 }
 
 // fault is an event that disturbs a cluster.
@@ -130,7 +130,7 @@ func newSchedule(t testing.TB, seed uint64) *schedule {
 	return x
 }
 
-// applies reports whether a fault suits the cluster.
+// applies reports whether a fault may be used with the cluster of the schedule.
 func (x *schedule) applies(name string) bool {
 	switch {
 	case *faultList != "":
@@ -234,7 +234,7 @@ func (x *schedule) crashProcess(l *process) {
 	x.bootLater(l.node, x.downtime())
 }
 
-// any draws a process.
+// any returns a random process, or nil if none is running.
 func (x *schedule) any() *process {
 	processes := x.processes()
 	if len(processes) == 0 {
@@ -431,8 +431,9 @@ func (x *schedule) removeSome(l *process, but string) {
 	}
 }
 
-// TestSchedules simulates random clusters and faults. A schedule is drawn from its seed. Runs with the same seed can
-// still differ, because the order of events at the same virtual time depends on the scheduler of goroutines.
+// TestSchedules simulates random clusters and faults. The seed of a schedule determines the cluster and the faults.
+// Runs with the same seed can still differ, because the order of events at the same virtual time depends on the
+// scheduler of goroutines.
 func TestSchedules(t *testing.T) {
 	results := make(chan result, *schedules)
 	begun := time.Now()
@@ -444,7 +445,7 @@ func TestSchedules(t *testing.T) {
 					x := newSchedule(t, *seed+uint64(i))
 					defer func() {
 						if t.Failed() || *traces {
-							t.Logf("%+v\n%s", x.c, strings.Join(x.trace, "\n"))
+							t.Logf("configuration %+v, events:\n%s", x.c, strings.Join(x.trace, "\n"))
 						}
 					}()
 					r := x.run(12)
@@ -465,6 +466,6 @@ func TestSchedules(t *testing.T) {
 	t.Logf("%d schedules, %v of virtual time in %v: %d granted, %d denied, %d uncertain, %d refused, %d leaderships, log time at most %v behind",
 		n, sum.virtual, time.Since(begun).Round(time.Millisecond), sum.granted, sum.denied, sum.unknown, sum.refused, sum.leaderships, sum.lag)
 	if n > 0 && (sum.granted < 500*n || sum.leaderships < int64(3*n) || sum.unknown == 0 || sum.refused == 0) {
-		t.Error("too few requests, leaderships or errors to check")
+		t.Error("too few admitted requests, leaderships or errors for a meaningful check")
 	}
 }

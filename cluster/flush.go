@@ -16,13 +16,13 @@ const (
 	tickEvery = 250 * time.Millisecond
 	// enqueueWithin is the timeout for passing an entry to Raft.
 	enqueueWithin = time.Second
-	// asyncPause is the minimum time between two entries in async mode. As no reply waits for an entry, larger batches do
-	// not delay replies, and a key that is charged several times is sent only once.
+	// asyncPause is the minimum time between two entries in async mode. As no reply waits for an entry, larger
+	// batches do not delay replies, and a key that is charged several times is sent only once.
 	asyncPause = 5 * time.Millisecond
 )
 
-// flusher submits the generations of one leadership to Raft. Each entry contains the changes from all decisions made while
-// earlier entries were in flight: a few decisions under low load, and thousands under high load.
+// flusher submits the generations of one leadership to Raft. Each entry contains the changes from all decisions made
+// while earlier entries were in flight: a few decisions under low load, and thousands under high load.
 type flusher struct {
 	leadership *leadership
 	table      *buckets.Table
@@ -93,8 +93,8 @@ func (f *flusher) submit() raft.ApplyFuture {
 	if failpoint.Is(failpoint.LostBatch) && generation%50 == 0 {
 		buf = buf[:changesHeader]
 	}
-	// The log time is read after the last decision, so no decision in the entry is later. The monotonic clock is read after
-	// the log time: if the process is paused in between, log time falls behind instead of running ahead.
+	// The log time is read after the last decision, so no decision in the entry is later. Log time continues from
+	// readAt. readAt is read after the log time, so a pause in between makes log time fall behind, never run ahead.
 	l := f.leadership
 	c := changes{term: l.term, epoch: l.epoch, generation: generation, time: f.clock.Now()}
 	readAt := f.clock.monotonic()

@@ -78,7 +78,7 @@ func TestFlusher(t *testing.T) {
 		first := r.decide("a")
 		c, submitted := r.entry()
 		if !submitted || c.term != 7 || c.epoch != 3 || c.generation != first || c.time != r.clock.Now() || len(c.data) == 0 {
-			t.Errorf("%t, %+v; want generation %d", submitted, c, first)
+			t.Errorf("submitted %t, entry %+v; want generation %d", submitted, c, first)
 		}
 		second := r.decide("b")
 		if _, submitted = r.entry(); submitted {
@@ -86,25 +86,25 @@ func TestFlusher(t *testing.T) {
 		}
 		r.leadership.commit(first, r.clock.monotonic())
 		if c, submitted = r.entry(); !submitted || c.generation != second {
-			t.Errorf("%t, %+v; want generation %d", submitted, c, second)
+			t.Errorf("submitted %t, entry %+v; want generation %d", submitted, c, second)
 		}
 		r.leadership.commit(second, r.clock.monotonic())
 		pass(2 * tickEvery)
 		if c, submitted = r.entry(); !submitted || len(c.data) > 0 || c.time != r.clock.Now()-uint64(tickEvery) {
-			t.Errorf("%t, %+v; want an entry with the log time only", submitted, c)
+			t.Errorf("submitted %t, entry %+v; want an entry with the log time only", submitted, c)
 		}
 		close(r.leadership.over)
 		<-r.leadership.done
 		r.decide("c")
 		if _, submitted = r.entry(); submitted {
-			t.Error("an entry is submitted after the end")
+			t.Error("an entry is submitted after the end of the leadership")
 		}
 		n := uint64(0)
 		for range r.futures {
 			n++
 		}
 		if n != 3 || r.counts.entries.Load() != n {
-			t.Errorf("%d futures, %d entries", n, r.counts.entries.Load())
+			t.Errorf("%d futures and %d counted entries, want 3 of both", n, r.counts.entries.Load())
 		}
 	})
 }
@@ -124,12 +124,12 @@ func TestFlush(t *testing.T) {
 			}
 			leader.crash(false)
 			if left := s.remaining(s.newLeader(leader), "s"); left != 5000-granted {
-				t.Fatalf("%d left, %d are granted", left, granted)
+				t.Fatalf("%d units of 5000 remain after %d charges that were flushed", left, granted)
 			}
 			s.converge()
 		}
 		if err := s.leader().Flush(); err != nil {
-			t.Errorf("nothing to flush: %v", err)
+			t.Errorf("Flush without changes: %v", err)
 		}
 	})
 }
@@ -140,12 +140,12 @@ func TestFlushFails(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		if err := s.followers(leader)[0].Flush(); !errors.Is(err, limiter.ErrNotLeading) {
-			t.Errorf("a follower: %v", err)
+			t.Errorf("Flush on a follower: %v, want ErrNotLeading", err)
 		}
 		s.isolate(leader.node.id)
 		s.grant(leader, "s")
 		if err := leader.Flush(); !errors.Is(err, limiter.ErrUncertain) {
-			t.Errorf("an isolated leader: %v", err)
+			t.Errorf("Flush on an isolated leader: %v, want ErrUncertain", err)
 		}
 	})
 }

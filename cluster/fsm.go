@@ -28,8 +28,8 @@ type fsm struct {
 	ended     <-chan struct{} // closed when the node is closed
 	fsmCounters
 
-	// state guards the applied state. It is held while an entry is applied, while a leadership begins or ends, and while a
-	// view is created.
+	// state guards the applied state. It is held while an entry is applied, while a leadership begins or ends, and
+	// while a view is created.
 	state        *sync.Mutex
 	appliedIndex uint64
 }
@@ -46,8 +46,8 @@ var (
 	_ raft.ConfigurationStore = (*fsm)(nil)
 )
 
-// Apply applies a committed entry. The process exits if the entry cannot be applied, because the state of this node would
-// then differ from that of the other nodes.
+// Apply applies a committed entry. The process exits if the entry cannot be applied, because the state of this node
+// would then differ from that of the other nodes.
 func (f *fsm) Apply(log *raft.Log) any {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -91,8 +91,8 @@ func (f *fsm) apply(log *raft.Log, arrival time.Duration) error {
 	return fmt.Errorf("kind %d: %w", log.Data[0], errEntry)
 }
 
-// applySettings applies settings. Settings that were appended to the log in a later term than the one in which they were
-// proposed are void.
+// applySettings applies settings. Settings that were appended to the log in a later term than the one in which they
+// were proposed are void.
 func (f *fsm) applySettings(log *raft.Log, s settings) {
 	if s.Term == log.Term || failpoint.Is(failpoint.AnyTerm) {
 		f.setting.apply(log.Index, s)
@@ -116,8 +116,9 @@ func (f *fsm) applyAnnouncement(a *Announcement) error {
 	return f.checkSelf()
 }
 
-// applyChanges applies an entry with changes. If this node has the generation of the entry in flight, the changes are
-// already in its table, and applyChanges commits the generation. Otherwise it applies the changes to the table.
+// applyChanges applies an entry with changes. If the entry contains a generation that this node has in flight, the
+// changes are already in the table, and applyChanges commits the generation. Otherwise it applies the changes to the
+// table.
 //
 // An entry is void on all nodes if it was decided in one term and appended to the log in a later one, because the
 // decisions do not take into account the entries in between.
@@ -143,8 +144,8 @@ func (f *fsm) isFresh(log *raft.Log) bool {
 // StoreConfiguration publishes a view with the new members of the cluster.
 func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.view.refresh() }
 
-// checkSelf returns an error if the id of this node was announced with a different data directory, or if the announcement
-// shows that the data of this node is an old copy.
+// checkSelf returns an error if the id of this node was announced with a different data directory, or if the
+// announcement shows that the data of this node is an old copy.
 func (f *fsm) checkSelf() error {
 	self, known := f.config.Self, f.announced.of(f.config.Self.ID)
 	switch {
@@ -158,8 +159,9 @@ func (f *fsm) checkSelf() error {
 }
 
 // setGauges makes the table store gauges (see package buckets) if the cluster has a replicated heartbeat or this node
-// is standalone. A replicated heartbeat shows that all voters can read gauges: it is proposed only after all voters
-// have answered a question about it, and versions that cannot read gauges cannot answer that question.
+// is standalone. A heartbeat is proposed only after all voters have answered a question about it. Versions of the
+// program that cannot read gauges cannot answer that question, so a replicated heartbeat shows that all voters can
+// read gauges.
 func (f *fsm) setGauges() {
 	f.table.SetGauges(f.config.Peers == nil || f.setting.replicated().Version > 0)
 }
@@ -171,7 +173,8 @@ func (f *fsm) heartbeat() (h heartbeats, applied uint64) {
 	return f.setting.replicated(), f.appliedIndex
 }
 
-// fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million keys.
+// fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million
+// keys.
 func (f *fsm) fingerprint() topology.Fingerprint {
 	f.state.Lock()
 	defer f.state.Unlock()

@@ -36,7 +36,7 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 		}
 		list, err := follower.disk.List()
 		if err != nil || len(list) == 0 {
-			t.Fatalf("%d snapshots: %v", len(list), err)
+			t.Fatalf("%d snapshots, error %v; want at least one", len(list), err)
 		}
 		restore := func() {
 			_, content, err := follower.disk.Open(list[0].ID)
@@ -48,16 +48,16 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 			}
 		}
 		if err := save(restore); !errors.Is(err, errReplaced) {
-			t.Errorf("a snapshot of a state that was replaced: %v", err)
+			t.Errorf("Persist after the state was replaced: %v, want errReplaced", err)
 		}
 		if after, _ := follower.disk.List(); len(after) != len(list) {
-			t.Errorf("%d snapshots exist", len(after))
+			t.Errorf("%d snapshots exist, want as many as before", len(after))
 		}
 	})
 }
 
-// TestEntryOfPreviousLeaderIsFresh checks that an entry counts as decided while this process was running if its term
-// began after the start of the process, even if only the next leader commits the entry.
+// TestEntryOfPreviousLeaderIsFresh checks that an entry counts as decided while this process was running if the term
+// of the entry began after the start of the process. The entry may be committed by a later leader.
 func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 	clock := &logClock{bootIndex: 10, bootTerm: 4}
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 		want        bool
 	}{{11, 5, true}, {11, 4, false}, {10, 5, false}, {11, 3, false}, {11, 0, true}} {
 		if got := clock.isFresh(&raft.Log{Index: c.index, Term: c.term}, 0); got != c.want {
-			t.Errorf("entry %d of term %d: %t", c.index, c.term, got)
+			t.Errorf("entry %d of term %d: isFresh returned %t", c.index, c.term, got)
 		}
 	}
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -78,7 +78,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 			back := l.node.boot()
 			s.converge()
 			if back.clock.bootTerm < term {
-				t.Errorf("%s starts with term %d, and had term %d", l.node.id, back.clock.bootTerm, term)
+				t.Errorf("%s was restarted with term %d, but had term %d before", l.node.id, back.clock.bootTerm, term)
 			}
 		}
 	})
@@ -87,7 +87,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 // TestSkippedGeneration checks that the process exits if an entry is committed and Raft has rejected the entry of an
 // earlier generation. Otherwise the later commit would also acknowledge the earlier generation.
 func TestSkippedGeneration(t *testing.T) {
-	var why chan error // created in the simulation, whose fake time advances only during waits for its own channels
+	var why chan error // created in the simulation: a wait for a channel from outside would stop its fake time
 	c := simConfig{size: 3, unexpected: func(_ string, err error) bool {
 		why <- err
 		return false
@@ -102,21 +102,21 @@ func TestSkippedGeneration(t *testing.T) {
 		generation, _ := leader.table.Collect(nil)
 		r.pipeline.add(generation, leader.clock.monotonic())
 		r.pipeline.mu.Lock()
-		r.pipeline.took = 2 * pipelineAfter // allows a second generation
+		r.pipeline.took = 2 * pipelineAfter // allows a second generation in flight
 		r.pipeline.mu.Unlock()
 		next := decide(leader.Node, "s", 1)
 		if err := leader.WaitCommitted(next); err != limiter.ErrUncertain {
-			t.Errorf("the next generation: %v", err)
+			t.Errorf("WaitCommitted for the next generation: %v, want ErrUncertain", err)
 		}
 		if err := leader.WaitCommitted(refused); err == nil {
 			t.Error("a generation that no other node has was acknowledged")
 		}
 		if err := <-why; !errors.Is(err, errSkipped) {
-			t.Errorf("exit error: %v", err)
+			t.Errorf("exit error %v, want errSkipped", err)
 		}
 		s.converge()
 		if got := s.remaining(s.leader(), "t"); got != 100 {
-			t.Errorf("%d left after a rejected charge", got)
+			t.Errorf("%d units remain after the charge was rolled back, want 100", got)
 		}
 	})
 }

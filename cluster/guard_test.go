@@ -74,7 +74,7 @@ func newGuardRig(t *testing.T, other transport.Guard, heartbeat time.Duration) *
 		Stream: b.links["n1"].Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger(),
 	})
 	c.Transport = trans
-	c.Fatal = func(error) {} // errors are ignored: no term follows a forged term of 2^64-1
+	c.Fatal = func(error) {} // errors are expected: there is no term after a forged term of 2^64-1
 	b.Node = New(c)
 	for _, id := range []string{"n2", "n3"} {
 		b.bootstrap.participants[id] = Announcement{ID: id}
@@ -159,7 +159,8 @@ func snapshotOf(h raft.RPCHeader, term uint64) *raft.InstallSnapshotRequest {
 	}
 }
 
-// forgeries returns messages from n9, which is not a member, from n4, which is a nonvoter, and from n3, which is a voter.
+// forgeries returns messages from n9, which is not a member, from n4, which is a nonvoter, and from n3, which is a
+// voter.
 func forgeries() []forgery {
 	anonymous := func(b *guardRig) raft.RPCHeader {
 		h := b.header("n3")
@@ -180,9 +181,9 @@ func forgeries() []forgery {
 			m.LeaderCommitIndex = 1
 			return m
 		}, errNonMember},
-		{"entries of a non-member as a member", "n9", func(b *guardRig, term uint64) any { return heartbeat(b.header("n3"), term+1) }, errNonMember},
+		{"heartbeat of a non-member in a member's name", "n9", func(b *guardRig, term uint64) any { return heartbeat(b.header("n3"), term+1) }, errNonMember},
 		{"snapshot of a non-member", "n9", func(b *guardRig, term uint64) any { return snapshotOf(b.header("n9"), term+1) }, nil},
-		{"timeout of a non-member", "n9", func(b *guardRig, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n9")} }, errNonMember},
+		{"TimeoutNow from a non-member", "n9", func(b *guardRig, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n9")} }, errNonMember},
 		{"vote of a node without a vote", "n4", func(b *guardRig, term uint64) any { return vote(b.header("n4"), term+1) }, errNoVoter},
 		{"timeout of a node without a vote", "n4", func(b *guardRig, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n4")} }, errNoVoter},
 		{"pre-vote without a sender", "n3", func(b *guardRig, term uint64) any {
@@ -193,8 +194,8 @@ func forgeries() []forgery {
 		{"vote from another address", "n3", func(b *guardRig, term uint64) any { return vote(elsewhere(b), term+1) }, errSender},
 		{"heartbeat in another's name", "n3", func(b *guardRig, term uint64) any { return heartbeat(b.header("n2"), term+1) }, errSender},
 		{"timeout in another's name", "n3", func(b *guardRig, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n2")} }, errSender},
-		{"vote for the last term", "n3", func(b *guardRig, _ uint64) any { return vote(b.header("n3"), math.MaxUint64) }, errTermAhead},
-		{"vote for a far term", "n3", func(b *guardRig, term uint64) any { return vote(b.header("n3"), term+far) }, errTermAhead},
+		{"vote request of the highest possible term", "n3", func(b *guardRig, _ uint64) any { return vote(b.header("n3"), math.MaxUint64) }, errTermAhead},
+		{"vote request of a term too far ahead", "n3", func(b *guardRig, term uint64) any { return vote(b.header("n3"), term+far) }, errTermAhead},
 		{"pre-vote for a far term", "n3", func(b *guardRig, term uint64) any {
 			return &raft.RequestPreVoteRequest{RPCHeader: b.header("n3"), Term: term + far, LastLogIndex: 1 << 30, LastLogTerm: 1}
 		}, errTermAhead},
@@ -239,10 +240,11 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestForgeriesWouldWork sends the same messages to nodes without a guard, to check that TestGuard tests the guard.
+// TestForgeriesWouldWork sends the forged messages to nodes without a guard, and checks that each message takes
+// effect. Otherwise TestGuard would not test the guard.
 func TestForgeriesWouldWork(t *testing.T) {
 	for _, f := range forgeries() {
-		if f.name == "pre-vote without a sender" { // Raft rejects it, too
+		if f.name == "pre-vote without a sender" { // Raft itself rejects this message
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
@@ -252,7 +254,8 @@ func TestForgeriesWouldWork(t *testing.T) {
 			if err != nil && !strings.Contains(f.name, "snapshot") { // the snapshot itself is not valid
 				t.Fatal(err)
 			}
-			// Raft does not report changes of its term, so it is polled. The timeout only matters if the test fails.
+			// Raft does not report changes of its term, so the term is polled. The timeout only matters if the test
+			// fails.
 			for end := time.Now().Add(2 * time.Minute); !granted && b.raft.CurrentTerm() == term; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("the term is still %d, and no vote was granted", term)
@@ -268,7 +271,7 @@ func TestGuardOfAnswers(t *testing.T) {
 	for name, guard := range map[string]transport.Guard{"guarded": nil, "accept all": acceptAll{}} {
 		t.Run(name, func(t *testing.T) {
 			b := newGuardRig(t, guard, 100*time.Millisecond)
-			b.access.rejoin.skip() // the others answer requests for votes only
+			b.access.rejoin.skip() // the other nodes answer requests for votes, but no questions
 			answered := make(chan struct{}, 100)
 			for _, id := range []string{"n2", "n3"} {
 				trans := raft.NewNetworkTransport(b.links[id].Raft(), 1, 10*time.Second, io.Discard)
@@ -296,10 +299,10 @@ func TestGuardOfAnswers(t *testing.T) {
 				}
 			}
 			if got := b.raft.CurrentTerm(); (got != term) != (guard != nil) {
-				t.Errorf("the term changed from %d to %d", term, got)
+				t.Errorf("the term was %d and is %d; it must change if and only if there is no guard", term, got)
 			}
 			if n := b.log.count(errTermAhead.Error()); (n == 1) != (guard == nil) {
-				t.Errorf("%d log lines report a term that is too far ahead", n)
+				t.Errorf("%d log lines report a term that is too far ahead, want one if and only if there is a guard", n)
 			}
 		})
 	}
@@ -315,7 +318,7 @@ func TestTermsOfJoining(t *testing.T) {
 	}
 	for _, tt := range []struct{ own, term uint64 }{{1, 1 + maxTermJump}, {math.MaxUint64 - 5, math.MaxUint64}} {
 		if got := maxTermAfter(tt.own); got != tt.term {
-			t.Errorf("from %d up to %d, want %d", tt.own, got, tt.term)
+			t.Errorf("maxTermAfter of %d is %d, want %d", tt.own, got, tt.term)
 		}
 	}
 }

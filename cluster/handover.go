@@ -13,8 +13,8 @@ import (
 // holdPoll is the interval at which a hand-over checks whether commands are still in progress.
 const holdPoll = 100 * time.Microsecond
 
-// handOver commits all decisions, and then transfers leadership to the voter with the given id, or to the most up-to-date
-// voter if id is empty. It does nothing if this node is not the leader or there is no other voter.
+// handOver commits all decisions, and then transfers leadership to the voter with the given id, or to the most
+// up-to-date voter if id is empty. It does nothing if this node is not the leader or there is no other voter.
 func (d *leader) handOver(ctx context.Context, id string) error {
 	l := d.current()
 	if l == nil || len(voters(d.view.View())) < 2 {

@@ -33,7 +33,7 @@ func TestHandOver(t *testing.T) {
 			clients.end()
 			for _, o := range clients.ops {
 				if o.outcome == unknown {
-					t.Errorf("uncertain: %+v", o)
+					t.Errorf("the outcome of a request is uncertain: %+v", o)
 				}
 			}
 			checkUsed(s, clients.ops)
@@ -70,9 +70,9 @@ func TestHandOverWaits(t *testing.T) {
 			t.Errorf("hand over: %v", err)
 		}
 		s.newLeader(old)
-		for _, token := range tokens { // long after the hand-over
+		for _, token := range tokens { // the leadership has ended by now
 			if err := old.WaitCommitted(token); err != nil {
-				t.Errorf("a decision: %v", err)
+				t.Errorf("WaitCommitted for a decision made before the hand-over: %v", err)
 			}
 		}
 		if old.Hold() {
@@ -92,7 +92,7 @@ func TestHandOverGivesUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := old.HandOver(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
+			t.Errorf("hand-over during a command: %v, want DeadlineExceeded", err)
 		}
 		old.Release()
 		s.grant(old, "s")
@@ -102,17 +102,17 @@ func TestHandOverGivesUp(t *testing.T) {
 	})
 }
 
-// TestMayLose_Offered checks that the status shows that no charges can be lost once a transfer of leadership has
-// started, because replies then wait for commits even in async mode.
+// TestMayLose_Offered checks that Status.MayLose is 0 once a transfer of leadership has started, because replies then
+// wait for commits even in async mode.
 func TestMayLose_Offered(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		if got := leader.Status().MayLose; got != leader.setting.leaseTime() {
-			t.Errorf("%v may be lost, want %v", got, leader.setting.leaseTime())
+			t.Errorf("MayLose is %v, want %v", got, leader.setting.leaseTime())
 		}
 		leader.leaderships.current().lease.offered.Store(true)
 		if got := leader.Status().MayLose; got != 0 {
-			t.Errorf("%v may be lost although all replies wait", got)
+			t.Errorf("MayLose is %v during a transfer of leadership, want 0", got)
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestFailedHandOver(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := old.HandOver(ctx); err != limiter.ErrUncertain {
-			t.Errorf("%v", err)
+			t.Errorf("hand-over by an isolated leader: %v, want ErrUncertain", err)
 		}
 		s.heal()
 		for !old.View().Leading {
@@ -165,18 +165,18 @@ func TestHandOverTwice(t *testing.T) {
 		r.leaving.Store(true)
 		r.stopped.Store(true)
 		if err := old.HandOver(t.Context()); err != topology.ErrChanging {
-			t.Errorf("%v", err)
+			t.Errorf("second hand-over: %v, want ErrChanging", err)
 		}
 		if !r.leaving.Load() {
 			t.Error("the second hand-over has ended the first")
 		}
 		if _, err := ask1(old.Node, "s"); err != limiter.ErrNotLeading {
-			t.Errorf("a decision during the hand-over: %v", err)
+			t.Errorf("a charge during the hand-over: %v, want ErrNotLeading", err)
 		}
 	})
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		if err := s.leader().HandOver(t.Context()); err != nil {
-			t.Errorf("a single node: %v", err)
+			t.Errorf("hand-over by a single node: %v", err)
 		}
 		s.grant(s.leader(), "s")
 	})
@@ -233,7 +233,7 @@ func TestTransferToSilent(t *testing.T) {
 				begun := time.Now()
 				err := leader.Transfer(t.Context(), silent.node.id)
 				if took := time.Since(begun); err == nil || known && (!errors.Is(err, topology.ErrSilent) || took > 0) {
-					t.Errorf("transfer to a node that is paused: %v after %v", err, took)
+					t.Errorf("transfer to a paused node: error %v after %v; want an error, and ErrSilent at once if the leader has detected the pause", err, took)
 				}
 				s.await("it decides again", testHeartbeat, func() bool {
 					_, err := ask1(leader.Node, "s")
@@ -247,7 +247,7 @@ func TestTransferToSilent(t *testing.T) {
 	})
 }
 
-// TestMostAdvanced checks that the successor is the most up-to-date voter that answers if no successor is named.
+// TestMostAdvanced checks that the most up-to-date voter is the successor if no successor is named.
 func TestMostAdvanced(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -260,7 +260,7 @@ func TestMostAdvanced(t *testing.T) {
 			leader.leader.tracker.recordResponse(raft.ServerID(first), r.term, test.first)
 			leader.leader.tracker.recordResponse(raft.ServerID(second), r.term, test.second)
 			if next, err := leader.leader.successor(test.id); err != nil || next.ID != test.want {
-				t.Errorf("%+v: %+v, %v", test, next, err)
+				t.Errorf("%+v: successor returned %+v, error %v", test, next, err)
 			}
 		}
 	})

@@ -55,8 +55,8 @@ func (h heartbeats) check() error {
 	return nil
 }
 
-// settings is an entry that changes values on which all nodes must agree. Like changes, it is void if it was proposed in
-// one term and appended to the log in a later one.
+// settings is an entry that changes values on which all nodes must agree. Like changes, it is void if it was proposed
+// in one term and appended to the log in a later one.
 type settings struct {
 	Term      uint64 `json:"term"`
 	Heartbeat int64  `json:"heartbeat_ms,omitempty"` // new heartbeat
@@ -110,8 +110,8 @@ type heartbeatSetting struct {
 	logged    adopted // last value that was logged
 	ready     readiness
 
-	// proposing is held while settings are proposed and while a node is promoted to a voter: a new voter must run with the
-	// current heartbeat.
+	// proposing is held while settings are proposed and while a node is promoted to a voter: a new voter must run
+	// with the current heartbeat.
 	proposing mutex
 }
 
@@ -199,8 +199,8 @@ func (s *heartbeatSetting) load(from raft.StableStore) error {
 
 // adopt stores the replicated heartbeat h on disk, unless it is already stored. applied is the index of the newest
 // applied entry. After a restart, adopt does nothing until the node has applied the entry that set the stored
-// heartbeat. It compares not only the versions but also the values, because after a recovery from a shorter log a
-// different entry can have the same index. The caller must hold s.reloading.
+// heartbeat. A version is the index of an entry, and after a recovery from a shorter log a different entry can have
+// that index. adopt therefore compares the values, too. The caller must hold s.reloading.
 func (s *heartbeatSetting) adopt(h heartbeats, applied uint64, to raft.StableStore) error {
 	next := adopted{h.Version, h.Now}
 	if h.Version == 0 || next == s.adopted || applied < s.adopted.Version {
@@ -230,7 +230,7 @@ func (s *heartbeatSetting) target(h heartbeats, leads bool, term uint64) time.Du
 	return s.adopted.Now
 }
 
-// ceiling limits the lease while proposed heartbeats are not applied on this node, because other nodes may apply them
+// ceiling limits the lease while a proposed heartbeat is not applied on this node, because other nodes may apply it
 // earlier. A proposal whose outcome is unknown limits the lease until the end of the term.
 type ceiling struct {
 	mu      sync.Mutex

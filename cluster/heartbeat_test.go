@@ -53,8 +53,8 @@ func (s *sim) lead(id string) (l *process) {
 	return l
 }
 
-// TestMixedHeartbeats checks that an isolated leader does not use its own option raft-heartbeat for its lease if the
-// option is longer than that of the other nodes.
+// TestMixedHeartbeats checks that an isolated leader whose option raft-heartbeat is longer than that of the other
+// nodes does not base its lease on that option.
 func TestMixedHeartbeats(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		c := mixed(longBeat, shortBeat)
@@ -74,8 +74,8 @@ func TestMixedHeartbeats(t *testing.T) {
 	}
 }
 
-// cutAndAsk isolates a leader, and sends requests to it and to the other nodes until another node has been the leader for
-// some time.
+// cutAndAsk isolates a leader. For 2*longBeat, it sends requests to that node and to the next leader. It returns the
+// requests that were answered.
 func (s *sim) cutAndAsk(old *process) (ops []op) {
 	s.isolate(old.node.id)
 	ask := func(l *process, quantity int64) {
@@ -97,7 +97,7 @@ func (s *sim) cutAndAsk(old *process) (ops []op) {
 	turn := int64(0)
 	for end := time.Now().Add(2 * longBeat); time.Now().Before(end); pass(5 * time.Millisecond) {
 		if old.config.Async {
-			turn++ // alternates charges and peeks; in sync mode a charge would block, and later peeks with it
+			turn++ // peeks and charges in turn; in sync mode peeks only, because a charge would block them
 		}
 		ask(old, turn%2)
 		for _, l := range s.followers(old) {
@@ -124,7 +124,7 @@ func checkOverlap(s *sim, ops []op) {
 }
 
 // TestHeartbeatOfCluster checks that the heartbeat of the first leader becomes the heartbeat of the cluster, and does
-// not change after restarts with other options.
+// not change when nodes are restarted with a different option raft-heartbeat.
 func TestHeartbeatOfCluster(t *testing.T) {
 	log := &lockedLog{}
 	c := mixed(longBeat, shortBeat)
@@ -140,7 +140,7 @@ func TestHeartbeatOfCluster(t *testing.T) {
 			n.boot()
 			<-s.alive(n.id).started
 			if got := s.alive(n.id).raft.ReloadableConfig().HeartbeatTimeout; got < want-1 {
-				t.Errorf("%s starts with %v", n.id, got)
+				t.Errorf("%s starts with a heartbeat of %v, shorter than that of the cluster", n.id, got)
 			}
 			s.converge()
 			pass(agreeEvery)
@@ -174,7 +174,7 @@ func TestSetHeartbeat(t *testing.T) {
 			for _, l := range s.processes() {
 				settings := l.raft.ReloadableConfig()
 				if settings.HeartbeatTimeout < to-1 || settings.ElectionTimeout != to {
-					t.Errorf("%s runs with %+v", l.node.id, settings)
+					t.Errorf("%s runs with the wrong Raft settings %+v", l.node.id, settings)
 				}
 			}
 			pass(time.Second)
@@ -203,7 +203,7 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 			pass(3 * time.Second)
 			l := s.leader()
 			if h := l.setting.replicated(); h.Now != longBeat || h.settled() || l.setting.leaseTime() != leaseOf(testHeartbeat) || l.setting.heartbeat() != testHeartbeat {
-				t.Errorf("%+v, lease %v, heartbeat of Raft %v", h, l.setting.leaseTime(), l.setting.heartbeat())
+				t.Errorf("while a voter is down: replicated heartbeat %+v, lease %v, heartbeat of Raft %v; want the old lease and heartbeat", h, l.setting.leaseTime(), l.setting.heartbeat())
 			}
 			if err := l.Transfer(t.Context(), ""); err != nil {
 				t.Error(err)
@@ -212,7 +212,7 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 		down.node.boot()
 		s.settled(longBeat)
 		if l := s.leader(); l.setting.leaseTime() != leaseOf(longBeat) {
-			t.Errorf("lease %v", l.setting.leaseTime())
+			t.Errorf("the lease is %v after all voters run with the longer heartbeat", l.setting.leaseTime())
 		}
 	})
 }
@@ -235,7 +235,7 @@ func TestHeartbeatOfNewVoter(t *testing.T) {
 				return false
 			}
 			if got := s.alive("n4").agreement.runsWith(); got.Version == 0 {
-				t.Errorf("the node is a voter and runs with %+v", got)
+				t.Errorf("n4 is a voter, but has not adopted a heartbeat: %+v", got)
 			}
 			return true
 		})
@@ -259,7 +259,7 @@ func TestSetHeartbeatRefuses(t *testing.T) {
 		l := s.leader()
 		for _, d := range []time.Duration{0, -1, minHeartbeat - 1, maxHeartbeat + 1, minHeartbeat + 1} {
 			if err := l.SetHeartbeat(t.Context(), d); !errors.Is(err, topology.ErrHeartbeat) {
-				t.Errorf("%v: %v", d, err)
+				t.Errorf("SetHeartbeat to %v: %v, want ErrHeartbeat", d, err)
 			}
 		}
 		if err := l.SetHeartbeat(t.Context(), testHeartbeat); err != nil {
@@ -290,24 +290,24 @@ func TestHeartbeatsState(t *testing.T) {
 		}
 		h := p.replicated()
 		if h.Now != now || h.least() != least || time.Duration(p.lease.Load()) != lease || h.check() != nil {
-			t.Errorf("%s: %+v, a lease of %v, %v", what, h, time.Duration(p.lease.Load()), h.check())
+			t.Errorf("%s: state %+v, lease %v, check returned %v", what, h, time.Duration(p.lease.Load()), h.check())
 		}
 	}
 	const ms = time.Millisecond
 	step("initial", settings{}, 0, 100*ms, 80*ms)
 	step("nothing to settle", settings{Settled: 7}, 0, 100*ms, 80*ms)
-	step("the first", settings{Heartbeat: 500}, 500*ms, 100*ms, 80*ms)
-	step("of another version", settings{Settled: 7}, 500*ms, 100*ms, 80*ms)
+	step("first heartbeat", settings{Heartbeat: 500}, 500*ms, 100*ms, 80*ms)
+	step("settled with another version", settings{Settled: 7}, 500*ms, 100*ms, 80*ms)
 	step("settled", settings{Settled: 1}, 500*ms, 500*ms, 400*ms)
 	step("longer", settings{Heartbeat: 2000}, 2000*ms, 500*ms, 400*ms)
 	step("longer still", settings{Heartbeat: 3000}, 3000*ms, 500*ms, 400*ms)
 	step("the previous one is settled", settings{Settled: 2}, 3000*ms, 500*ms, 400*ms)
 	step("shorter", settings{Heartbeat: 250}, 250*ms, 250*ms, 200*ms)
-	step("longer, before it is settled", settings{Heartbeat: 1000}, 1000*ms, 250*ms, 200*ms)
+	step("longer, while the shorter one is not settled", settings{Heartbeat: 1000}, 1000*ms, 250*ms, 200*ms)
 	step("settled again", settings{Settled: 5}, 1000*ms, 1000*ms, 800*ms)
 	for _, bad := range []heartbeats{{Now: 1}, {Version: 1}, {Version: 1, Now: 100 * ms, Least: 200 * ms}, {Version: 1, Now: 6000 * ms, Least: 200 * ms}, {Version: 1, Now: 200 * ms, Least: 20 * ms}} {
 		if bad.check() == nil {
-			t.Errorf("%+v was accepted", bad)
+			t.Errorf("check accepted %+v", bad)
 		}
 	}
 }
@@ -319,11 +319,11 @@ func TestParseSettings(t *testing.T) {
 		t.Fatal(b, err)
 	}
 	if got, err := parseSettings(b); err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("parsed %+v, error %v; want the settings that were written", got, err)
 	}
 	for _, bad := range []string{"", "{", "[]", `{"heartbeat_ms":99}`, `{"heartbeat_ms":5001}`, `{"heartbeat_ms":-250}`, `{"heartbeat_ms":9223372036854775807}`, `{"heartbeat_ms":1.5}`} {
 		if got, err := parseSettings([]byte("\x03" + bad)); !errors.Is(err, errEntry) {
-			t.Errorf("%s: %+v, %v", bad, got, err)
+			t.Errorf("%s: parsed %+v, error %v; want errEntry", bad, got, err)
 		}
 	}
 }
@@ -335,12 +335,12 @@ func TestCeiling(t *testing.T) {
 	step := func(what string, want time.Duration) {
 		t.Helper()
 		if got := time.Duration(c.lease.Load()); got != want {
-			t.Errorf("%s: %v, want %v", what, got, want)
+			t.Errorf("%s: the limit is %v, want %v", what, got, want)
 		}
 	}
 	c.begin(1)
 	c.lower(time.Second)
-	step("one", 800*time.Millisecond)
+	step("one proposal", 800*time.Millisecond)
 	c.lower(longBeat)
 	step("a longer one", 800*time.Millisecond)
 	c.lift(1)
@@ -369,7 +369,7 @@ func TestSettingsOfAnotherTerm(t *testing.T) {
 			t.Error(err)
 		}
 		if got := n.setting.replicated().Version; got != map[uint64]uint64{4: 0, 5: 7}[term] {
-			t.Errorf("an entry of term %d: version %d", term, got)
+			t.Errorf("settings of term %d in an entry of term 5: the version is %d", term, got)
 		}
 	}
 }
@@ -388,7 +388,7 @@ func TestHeartbeatInHead(t *testing.T) {
 		}
 		got, err := readHead(bytesOf(lengthOf(len(b)), b))
 		if bad != errors.Is(err, errHead) || !bad && got.Heartbeat != h.Heartbeat {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("head %+v, error %v; want errHead only for the invalid heartbeat", got, err)
 		}
 	}
 }

@@ -31,7 +31,8 @@ type leader struct {
 	log         *slog.Logger
 }
 
-// run begins a leadership when Raft reports that this node is the leader, and ends it when Raft reports that it is not.
+// run begins a leadership when Raft reports that this node is the leader, and ends the leadership when Raft reports
+// that this node is not the leader.
 func (d *leader) run() {
 	defer d.stepDown()
 	for {
@@ -52,8 +53,8 @@ func (d *leader) run() {
 }
 
 // acknowledge reports whether the current leadership has submitted an entry. If so, it commits the generation of the
-// entry. An entry that was appended to the log in a different term than that of the current leadership shows that
-// another node has been the leader. In that case acknowledge ends the leadership, and the generations in flight are
+// entry. An entry that was appended to the log in a different term than that of the current leadership shows that the
+// term of the leadership is over. In that case acknowledge ends the leadership, and the generations in flight are
 // rolled back. The caller must hold d.state.
 func (d *leader) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 	l := d.current()
@@ -70,8 +71,8 @@ func (d *leader) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 
 var errSkipped = errors.New("an earlier generation is missing in the log; restart this node")
 
-// commit commits a generation. It returns errSkipped if an earlier generation is not committed because Raft rejected its
-// entry.
+// commit commits a generation. It returns errSkipped if an earlier generation is not committed because Raft rejected
+// its entry.
 func (d *leader) commit(l *leadership, c *changes) error {
 	if !l.pipeline.isNext(c.generation) || !d.table.Commit(c.generation, d.clock.replayTime(c)) {
 		return errSkipped

@@ -42,7 +42,7 @@ func TestVoidEntry(t *testing.T) {
 		}()
 		synctest.Wait()
 		if armed.Load() != nil {
-			t.Fatal("no entry is about to be submitted")
+			t.Fatal("the flusher is not about to submit an entry")
 		}
 		s.isolate(old.node.id)
 		next := s.newLeader(old)
@@ -51,7 +51,7 @@ func TestVoidEntry(t *testing.T) {
 		}
 		s.heal()
 		if err := <-uncertain; err != limiter.ErrUncertain {
-			t.Errorf("%v", err)
+			t.Errorf("the charge on the isolated leader: %v, want ErrUncertain", err)
 		}
 		pass(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -72,7 +72,7 @@ func TestVoidEntry(t *testing.T) {
 		free()
 		s.await("the node leads again", 5*time.Second, func() bool { return old.View().Leading })
 		if left := s.remaining(old, "s"); left != 5000-11 {
-			t.Errorf("%d left", left)
+			t.Errorf("%d units remain, want 4989", left)
 		}
 		s.converge()
 	})
@@ -113,18 +113,18 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 			held <- struct{}{}
 			s.await("the next leadership", 5*time.Second, func() bool { return l.View().Leading })
 			if l.raft.CurrentTerm() != term {
-				t.Fatalf("term %d, was %d", l.raft.CurrentTerm(), term)
+				t.Fatalf("the term is %d, was %d", l.raft.CurrentTerm(), term)
 			}
 			if left := s.remaining(l, "s"); left < int64(5000-2*(round+1)) {
-				t.Fatalf("%d left after %d rounds", left, round+1)
+				t.Fatalf("%d units remain after %d rounds with 2 charges each", left, round+1)
 			}
 		}
 		s.converge()
 	})
 }
 
-// TestOwnEntryAfterStepDown isolates a leader, which steps down and rolls back an entry. If the other nodes commit that
-// entry later, the node must apply it like any other entry.
+// TestOwnEntryAfterStepDown cuts the links to a leader. The leader then steps down and rolls back an entry. If the
+// other nodes commit that entry later, the node must apply it like any other entry.
 func TestOwnEntryAfterStepDown(t *testing.T) {
 	carried := 0 // number of entries that other nodes received before the leader stepped down
 	for range 20 {
@@ -141,10 +141,10 @@ func TestOwnEntryAfterStepDown(t *testing.T) {
 				errs <- err
 			}()
 			if err := <-errs; err != limiter.ErrUncertain {
-				t.Fatalf("%v", err)
+				t.Fatalf("the charge on a leader that receives nothing: %v, want ErrUncertain", err)
 			}
 			if e, _ := old.Lookup([]byte("s")); old.leaderships.rollbacks.Load() != 1 || e.TTL == 0 {
-				t.Errorf("%d rollbacks, %+v", old.leaderships.rollbacks.Load(), e)
+				t.Errorf("%d rollbacks and key %+v; want 1 rollback, and the key with its first charge", old.leaderships.rollbacks.Load(), e)
 			}
 			next := s.newLeader(old)
 			switch left := s.remaining(next, "s"); left {
@@ -152,7 +152,7 @@ func TestOwnEntryAfterStepDown(t *testing.T) {
 				carried++
 			case 5000 - 1:
 			default:
-				t.Errorf("%d left", left)
+				t.Errorf("%d units remain, want 4996 or 4999", left)
 			}
 			s.converge()
 		})
@@ -216,7 +216,7 @@ func TestPartitions(t *testing.T) {
 							limit = 3 * time.Second
 						}
 						if gap := time.Since(begun); gap > limit {
-							t.Errorf("%v without a leader", gap)
+							t.Errorf("there was no leader for %v", gap)
 						}
 						if leader.View().Leading {
 							t.Error("the old leader has not stepped down")
@@ -228,7 +228,7 @@ func TestPartitions(t *testing.T) {
 					s.heal()
 					pass(2 * time.Second)
 					if got := leader.raft.CurrentTerm(); got != term || !leader.View().Leading {
-						t.Errorf("term %d, was %d", got, term)
+						t.Errorf("the leader has stepped down, or the term has changed: it is %d, was %d", got, term)
 					}
 				})
 			}
@@ -254,14 +254,14 @@ func TestMajorityLost(t *testing.T) {
 			t.Error("a request was admitted by one node of three")
 		}
 		if waited := time.Since(begun); waited > time.Second {
-			t.Errorf("refused after %v", waited)
+			t.Errorf("without a majority, the request failed after %v, want at most 1s", waited)
 		}
 		pass(30 * time.Second)
 		followers[0].node.boot()
 		begun = time.Now()
 		s.grant(s.leader(), "s")
 		if waited := time.Since(begun); waited > 2*time.Second {
-			t.Errorf("admitted after %v", waited)
+			t.Errorf("with a majority, the request was admitted after %v, want at most 2s", waited)
 		}
 	})
 }

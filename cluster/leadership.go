@@ -13,8 +13,8 @@ import (
 
 const barrierWithin = 2 * time.Second // timeout of the barrier at the start of a leadership
 
-// leadership is a period in which a node makes decisions. It begins when the node is the Raft leader and has applied all
-// entries from earlier terms. It ends when the node detects that it is no longer the leader.
+// leadership is a period in which a node makes decisions. It begins when the node is the Raft leader and has applied
+// all entries from earlier terms. It ends when the node detects that it is no longer the leader.
 type leadership struct {
 	epoch uint64 // number of the leadership in this process, which is the Epoch of its commit tokens
 	term  uint64 // Raft term
@@ -34,8 +34,8 @@ type leadership struct {
 
 // lease is the period in which no other node can be the leader.
 type lease struct {
-	// confirmed is the time at which the newest committed entry was submitted, on the monotonic clock. For the length of
-	// the lease after that, a majority of the voters rejects other candidates.
+	// confirmed is the time at which the newest committed entry was submitted, on the monotonic clock. For the length
+	// of the lease after that, a majority of the voters rejects other candidates.
 	confirmed atomic.Int64
 	offered   atomic.Bool // leadership is being transferred, so another node may become the leader at any time
 }
@@ -109,8 +109,8 @@ func (l *leadership) awaitRoom() bool {
 	return true
 }
 
-// commit records that a generation and all earlier ones are committed, and unblocks their waiters. It returns the time at
-// which the log time of the generation was read.
+// commit records that a generation and all earlier ones are committed, and unblocks their waiters. It returns the
+// time at which the log time of the generation was read.
 func (l *leadership) commit(generation uint64, now time.Duration) (readAt time.Duration) {
 	l.waiters.committed.Store(generation)
 	readAt = l.pipeline.remove(generation, now)
@@ -217,8 +217,8 @@ func (d *leader) stepDownFrom(l *leadership) {
 	d.stepDownLocked(l)
 }
 
-// stepDownLocked ends a leadership: it rolls back the uncommitted generations and unblocks their waiters. It does nothing
-// if the leadership has already ended. The caller must hold d.state.
+// stepDownLocked ends a leadership: it rolls back the uncommitted generations and unblocks their waiters. It does
+// nothing if the leadership has already ended. The caller must hold d.state.
 func (d *leader) stepDownLocked(l *leadership) {
 	if !d.finish(l) {
 		return

@@ -30,27 +30,27 @@ func TestCommitUnblocksAll(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := r.demanded.Load(); got != 7 {
-			t.Errorf("demanded %d", got)
+			t.Errorf("the newest demanded generation is %d, want 7", got)
 		}
 		r.pipeline.add(5, time.Second)
 		r.pipeline.add(6, 2*time.Second)
 		if waits, age := r.pipeline.oldest(3 * time.Second); waits != 2 || age != 2*time.Second {
-			t.Errorf("%d in flight, the oldest for %v", waits, age)
+			t.Errorf("%d generations in flight, the oldest for %v; want 2, and 2s", waits, age)
 		}
 		if readAt := r.commit(6, 4*time.Second); readAt != 2*time.Second || r.lease.confirmed.Load() != int64(2*time.Second) || r.pipeline.took != 2*time.Second {
-			t.Errorf("read at %v, took %v", readAt, r.pipeline.took)
+			t.Errorf("commit returned %v, and the commit took %v; want 2s for both and for the lease", readAt, r.pipeline.took)
 		}
 		synctest.Wait()
 		mu.Lock()
 		if unblocked[5] != 10 || unblocked[6] != 10 || unblocked[7] != 0 {
-			t.Errorf("unblocked %v", unblocked)
+			t.Errorf("unblocked waiters by generation: %v, want 10 of 5 and 10 of 6", unblocked)
 		}
 		mu.Unlock()
 		r.pipeline.add(7, 3*time.Second)
 		r.commit(7, 3*time.Second)
 		waiting.Wait()
 		if unblocked[7] != 10 {
-			t.Errorf("unblocked %v", unblocked)
+			t.Errorf("unblocked waiters by generation: %v, want also 10 of 7", unblocked)
 		}
 	})
 }
@@ -63,14 +63,15 @@ func TestEndOfLeadership(t *testing.T) {
 	r.commit(1, 0)
 	close(r.over)
 	if err := r.await(1); err != nil {
-		t.Errorf("a committed generation: %v", err)
+		t.Errorf("await of a committed generation: %v", err)
 	}
 	if err := r.await(2); err != limiter.ErrUncertain {
-		t.Errorf("an uncommitted generation: %v", err)
+		t.Errorf("await of an uncommitted generation: %v, want ErrUncertain", err)
 	}
 }
 
-// TestWaitsAreReused checks that the slots in waiters.waits are reused for later generations.
+// TestWaitsAreReused checks that waiters are unblocked correctly when the slots in waiters.waits are reused for later
+// generations.
 func TestWaitsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
@@ -99,35 +100,35 @@ func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
 		if !r.awaitRoom() {
-			t.Error("no room for the first")
+			t.Error("no room for the first generation")
 		}
 		r.pipeline.add(1, 0)
 		room := make(chan bool, 1)
 		go func() { room <- r.awaitRoom() }()
 		synctest.Wait()
 		if len(room) > 0 {
-			t.Error("room for a second while the commit time is unknown")
+			t.Error("room for a second generation while the commit time is unknown")
 		}
 		r.commit(1, pipelineAfter)
 		if !<-room {
-			t.Error("no room after the first is committed")
+			t.Error("no room after the first generation is committed")
 		}
 		r.pipeline.add(2, 0)
 		if !r.pipeline.hasRoom() {
-			t.Error("no room for a second although commits are slow")
+			t.Error("no room for a second generation although commits are slow")
 		}
 		r.pipeline.add(3, 0)
 		if r.pipeline.hasRoom() {
-			t.Error("room for a third")
+			t.Error("room for a third generation")
 		}
 		r.commit(3, pipelineAfter-1)
 		r.pipeline.add(4, 0)
 		if r.pipeline.hasRoom() {
-			t.Error("room for a second although commits are fast")
+			t.Error("room for a second generation although commits are fast")
 		}
 		close(r.over)
 		if r.awaitRoom() {
-			t.Error("room after the end")
+			t.Error("awaitRoom returned true after the end of the leadership")
 		}
 	})
 }

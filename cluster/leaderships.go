@@ -54,8 +54,8 @@ func (s *leaderships) set(l *leadership) {
 	s.last = l
 }
 
-// finish ends l if it is the current leadership, and reports whether it was. The caller must hold the lock of the applied
-// state.
+// finish ends l if it is the current leadership, and reports whether it was. The caller must hold the lock of the
+// applied state.
 func (s *leaderships) finish(l *leadership) bool {
 	if s.now.Load() != l {
 		return false

@@ -21,8 +21,8 @@ type leaderTimeout struct {
 // Without the call, Raft may check only one or two heartbeats later. Until then this node rejects the candidate, and
 // the candidate also waits one or two heartbeats before it retries.
 //
-// With more than three voters, the check is delayed by a random time, so that the voters do not become candidates at the
-// same time.
+// With more than three voters, the check is delayed by a random time, so that the voters do not become candidates at
+// the same time.
 func (t *leaderTimeout) checkSoon(voters int) {
 	if voters <= 3 {
 		t.check()
@@ -35,8 +35,8 @@ func (t *leaderTimeout) checkSoon(voters int) {
 	})
 }
 
-// check makes Raft check whether the leader has timed out, if this node is a follower and has not received a message from
-// the leader for a heartbeat.
+// check makes Raft check whether the leader has timed out, if this node is a follower and has not received a message
+// from the leader for a heartbeat.
 //
 // Raft performs the check when its configuration is reloaded with a shorter timeout. The method therefore reloads the
 // current timeout, and then a timeout that is one nanosecond shorter.

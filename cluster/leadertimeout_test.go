@@ -8,11 +8,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestLeaderTimesOutTogether checks that followers soon detect that the leader has timed out once one of them has
-// detected it.
+// TestLeaderTimesOutTogether checks that all followers detect a timeout of the leader soon after the first of them.
 func TestLeaderTimesOutTogether(t *testing.T) {
-	// Without the check, the leader times out on a follower after 250 to 750 ms. The median is 365 ms for the first of two
-	// followers, and 520 ms for the second.
+	// Without the check, the leader times out on a follower after 250 to 750 ms. The median is 365 ms for the first
+	// of two followers, and 520 ms for the second.
 	for _, c := range []struct {
 		size            int
 		median, longest time.Duration
@@ -39,8 +38,8 @@ func TestLeaderTimesOutTogether(t *testing.T) {
 	}
 }
 
-// TestCheckOfALiveLeader checks that a call of leaderTimeout.check does not make a follower that receives heartbeats a
-// candidate.
+// TestCheckOfALiveLeader checks that a call of leaderTimeout.check does not make a candidate of a follower that
+// receives heartbeats.
 func TestCheckOfALiveLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -67,7 +66,7 @@ func TestCheckOfALiveLeader(t *testing.T) {
 		timeout := follower.raft.ReloadableConfig().HeartbeatTimeout
 		follower.setting.reloading.Unlock()
 		if timeout != testHeartbeat-1 {
-			t.Errorf("the timeout is %v", timeout)
+			t.Errorf("the timeout is %v, want 1 ns less than the heartbeat", timeout)
 		}
 	})
 }

@@ -14,8 +14,8 @@ const (
 	lastWatchPause  = time.Second
 )
 
-// leaderWatch detects that the process of the leader has exited. It keeps an idle stream to the leader open, which breaks
-// when the process exits, long before a heartbeat is missed.
+// leaderWatch detects that the process of the leader has exited. It keeps an idle stream to the leader open. The
+// stream breaks when the process exits, long before a heartbeat is missed.
 type leaderWatch struct {
 	raft    *raftHandle
 	view    *observer

@@ -45,7 +45,7 @@ func TestLeaderExits_Restarted(t *testing.T) {
 			pass(time.Millisecond)
 			for _, f := range others {
 				if v := f.View(); v.Leader == leader.node.id && v.Term == term {
-					t.Fatalf("%s shows it as the leader again", f.node.id)
+					t.Fatalf("%s shows the restarted node as the leader of the old term again", f.node.id)
 				}
 			}
 		}
@@ -80,7 +80,7 @@ func TestLeaderClosesStreams(t *testing.T) {
 		for range 5 {
 			pass(2 * lastWatchPause)
 			if n := leader.closeStreams(); n < len(others) {
-				t.Errorf("%d streams are open to the leader", n)
+				t.Errorf("%d streams to the leader are open, want one per follower", n)
 			}
 			for range 100 {
 				pass(time.Millisecond)
@@ -99,8 +99,8 @@ func TestLeaderClosesStreams(t *testing.T) {
 	})
 }
 
-// TestLeaderCutOff checks that a refusal is not recorded for a leader that is only unreachable. It counts as running
-// until a heartbeat is missed.
+// TestLeaderCutOff checks that a refusal is not recorded for a leader that is only unreachable. The leader counts as
+// running until a heartbeat is missed.
 func TestLeaderCutOff(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()

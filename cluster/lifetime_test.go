@@ -39,26 +39,26 @@ func TestSubmit(t *testing.T) {
 			})
 		}
 		if err := submit(t.Context(), doneFuture{err: failed}); err != failed || passed != enqueueWithin {
-			t.Errorf("a failed change: %v, passed to Raft within %v", err, passed)
+			t.Errorf("submit of a change that fails: %v, timeout for Raft %v", err, passed)
 		}
 		decided := make(chan struct{})
 		begun := time.Now()
 		if err := submit(t.Context(), doneFuture{decided: decided}); err != context.DeadlineExceeded || time.Since(begun) != changeWithin {
-			t.Errorf("a change that is not decided: %v after %v", err, time.Since(begun))
+			t.Errorf("submit of a change that is not decided: %v after %v, want DeadlineExceeded", err, time.Since(begun))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if err := submit(ctx, doneFuture{decided: decided}); err != context.DeadlineExceeded || passed != time.Millisecond {
-			t.Errorf("a change with a deadline: %v, passed to Raft within %v", err, passed)
+			t.Errorf("submit with a deadline: %v, timeout for Raft %v; want DeadlineExceeded and 1ms", err, passed)
 		}
 		passed = 0
 		if err := submit(ctx, doneFuture{}); err != context.DeadlineExceeded || passed != 0 {
-			t.Errorf("a change after its deadline: %v, passed to Raft within %v", err, passed)
+			t.Errorf("submit after the deadline: %v, timeout for Raft %v; want DeadlineExceeded, and no call", err, passed)
 		}
 		close(decided)
 		l.end()
 		if err := submit(t.Context(), doneFuture{}); err != errClosed || passed != 0 {
-			t.Errorf("a change after the end: %v, passed to Raft within %v", err, passed)
+			t.Errorf("submit after the end: %v, timeout for Raft %v; want errClosed, and no call", err, passed)
 		}
 		l.wait()
 	})
@@ -70,7 +70,7 @@ func TestLifetime_End(t *testing.T) {
 		l := newLifetime()
 		l.run(func() {
 			if err := l.sleep(t.Context(), time.Hour); err != errClosed {
-				t.Errorf("a sleeper: %v", err)
+				t.Errorf("sleep interrupted by end: %v, want errClosed", err)
 			}
 		})
 		begun := time.Now()
@@ -78,9 +78,9 @@ func TestLifetime_End(t *testing.T) {
 		synctest.Wait()
 		l.end()
 		if took := time.Since(begun); took != time.Second {
-			t.Errorf("end took %v", took)
+			t.Errorf("end blocked for %v, want 1s", took)
 		}
-		if l.unlessEnded(func() { t.Error("called after the end") }) || l.ctx.Err() == nil {
+		if l.unlessEnded(func() { t.Error("unlessEnded called its function after the end") }) || l.ctx.Err() == nil {
 			t.Error("the lifetime has not ended")
 		}
 		l.end()
@@ -93,11 +93,11 @@ func TestFailure(t *testing.T) {
 	var reported []error
 	f := failure{report: func(err error) { reported = append(reported, err) }}
 	if f.hasOccurred() {
-		t.Error("a new failure has occurred")
+		t.Error("hasOccurred returned true before the first error")
 	}
 	f.fail(ErrRemoved)
 	f.fail(ErrUsed)
 	if len(reported) != 1 || reported[0] != ErrRemoved || !f.hasOccurred() {
-		t.Errorf("reported %v", reported)
+		t.Errorf("reported %v, want only ErrRemoved", reported)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// mutex is a mutual exclusion lock that can be held during disk writes and commits. It is a channel because fake time in
-// package testing/synctest advances while goroutines are blocked on a channel, but not while they are blocked on a
+// mutex is a mutual exclusion lock that can be held during disk writes and commits. It is a channel because fake time
+// in package testing/synctest advances while goroutines are blocked on a channel, but not while they are blocked on a
 // sync.Mutex. Create it with newMutex.
 type mutex chan struct{}
 
@@ -35,7 +35,7 @@ type callGroup struct {
 	active sync.WaitGroup
 }
 
-// begin reports whether the group is open. If it is, the caller must call end.
+// begin reports whether the group is open. If begin returns true, the caller must call end.
 func (g *callGroup) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,8 +47,8 @@ func (g *callGroup) begin() bool {
 
 func (g *callGroup) end() { g.active.Done() }
 
-// close makes all further calls to begin return false, and blocks until all calls in progress have ended. It may be called
-// more than once.
+// close makes all further calls to begin return false, and blocks until all calls in progress have ended. It may be
+// called more than once.
 func (g *callGroup) close() {
 	g.mu.Lock()
 	g.closed = true

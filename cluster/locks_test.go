@@ -43,7 +43,7 @@ func TestMutexContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := m.LockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a lock that is held: %v", err)
+			t.Errorf("LockContext of a held lock: %v, want DeadlineExceeded", err)
 		}
 		m.Unlock()
 		m.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// logClock maintains the log time of a node. It holds the Clock used for decisions, the arrival times of entries, and the
-// state from which log time is derived after a restart of this node or of the whole cluster.
+// logClock maintains the log time of a node. It holds the Clock used for decisions, the arrival times of entries, and
+// the state from which log time is derived after a restart of this node or of the whole cluster.
 type logClock struct {
 	*Clock
 	wall   func() time.Time // wall clock
@@ -48,8 +48,8 @@ func (c *logClock) observe(logs raft.LogStore) raft.LogStore {
 	return c.arrivals
 }
 
-// arrivalOf returns the arrival time of an entry on the monotonic clock. It must be called exactly once for each applied
-// entry, as it removes the arrival time.
+// arrivalOf returns the arrival time of an entry on the monotonic clock. It must be called exactly once for each
+// applied entry, as it removes the arrival time.
 func (c *logClock) arrivalOf(log *raft.Log) time.Duration {
 	if c.arrivals == nil { // entries are applied without Raft
 		return c.monotonic()
@@ -67,8 +67,8 @@ func (c *logClock) isFresh(log *raft.Log, current uint64) bool {
 	return log.Index > c.bootIndex && (log.Term > c.bootTerm || log.Term == current)
 }
 
-// record records that an entry was applied. If this node has submitted the entry, readAt is the time at which the log time
-// of the entry was read, and otherwise the arrival time. fresh is the result of isFresh.
+// record records that an entry was applied. If this node has submitted the entry, readAt is the time at which the log
+// time of the entry was read, and otherwise the arrival time. fresh is the result of isFresh.
 func (c *logClock) record(e *changes, readAt time.Duration, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 const (
 	outage = 12 * time.Second
 	// outageLoss is the maximum time by which log time may fall behind in an outage, because of the elections before
-	// and after it.
+	// and after the outage.
 	outageLoss = time.Second
 )
 
@@ -37,10 +37,10 @@ func checkRefill(t *testing.T, s *sim, honest bool) {
 	t.Helper()
 	next := s.leader()
 	if lag := lag(next); lag < 0 || lag > outageLoss {
-		t.Errorf("log time is %v behind with %s", lag, next.node.id)
+		t.Errorf("log time is %v behind real time on %s", lag, next.node.id)
 	}
 	if left := s.remaining(next, "b0"); left != 10 {
-		t.Errorf("%d left after %v", left, outage)
+		t.Errorf("%d units remain after an outage of %v, want 10", left, outage)
 	}
 	s.converge()
 	checkLog(s, honest)
@@ -55,7 +55,7 @@ func bootAll(s *sim) {
 }
 
 // TestMajorityLossSurvivorLeads checks that the time without a majority counts as elapsed time if the leader was up
-// during that time: it has measured the time.
+// during that time and has measured it.
 func TestMajorityLossSurvivorLeads(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for range 3 {

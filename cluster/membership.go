@@ -106,8 +106,9 @@ func (s *membership) addNonvoter(ctx context.Context, id, addr string) error {
 	return nil
 }
 
-// admit adds a node that has asked to join. A node that has lost its data must join under a new id, because it no longer
-// knows its votes and the entries that it acknowledged. A removed node is not added again, as its key may be compromised.
+// admit adds a node that has asked to join. A node that has lost its data must join under a new id, because it no
+// longer knows its votes and the entries that it acknowledged. A removed node is not added again, as its key may be
+// compromised.
 func (s *membership) admit(ctx context.Context, q *Question) error {
 	if known := s.announced.of(q.Node.ID).Incarnation; known != "" && known != q.Node.Incarnation {
 		return fmt.Errorf("%s: %w", q.Node.ID, ErrUsed)

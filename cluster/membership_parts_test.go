@@ -98,9 +98,9 @@ func newMemberRig() (*memberRig, *membership, *lockedLog) {
 type memberCase struct {
 	name   string
 	change func(m *membership) error
-	want   error  // nil: the change succeeds
-	text   string // part of the error
-	done   []string
+	want   error    // nil: the change succeeds
+	text   string   // part of the error
+	done   []string // changes that the rig has recorded
 }
 
 func runMemberCases(t *testing.T, cases []memberCase, prepare func(r *memberRig, m *membership)) {
@@ -110,7 +110,7 @@ func runMemberCases(t *testing.T, cases []memberCase, prepare func(r *memberRig,
 		prepare(r, m)
 		err := c.change(m)
 		if (err == nil) != (c.want == nil) || !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.text) {
-			t.Errorf("%s: %v, want %v with %q", c.name, err, c.want, c.text)
+			t.Errorf("%s: error %v, want %v with the text %q", c.name, err, c.want, c.text)
 		}
 		if !slices.Equal(r.changes, c.done) {
 			t.Errorf("%s: changes %q, want %q", c.name, r.changes, c.done)
@@ -120,7 +120,7 @@ func runMemberCases(t *testing.T, cases []memberCase, prepare func(r *memberRig,
 
 func unprepared(*memberRig, *membership) {}
 
-// joining passes the question of a node that asks to join to m.admit, and returns the error.
+// joining calls m.admit for a node that asks to join, and returns the error.
 func joining(m *membership, id, incarnation, addr string) error {
 	return m.admit(context.Background(), &Question{Node: &Announcement{ID: id, Incarnation: incarnation}, Raft: addr})
 }
@@ -133,7 +133,7 @@ func TestMembership_Join(t *testing.T) {
 		{"a member without its data", func(m *membership) error { return joining(m, "n4", "new", "h4:1") }, ErrUsed, "n4", nil},
 		{"a removed node", func(m *membership) error { return joining(m, "removed", "of removed", "h9:1") }, ErrRemoved, "removed", nil},
 		{"a removed node without its data", func(m *membership) error { return joining(m, "removed", "new", "h9:1") }, ErrUsed, "removed", nil},
-		{"at the address of another", func(m *membership) error { return joining(m, "n9", "new", "h2:1") }, topology.ErrMember, "the address of n2", nil},
+		{"a new node at the address of a member", func(m *membership) error { return joining(m, "n9", "new", "h2:1") }, topology.ErrMember, "the address of n2", nil},
 		{"added by an operator", func(m *membership) error { return m.Add(context.Background(), "removed", "h9:1") }, nil, "", []string{"add removed at h9:1"}},
 		{"a member added by an operator", func(m *membership) error { return m.Add(context.Background(), "n4", "h9:1") }, topology.ErrMember, "add n4", nil},
 	}, unprepared)
@@ -148,9 +148,9 @@ func TestMembership_Promote(t *testing.T) {
 	}
 	runMemberCases(t, []memberCase{
 		{"ready", promote("n4", "of n4", 4000, 7), nil, "", []string{"vote for n4 at h4:1"}},
-		{"just ready", promote("n4", "of n4", 5000-promoteLag, 7), nil, "", []string{"vote for n4 at h4:1"}},
+		{"exactly promoteLag behind", promote("n4", "of n4", 5000-promoteLag, 7), nil, "", []string{"vote for n4 at h4:1"}},
 		{"behind", promote("n4", "of n4", 5000-promoteLag-1, 7), nil, "", nil},
-		{"another heartbeat", promote("n4", "of n4", 5000, 6), nil, "", nil},
+		{"an old version of the heartbeat", promote("n4", "of n4", 5000, 6), nil, "", nil},
 		{"a voter", promote("n3", "of n3", 5000, 7), nil, "", nil},
 		{"other data", promote("n4", "new", 5000, 7), ErrUsed, "n4", nil},
 		{"unknown", promote("n9", "new", 5000, 7), topology.ErrUnknown, "", nil},
@@ -179,9 +179,9 @@ func TestMembership_Remove(t *testing.T) {
 		{"transfer to an unknown node", transfer("n9"), topology.ErrUnknown, "not a voter", nil},
 	}, unprepared)
 	runMemberCases(t, []memberCase{
-		{"one of the answering majority", remove("n2"), topology.ErrRefused, "remove n2", nil},
+		{"a voter that is needed for the majority", remove("n2"), topology.ErrRefused, "remove n2", nil},
 		{"the silent voter", remove("n3"), nil, "", []string{"remove n3"}},
-		{"the leader beside a silent voter", remove("n1"), topology.ErrRefused, "remove n1", nil},
+		{"the leader while another voter is silent", remove("n1"), topology.ErrRefused, "remove n1", nil},
 	}, func(r *memberRig, _ *membership) { r.silent = "n3" })
 	runMemberCases(t, []memberCase{{"the last voter", remove("n1"), topology.ErrRefused, "remove n1", nil}},
 		func(r *memberRig, _ *membership) { r.view.Members = r.view.Members[:1] })
@@ -200,32 +200,32 @@ func allChanges() map[string]func(m *membership) error {
 	}
 }
 
-// TestMembership_OneAtATime checks that changes are rejected while another change is in progress, on a follower, and after
-// the lifetime has ended.
+// TestMembership_OneAtATime checks that changes are rejected while another change is in progress, on a follower, and
+// after the lifetime has ended.
 func TestMembership_OneAtATime(t *testing.T) {
 	failed := errors.New("failed")
 	for name, change := range allChanges() {
 		r, m, _ := newMemberRig()
 		m.change.Lock()
 		if err := change(m); !errors.Is(err, topology.ErrChanging) || len(r.changes) > 0 {
-			t.Errorf("%s during another change: %v, done %q", name, err, r.changes)
+			t.Errorf("%s during another change: error %v, changes %q; want ErrChanging and no changes", name, err, r.changes)
 		}
 		m.change.Unlock()
 		r.err = failed
 		if err := change(m); !errors.Is(err, failed) || len(r.changes) != 1 || r.refreshes > 0 {
-			t.Errorf("%s fails: %v, done %q, %d refreshes", name, err, r.changes, r.refreshes)
+			t.Errorf("%s that fails in Raft: error %v, changes %q, %d refreshes; want one change and no refresh", name, err, r.changes, r.refreshes)
 		}
 		r.decides, r.changes = false, nil
 		if err := change(m); !errors.Is(err, topology.ErrNoLeader) || len(r.changes) > 0 {
-			t.Errorf("%s on a follower: %v, done %q", name, err, r.changes)
+			t.Errorf("%s on a follower: error %v, changes %q; want ErrNoLeader and no changes", name, err, r.changes)
 		}
 		if name == "transfer" {
-			continue // does not use Raft
+			continue // a transfer does not call submit
 		}
 		r.decides = true
 		m.life.end()
 		if err := change(m); !errors.Is(err, errClosed) || len(r.changes) > 0 {
-			t.Errorf("%s after the end: %v, done %q", name, err, r.changes)
+			t.Errorf("%s after the end: error %v, changes %q; want errClosed and no changes", name, err, r.changes)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestMembership_Log(t *testing.T) {
 			t.Errorf("%s: %v", tt.change, err)
 		}
 		if log.count(tt.log) == 0 || r.refreshes != 1 {
-			t.Errorf("%s: %d refreshes, logged %q", tt.change, r.refreshes, log.buf.String())
+			t.Errorf("%s: %d refreshes, want 1; logged %q", tt.change, r.refreshes, log.buf.String())
 		}
 	}
 }
@@ -258,7 +258,7 @@ func TestMembership_Announce(t *testing.T) {
 		r.changes = nil
 		err := m.announce(t.Context(), &Announcement{ID: "n4", Incarnation: "of n4", Boot: boot, Process: "q"})
 		if !errors.Is(err, want) || (len(r.changes) == 1) != (want == nil) {
-			t.Errorf("boot number %d: %v, done %q", boot, err, r.changes)
+			t.Errorf("announcement with boot number %d: error %v, changes %q", boot, err, r.changes)
 		}
 	}
 }

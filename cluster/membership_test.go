@@ -39,11 +39,11 @@ func TestChangeInTime(t *testing.T) {
 			begun := time.Now()
 			err := test.change(ctx)
 			if took := time.Since(begun); err == nil || err == topology.ErrChanging || took != patience {
-				t.Errorf("%s: %v after %v", test.name, err, took)
+				t.Errorf("%s: error %v after %v, want an error after 10ms", test.name, err, took)
 			}
 			begun = time.Now()
 			if err := test.change(ctx); err == nil || time.Since(begun) > 0 {
-				t.Errorf("%s after the deadline: %v after %v", test.name, err, time.Since(begun))
+				t.Errorf("%s after the deadline: error %v after %v, want an error without a delay", test.name, err, time.Since(begun))
 			}
 			cancel()
 		}

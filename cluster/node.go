@@ -33,8 +33,8 @@ type Config struct {
 	Recovery topology.Recovery // recovery that is stored on a node with data
 	// StoreRecovery stores the recovery of the cluster on a node without data, before the node starts Raft. Optional.
 	StoreRecovery func(topology.Recovery) error
-	// Announced is called when the announcement of this process is applied. It records that in the data directory, so that
-	// Self.Lineage of the next process begins with this process. Optional.
+	// Announced is called when the announcement of this process is applied. It records that in the data directory, so
+	// that Self.Lineage of the next process begins with this process. Optional.
 	Announced func() error
 
 	Async bool // replies do not wait for replication
@@ -154,8 +154,8 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// startRaft starts Raft. If isNew is true, it bootstraps the cluster before that, as Raft does not bootstrap once it has
-// received a message from another node.
+// startRaft starts Raft. If isNew is true, it bootstraps the cluster before that, as Raft does not bootstrap once it
+// has received a message from another node.
 func (n *Node) startRaft(isNew bool) error {
 	c := &n.config
 	if isNew {
@@ -265,7 +265,8 @@ func (n *Node) Guard() transport.Guard { return n.access.guard }
 func (n *Node) Allows(id string, p transport.Purpose) bool { return n.access.allows(id, p) }
 
 // Current reports whether boot is at least the highest boot number that the node with the given id has announced. If
-// Current returns false, the data directory of that node is an old copy.
+// Current returns false, a later start of that node has been announced, so the data of the process with that boot
+// number is out of date.
 func (n *Node) Current(id string, boot uint64) bool { return n.access.isCurrent(id, boot) }
 
 // ServeControl answers questions from other nodes on streams accepted from ln, until ln is closed. It must return

@@ -18,24 +18,24 @@ func TestLimitHolds(t *testing.T) {
 		for i := range 102 {
 			d, err := ask1(leader.Node, "t")
 			if err != nil || d.Limited != (i >= 100) {
-				t.Fatalf("%d: %+v, %v", i, d, err)
+				t.Fatalf("charge %d: decision %+v, error %v; want the first 100 admitted", i, d, err)
 			}
 		}
 		s.converge()
 		if f := leader.Fingerprint(); f.Keys != 1 {
-			t.Errorf("%+v", f)
+			t.Errorf("fingerprint %+v, want 1 key", f)
 		}
 		for _, l := range s.followers(leader) {
 			if e, found := l.Lookup([]byte("t")); !found || e.Kind != limiter.Throttle {
-				t.Errorf("%s: %+v, %v", l.node.id, e, found)
+				t.Errorf("%s: Lookup returned %+v, %v", l.node.id, e, found)
 			}
 			if usage := l.Usage(); usage.Keys != 1 {
-				t.Errorf("%s: %+v", l.node.id, usage)
+				t.Errorf("%s: usage %+v, want 1 key", l.node.id, usage)
 			}
 			seen := 0
 			l.Scan(0, 10, func([]byte, limiter.Kind) { seen++ })
 			if seen != 1 {
-				t.Errorf("%s: %d keys visited", l.node.id, seen)
+				t.Errorf("%s: Scan visited %d keys, want 1", l.node.id, seen)
 			}
 		}
 	})
@@ -49,23 +49,23 @@ func TestFollowerRefuses(t *testing.T) {
 		s.converge()
 		for _, l := range s.followers(leader) {
 			if _, err := ask1(l.Node, "s"); err != limiter.ErrNotLeading {
-				t.Errorf("%v", err)
+				t.Errorf("charge on a follower: %v, want ErrNotLeading", err)
 			}
 			if err := l.WaitCommitted(l.LastWrite()); err != limiter.ErrNotLeading {
-				t.Errorf("WaitCommitted for the last write on a follower: %v", err)
+				t.Errorf("WaitCommitted for the last write on a follower: %v, want ErrNotLeading", err)
 			}
 			if err := l.Clear(); err != limiter.ErrNotLeading {
-				t.Errorf("Clear on a follower: %v", err)
+				t.Errorf("Clear on a follower: %v, want ErrNotLeading", err)
 			}
 			if found, err := l.Delete([]byte("s")); found || err != limiter.ErrNotLeading {
-				t.Errorf("Delete on a follower: %t, %v", found, err)
+				t.Errorf("Delete on a follower: found %t, error %v; want ErrNotLeading", found, err)
 			}
 			if l.Usage().Keys != 1 {
 				t.Error("a follower has deleted a key")
 			}
 		}
 		if found, err := leader.Delete([]byte("s")); !found || err != nil {
-			t.Errorf("Delete on the leader: %t, %v", found, err)
+			t.Errorf("Delete on the leader: found %t, error %v", found, err)
 		}
 		s.grant(leader, "s")
 		if err := leader.Clear(); err != nil {
@@ -77,7 +77,7 @@ func TestFollowerRefuses(t *testing.T) {
 		s.converge()
 		for _, l := range s.processes() {
 			if l.Usage().Keys != 0 {
-				t.Errorf("%s: %d keys", l.node.id, l.Usage().Keys)
+				t.Errorf("%s has %d keys after Clear, want 0", l.node.id, l.Usage().Keys)
 			}
 		}
 	})
@@ -97,13 +97,13 @@ func TestLease(t *testing.T) {
 			}
 		}
 		if got := leader.Status().Entries; got != before {
-			t.Errorf("%d entries for peeks during the lease", got-before)
+			t.Errorf("%d entries for peeks during the lease, want 0", got-before)
 		}
 		pass(leader.setting.leaseTime() + time.Millisecond)
 		before = leader.Status().Entries
 		s.remaining(leader, "s")
 		if got := leader.Status().Entries; got != before+1 {
-			t.Errorf("%d entries for a peek after the lease", got-before)
+			t.Errorf("%d entries for a peek after the lease, want 1", got-before)
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestPausedLeader(t *testing.T) {
 		for range 20 {
 			d, err := charge(old.Node, "s", 0)
 			if err == nil && d.Remaining != left {
-				t.Fatalf("%d left on the old leader, %d on the new one", d.Remaining, left)
+				t.Fatalf("%d units remain on the old leader, want %d as on the new one", d.Remaining, left)
 			}
 			if d, err := ask1(old.Node, "s"); err == nil {
 				t.Fatalf("the old leader admitted a request: %+v", d)
@@ -139,18 +139,18 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		r := l.leaderships.current()
 		charged := decide(l.Node, "s", 1)
 		if charged.Generation == 0 {
-			t.Fatal("a charge without a generation")
+			t.Fatal("the token of a charge has no generation")
 		}
 		l.leader.stepDown()
 		for _, token := range []limiter.CommitToken{charged, {Epoch: r.epoch, Generation: 1 << 40}} {
 			if err := l.WaitCommitted(token); err != limiter.ErrUncertain {
-				t.Errorf("%+v: %v", token, err)
+				t.Errorf("WaitCommitted for %+v: %v, want ErrUncertain", token, err)
 			}
 		}
 		if err := l.WaitCommitted(limiter.CommitToken{Epoch: r.epoch}); err != limiter.ErrNotLeading {
-			t.Errorf("a reply that charged nothing: %v", err)
+			t.Errorf("WaitCommitted for a reply that charged nothing: %v, want ErrNotLeading", err)
 		}
-		// The table has stepped down, but the caller of WaitCommitted has not observed that yet.
+		// The leadership has ended in the table, but leaderships.current still returns it.
 		pass(time.Second)
 		now := s.leader()
 		stale := now.leaderships.current()
@@ -159,7 +159,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		now.fsm.state.Unlock()
 		stale.lease.confirmed.Store(-int64(time.Hour))
 		if err := now.WaitCommitted(limiter.CommitToken{Epoch: stale.epoch}); err != limiter.ErrNotLeading {
-			t.Errorf("after the table has stepped down: %v", err)
+			t.Errorf("WaitCommitted after the leadership has ended in the table: %v, want ErrNotLeading", err)
 		}
 		now.leader.stepDown()
 	})
@@ -183,10 +183,10 @@ func TestAsyncIdle(t *testing.T) {
 		}
 		s.converge()
 		if left := s.remaining(leader, "s"); left != 5000-21 {
-			t.Errorf("%d left", left)
+			t.Errorf("%d units remain, want 4979", left)
 		}
 		if mode := leader.Status().Mode; mode != "async" {
-			t.Errorf("mode %q", mode)
+			t.Errorf("the mode is %q, want async", mode)
 		}
 	})
 }
@@ -224,10 +224,10 @@ func TestAsyncLoss(t *testing.T) {
 				}
 			}
 			if used < kept || kept < 400 {
-				t.Errorf("silent %v: %d used, %d were granted before the last moments", silent, used, kept)
+				t.Errorf("leader isolated %v: %d units used, want at least the %d admitted up to 20 ms before the end, which must be 400 or more", silent, used, kept)
 			}
 			if last := granted[len(granted)-1]; silent && last > end+leader.setting.leaseTime() {
-				t.Errorf("last grant %v after the leader was isolated", last-end)
+				t.Errorf("the leader still admitted a request %v after it was isolated", last-end)
 			}
 		})
 	}
@@ -248,18 +248,18 @@ func TestSingleNode(t *testing.T) {
 			l = l.node.boot()
 			s.leader()
 			if got := l.Fingerprint(); got.Index < f.Index {
-				t.Errorf("%+v, before the crash %+v", got, f)
+				t.Errorf("fingerprint %+v is older than %+v, the fingerprint before the crash", got, f)
 			}
 			if behind := lag(l); behind < 0 || behind > 100*time.Millisecond {
-				t.Errorf("log time is %v behind", behind)
+				t.Errorf("log time is %v behind real time, want 0 to 100ms", behind)
 			}
 		}
 		l := s.leader()
 		if left := s.remaining(l, "t"); left != 50 {
-			t.Errorf("%d left", left)
+			t.Errorf("%d units remain, want 50", left)
 		}
 		if left := s.remaining(l, "l"); left != 40 {
-			t.Errorf("%d left in a window that has passed", left)
+			t.Errorf("%d units remain in a window that has passed, want 40", left)
 		}
 	})
 }
@@ -280,7 +280,7 @@ func TestCloseWithWaiters(t *testing.T) {
 		leader.crash(false)
 		for range cap(errs) {
 			if err := <-errs; err != limiter.ErrUncertain {
-				t.Errorf("%v", err)
+				t.Errorf("blocked charge on a closed node: %v, want ErrUncertain", err)
 			}
 		}
 	})
@@ -311,7 +311,7 @@ func TestCloseUnstarted(t *testing.T) {
 		t.Error(err)
 	}
 	if n.Status().Mode != "sync" || n.Snapshot() == nil {
-		t.Error("a node that was not started has a state")
+		t.Error("a node that was not started has the wrong mode, or took a snapshot")
 	}
 }
 
@@ -397,7 +397,7 @@ func TestView(t *testing.T) {
 		}
 		s.newLeader(old)
 		if status := follower.Status(); status.Last == 0 || status.Applied > status.Last || status.Committed > status.Last {
-			t.Errorf("%+v", status)
+			t.Errorf("the status is inconsistent: %+v", status)
 		}
 	})
 }

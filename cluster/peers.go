@@ -83,8 +83,8 @@ func (c *peerClient) rejected(by topology.Member, about topic, why string) error
 	return fmt.Errorf("the node at %s has a record of newer data: %s: %w", by.Raft, why, cause)
 }
 
-// askThrough sends a question to a node. If the node is not the leader but returns the leader's address, askThrough sends
-// the question to the leader. If that fails, too, the error contains both errors.
+// askThrough sends a question to a node. If the node is not the leader but returns the leader's address, askThrough
+// sends the question to the leader. If that fails, too, the error contains both errors.
 func (c *peerClient) askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	a, err := c.ask(ctx, to, q)
 	if err == nil || a.LeaderAddr == "" || a.LeaderAddr == to.Raft {

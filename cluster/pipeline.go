@@ -9,9 +9,9 @@ import (
 const (
 	// maxInFlight is the maximum number of generations in flight: one can be written while another one is sent.
 	maxInFlight = 2
-	// pipelineAfter is the minimum time that commits must take before a second generation is submitted while one is in
-	// flight. If commits are faster, waiting for the generation in flight adds little latency, and larger generations
-	// cost less per decision.
+	// A second generation is submitted while one is in flight only if commits take at least pipelineAfter. If commits
+	// are faster, waiting for the generation in flight adds little latency, and larger generations cost less per
+	// decision.
 	pipelineAfter = time.Millisecond
 )
 

@@ -26,14 +26,15 @@ type acknowledging interface {
 // seconds, and a follower that is reachable again would get no entries until the next retry.
 type tracker struct {
 	Transport
-	// mayHold reports whether entries for a follower may be held. It also returns a channel that is closed when the result
-	// may have changed.
+	// mayHold reports whether entries for a follower may be held. It also returns a channel that is closed when the
+	// result may have changed.
 	mayHold func(raft.ServerID) (changed <-chan struct{}, hold bool)
 	ended   <-chan struct{}      // closed when this node is closed
 	now     func() time.Duration // monotonic clock
 	// acknowledged records that a follower has acknowledged the log of this node, the leader in a term, up to an index.
 	acknowledged func(id string, term, index uint64)
-	// check returns an error if no messages may be sent to a node yet. Its duration is not part of a measured round trip.
+	// check returns an error if no messages may be sent to a node yet. Its duration is not part of a measured round
+	// trip.
 	check      func(id string) error
 	roundTrips *roundTrips
 	// timeout returns the time without heartbeats after which followers start an election.

@@ -35,8 +35,8 @@ func TestCatchesUpSoon(t *testing.T) {
 	}
 }
 
-// TestIsolatedLeaderHoldsNoEntries checks that an isolated leader stops holding entries when another node has replaced
-// it, and when it is closed.
+// TestIsolatedLeaderHoldsNoEntries checks that a leader releases the entries that it holds for unreachable followers,
+// both when another node replaces it and when it is closed.
 func TestIsolatedLeaderHoldsNoEntries(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -49,7 +49,7 @@ func TestIsolatedLeaderHoldsNoEntries(t *testing.T) {
 		for _, l := range others {
 			l.crash(false)
 		}
-		pass(testHeartbeat / 2) // the node is still the leader and its heartbeats fail when it is closed
+		pass(testHeartbeat / 2) // next is closed while it is the leader and its heartbeats fail
 	})
 }
 
@@ -63,14 +63,14 @@ func TestHeartbeat_Checked(t *testing.T) {
 		c.check = func(string) error { pass(time.Minute); return refused }
 		args, resp := &raft.AppendEntriesRequest{Term: 1}, &raft.AppendEntriesResponse{}
 		if err := c.AppendEntries("n2", "n2", args, resp); err != refused || c.roundTrips.status().Answered > 0 {
-			t.Errorf("a node that must not receive entries: %v, counted %+v", err, c.roundTrips.status())
+			t.Errorf("heartbeat to a node that the check rejects: error %v, round trips %+v; want the error of the check, and none", err, c.roundTrips.status())
 		}
 		c.check = func(string) error { pass(time.Minute); return nil }
 		if err := c.AppendEntries("n2", "n2", args, resp); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.roundTrips.status(); got.Answered != 1 || got.Longest != 0 || got.Slow != 0 {
-			t.Errorf("counted %+v", got)
+			t.Errorf("round trips %+v, want one, without the time of the check", got)
 		}
 	})
 }
@@ -136,12 +136,12 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 				sent := make(chan error, 1)
 				go func() { sent <- c.send("n2", entries) }()
 				if err := c.send("n3", entries); err == nil || q.sent != 1 {
-					t.Errorf("to another node: %v, %d sent", err, q.sent)
+					t.Errorf("entries to another node: error %v, %d entries sent, want 1", err, q.sent)
 				}
 				later := *entries
 				later.Term++
 				if err := c.send("n2", &later); err == nil || q.sent != 2 {
-					t.Errorf("in a later term: %v, %d sent", err, q.sent)
+					t.Errorf("entries in a later term: error %v, %d entries sent, want 2", err, q.sent)
 				}
 				synctest.Wait()
 				if q.sent != 2 {
@@ -149,7 +149,7 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 				}
 				tt.release(q, c, changed, ended, &wanted)
 				if err := <-sent; err != q.fail || q.sent != 3 {
-					t.Errorf("%v, %d sent", err, q.sent)
+					t.Errorf("entries that were held: error %v, %d entries sent in total, want 3", err, q.sent)
 				}
 			})
 		})
@@ -166,13 +166,13 @@ func TestProgress(t *testing.T) {
 			t.Helper()
 			want.ID = "n2"
 			if got := c.follower("n2", term, testHeartbeat); got != want {
-				t.Errorf("%s: %+v, want %+v", what, got, want)
+				t.Errorf("%s: progress %+v, want %+v", what, got, want)
 			}
 		}
 		send := func(term uint64, entries ...*raft.Log) {
 			args := &raft.AppendEntriesRequest{Term: term, Entries: entries}
 			if err := c.send("n2", args); err != q.fail {
-				t.Errorf("%v, want %v", err, q.fail)
+				t.Errorf("AppendEntries returned %v, want %v", err, q.fail)
 			}
 		}
 		expect("nothing was sent", 3, topology.Follower{})
@@ -184,16 +184,16 @@ func TestProgress(t *testing.T) {
 		send(3, &raft.Log{Index: 8}, &raft.Log{Index: 9})
 		expect("entries", 3, topology.Follower{Answers: true, Last: 9})
 		pass(testHeartbeat)
-		expect("not for a while", 3, topology.Follower{Answers: true, Last: 9, Silent: testHeartbeat})
+		expect("silent for one heartbeat", 3, topology.Follower{Answers: true, Last: 9, Silent: testHeartbeat})
 		pass(1)
-		expect("not for too long", 3, topology.Follower{Last: 9, Silent: testHeartbeat + 1})
+		expect("silent for longer than one heartbeat", 3, topology.Follower{Last: 9, Silent: testHeartbeat + 1})
 		q.last = 8
 		send(3)
 		expect("it has discarded an entry", 3, topology.Follower{Answers: true, Last: 8})
 		pass(time.Millisecond)
 		q.fail = errors.New("down")
 		send(3)
-		expect("it has failed", 3, topology.Follower{Last: 8, Silent: time.Millisecond})
+		expect("a heartbeat has failed", 3, topology.Follower{Last: 8, Silent: time.Millisecond})
 		q.fail = nil
 		send(4)
 		expect("a later term", 4, topology.Follower{Answers: true, Last: 8})
@@ -225,7 +225,7 @@ func TestFollowers(t *testing.T) {
 				look := func(id string) topology.Follower {
 					status := leader.Status()
 					if len(status.Followers) != 2 {
-						t.Fatalf("%+v", status.Followers)
+						t.Fatalf("the leader does not have the progress of two followers: %+v", status.Followers)
 					}
 					return *status.Follower(id)
 				}
@@ -274,13 +274,13 @@ func TestFollowersOfNewLeader(t *testing.T) {
 		check := func() {
 			t.Helper()
 			if f := look(old.node.id); f == nil || *f != (topology.Follower{ID: old.node.id}) {
-				t.Errorf("%+v", f)
+				t.Errorf("progress of the old leader, which has not responded: %+v, want only its id", f)
 			}
 		}
 		check() // before the first heartbeat fails
 		third := s.followers(next)[0].node.id
 		if f := look(third); f == nil || !f.Answers || f.Last == 0 {
-			t.Errorf("the voter that has elected it: %+v", f)
+			t.Errorf("progress of the voter that has elected the new leader: %+v", f)
 		}
 		pass(2 * testHeartbeat)
 		check()

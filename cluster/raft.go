@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// raftHandle gives the parts of a node access to Raft, which is started after the parts are created. The methods of Raft
-// must not be called before started returns true.
+// raftHandle gives the parts of a node access to Raft, which is started after the parts are created. The methods of
+// Raft must not be called before started returns true.
 type raftHandle struct {
 	*raft.Raft
 	isSet atomic.Bool

@@ -21,7 +21,8 @@ var errUnchecked = errors.New("the node has not answered yet whether it has a re
 const (
 	firstRejoinPause = 20 * time.Millisecond // pause before a node that did not answer is asked again; doubles each time
 	maxRejoinPause   = time.Second
-	// roundWithin is the maximum time to wait for the answers from other nodes before a node is asked to record the start.
+	// roundWithin is the maximum time to wait for the answers from other nodes before a node is asked to record the
+	// start.
 	roundWithin = 250 * time.Millisecond
 )
 
@@ -37,8 +38,8 @@ const (
 // this node and others.
 type rejoinCheck struct {
 	Transport
-	// ask asks a node one of the questions, and returns the members that the node knows. The error is nil if the node has no
-	// record of newer data.
+	// ask asks a node one of the questions, and returns the members that the node knows. The error is nil if the node
+	// has no record of newer data.
 	ask  func(m topology.Member, record bool) (others []topology.Member, err error)
 	find func(id string) *topology.Member
 
@@ -78,7 +79,7 @@ func (r *rejoinCheck) allows(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.checked) > 0 && r.member(id) == nil {
-		r.checked[id] = true // if it was asked later, acknowledgments from this process would count as newer data
+		r.checked[id] = true // if the node was asked later, acknowledgments from this process would count as newer data
 	}
 	if r.disabled || r.checked[id] {
 		return true
@@ -101,8 +102,8 @@ func (r *rejoinCheck) member(id string) *topology.Member {
 	return nil
 }
 
-// check returns an error if Raft messages must not be sent to a node. If the node has not been asked yet, check asks it,
-// and blocks until it has answered.
+// check returns an error if Raft messages must not be sent to a node. If the node has not been asked yet, check asks
+// it, and blocks until it has answered.
 func (r *rejoinCheck) check(id string) error {
 	r.mu.Lock()
 	if r.disabled || r.checked[id] {
@@ -226,9 +227,9 @@ func (j *rejoiner) run() {
 	}
 }
 
-// ask asks a node whether it has a record of newer data, and returns the members that the node knows. If the node has such
-// a record, the process exits. If record is true, the node is asked to record the start of this process. ask fails if
-// record is true and the process is about to exit.
+// ask asks a node whether it has a record of newer data, and returns the members that the node knows. If the node has
+// such a record, the process exits. If record is true, the node is asked to record the start of this process. ask
+// fails if record is true and the process is about to exit.
 func (j *rejoiner) ask(m topology.Member, record bool) ([]topology.Member, error) {
 	if record && j.failure.hasOccurred() {
 		return nil, errUnchecked

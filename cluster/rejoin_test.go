@@ -13,7 +13,7 @@ import (
 
 // rejoinRig records the questions from a returning node.
 type rejoinRig struct {
-	takes map[string]time.Duration // time to the first answer of each node
+	takes map[string]time.Duration // time until each node answers the first question
 	stale string                   // node that rejects the data
 
 	mu       sync.Mutex
@@ -55,7 +55,8 @@ func (a *rejoinRig) checkAll() time.Duration {
 	return time.Since(begun)
 }
 
-// TestRejoin_Rounds checks that nodes are asked to record a start only after all nodes have answered, or after a timeout.
+// TestRejoin_Rounds checks that nodes are asked to record a start only after all nodes have answered, or after a
+// timeout.
 func TestRejoin_Rounds(t *testing.T) {
 	const soon, late = 10 * time.Millisecond, 4 * roundWithin
 	for _, test := range []struct {
@@ -67,7 +68,7 @@ func TestRejoin_Rounds(t *testing.T) {
 	}{
 		{"all answer", soon, 2 * soon, "", []string{"n1", "n2"}, 2 * soon},
 		{"one is slow", soon, late, "", []string{"n1", "n2"}, late},
-		{"one rejects it", soon, 2 * soon, "n2", nil, 2 * soon},
+		{"one node rejects the data", soon, 2 * soon, "n2", nil, 2 * soon},
 		{"one rejects it late", soon, late, "n2", []string{"n1"}, late},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -82,8 +83,9 @@ func TestRejoin_Rounds(t *testing.T) {
 	}
 }
 
-// TestRejoin_Recorded checks that only the second question records a start. A recorded start that is not announced must
-// not make the announced process out of date, because another node may still reject the data of the recorded one.
+// TestRejoin_Recorded checks that only the second question records a start. A recorded start that is not announced
+// must not make the announced process out of date, because another node may still reject the data of the recorded
+// process.
 func TestRejoin_Recorded(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -93,18 +95,18 @@ func TestRejoin_Recorded(t *testing.T) {
 		a.Boot, a.Process, a.Lineage = a.Boot+1, "copy", a.Lineage.WithStart(a.Boot+1, "copy")
 		q := Question{About: topicReturn, Node: &a, Last: entryID{Index: 1 << 40, Term: 1 << 40}}
 		if err := leader.fsm.keeper.checkReturn(&q); err != nil || leader.access.records.of(a.ID).Boot == a.Boot {
-			t.Errorf("the first question: %v; the record is %+v", err, leader.access.records.of(a.ID))
+			t.Errorf("after the first question: error %v, record %+v; want no new start", err, leader.access.records.of(a.ID))
 		}
 		q.RecordStart = true
 		if err := leader.fsm.keeper.checkReturn(&q); err != nil || leader.access.records.of(a.ID).Boot != a.Boot {
-			t.Errorf("the second question: %v; the record is %+v", err, leader.access.records.of(a.ID))
+			t.Errorf("after the second question: error %v, record %+v; want the new start", err, leader.access.records.of(a.ID))
 		}
 		if !leader.Current(a.ID, a.Boot-1) {
 			t.Error("a start that was not announced makes the announced process out of date")
 		}
 		q.Node = &Announcement{ID: a.ID, Boot: a.Boot, Process: "another"}
 		if err := leader.fsm.keeper.checkReturn(&q); !errors.Is(err, ErrStale) {
-			t.Errorf("another process with that boot number: %v", err)
+			t.Errorf("check of another process with that boot number: %v, want ErrStale", err)
 		}
 	})
 }

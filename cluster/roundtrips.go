@@ -21,8 +21,8 @@ type roundTrips struct {
 // warnEvery is the minimum time between two log lines about slow heartbeats.
 const warnEvery = time.Minute
 
-// record counts a heartbeat that a node has answered. The heartbeat is slow if its round trip took longer than timeout/2,
-// where timeout is the time after which followers start an election. now is a time on the monotonic clock.
+// record counts a heartbeat that a node has answered. The heartbeat is slow if its round trip took longer than
+// timeout/2, where timeout is the time after which followers start an election. now is a time on the monotonic clock.
 func (r *roundTrips) record(node string, took, timeout, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

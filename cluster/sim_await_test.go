@@ -13,7 +13,7 @@ func (s *sim) await(what string, within time.Duration, is func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(within); !is(); pass(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.t.Fatalf("not within %v: %s; %s", within, what, s.describe())
+			s.t.Fatalf("after %v, this is not true: %s; %s", within, what, s.describe())
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (s *sim) followers(leader *process) []*process {
 	return slices.DeleteFunc(s.processes(), func(l *process) bool { return l == leader })
 }
 
-// newLeader waits until a different node is the leader.
+// newLeader waits until a process other than the given one is the leader, and returns it.
 func (s *sim) newLeader(before *process) (found *process) {
 	s.t.Helper()
 	s.await("another node leads", 10*time.Second, func() bool {

@@ -48,11 +48,11 @@ type process struct {
 	started   chan struct{} // closed when Start has returned
 	err       error         // error of Start
 	exactFrom atomic.Uint64 // index; until this entry is applied, the state may contain changes of later entries
-	refuses   atomic.Bool   // refuses streams that others dial
+	refuses   atomic.Bool   // new streams to the process are refused
 
 	mu      sync.Mutex
 	paused  chan struct{} // closed when the process is resumed; nil while it is running
-	streams []net.Conn    // dialed by other processes
+	streams []net.Conn    // opened by other processes
 }
 
 // accept accepts a stream that another process has opened.
@@ -155,7 +155,7 @@ func (p *process) tune(s *raft.Config) {
 				if !p.resumed() {
 					return
 				}
-				pass(rand.N(20 * time.Millisecond)) // the scheduler may be late
+				pass(rand.N(20 * time.Millisecond)) // simulates a late scheduler
 				p.leaderships.notify <- leads
 			case <-p.ctx.Done():
 				return
@@ -194,7 +194,7 @@ func (p *process) fatal(err error) {
 	s := p.node.sim
 	removed := errors.Is(err, ErrRemoved)
 	if s.c.unexpected == nil || s.c.unexpected(p.node.id, err) {
-		s.t.Errorf("%s: %v", p.node.id, err)
+		s.t.Errorf("unexpected fatal error of %s: %v", p.node.id, err)
 	}
 	s.ending.Go(func() { p.crash(removed) })
 }
@@ -220,7 +220,7 @@ func (p *process) crash(gone bool) {
 func (p *process) finish() {
 	<-p.started
 	if err := p.Close(); err != nil {
-		p.node.sim.t.Errorf("%s: %v", p.node.id, err)
+		p.node.sim.t.Errorf("close %s: %v", p.node.id, err)
 	}
 	p.fsm.state.Lock()
 	p.node.sim.leads.Add(int64(p.leaderships.epochs))

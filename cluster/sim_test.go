@@ -110,7 +110,7 @@ func (s *sim) start() {
 		l := s.alive(n.id)
 		<-l.started
 		if l.err != nil {
-			s.t.Fatalf("%s: %v", n.id, l.err)
+			s.t.Fatalf("start of %s: %v", n.id, l.err)
 		}
 	}
 }
@@ -200,10 +200,10 @@ func (s *sim) isCut(from, to string) bool {
 // entryNote describes an entry.
 type entryNote struct {
 	changes bool
-	time    uint64
-	wall    int64 // wall time of the leader when the entry was submitted
+	time    uint64 // log time of the entry
+	wall    int64  // wall time of the leader when the entry was submitted
 	void    bool
-	stored  time.Time // time at which it was first stored
+	stored  time.Time // time at which the first node stored the entry
 }
 
 // noteStored records an entry that a node has stored.
@@ -218,7 +218,7 @@ func (s *sim) noteStored(l *raft.Log) {
 	if l.Type == raft.LogCommand && l.Data[0] == changesEntry {
 		c, err := parseChanges(l.Data)
 		if err != nil {
-			s.t.Errorf("entry %d: %v", l.Index, err)
+			s.t.Errorf("entry %d cannot be parsed: %v", l.Index, err)
 		}
 		note.changes, note.time, note.wall, note.void = true, c.time, c.wall, c.term != l.Term
 	}

@@ -30,8 +30,9 @@ const (
 	maxHead         = 1 << 20 // bytes
 )
 
-// Snapshot returns a snapshot with a copy of all state except the records. The records are written while more entries are
-// applied, so some records may be newer than the head. Applying those entries again after a restore has no effect.
+// Snapshot returns a snapshot with a copy of all state except the records. The records are written while more entries
+// are applied, so some records may be newer than the head. Applying those entries again after a restore has no
+// effect.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -86,8 +87,8 @@ func (s *snapshot) write(w io.Writer) error {
 // Release does nothing.
 func (s *snapshot) Release() {}
 
-// Restore replaces the state with a snapshot. Raft calls it at the start, and if the leader no longer has the entries that
-// this node needs. The process exits if the records in the snapshot are damaged.
+// Restore replaces the state with a snapshot. Raft calls it at the start, and if the leader no longer has the entries
+// that this node needs. The process exits if the records in the snapshot are damaged.
 func (f *fsm) Restore(src io.ReadCloser) error {
 	defer func() { _ = src.Close() }() // opened for reading only
 	h, err := readHead(src)

@@ -19,8 +19,8 @@ type timeKeeper struct {
 }
 
 // startingTime returns the minimum log time at which a new leadership starts. If the Clock of this node is already
-// ahead of it, the Clock is used. The result is 0 if this process has followed the log, because the Clock is sufficient
-// then, or if the log time is unknown.
+// ahead of that time, the Clock is used. The result is 0 in two cases: this process is live, so its Clock is
+// sufficient; or the log time is unknown.
 //
 // A restarted node has only the log time of the last entry. A node that was up in the meantime can estimate the current
 // log time. If no such node answers, but a majority does, the earliest time according to their wall clocks is used.
@@ -40,13 +40,16 @@ func (k *timeKeeper) startingTime() uint64 {
 // timeAnswer contains a node's estimates of the log time.
 type timeAnswer struct {
 	Live   bool   `json:"live"`    // the process has applied an entry that was decided while it was running
-	Term   uint64 `json:"term"`    // term in which the newest applied entry was decided; 0 if there is none
+	Term   uint64 `json:"term"`    // term in which the newest applied entry with changes was decided; 0 if there is none
 	Now    uint64 `json:"now"`     // current log time, estimated from that entry; valid if Live
 	ByWall uint64 `json:"by_wall"` // current log time, estimated with the wall clock
 }
 
-// logTimeWith returns the log time according to this node and the other nodes that have answered. It returns 0 if the
-// log time is unknown: no node is live, no majority has answered, and this node has applied entries.
+// logTimeWith returns the log time according to this node and the other nodes that have answered. If other nodes are
+// live, the result is the latest of their estimates. Otherwise the result is the earliest estimate by a wall clock,
+// if a majority has answered, counting this node. Without a majority, the log time is unknown and the result is 0. A
+// new cluster, in which no entry has changes yet, is an exception: it has no earlier log time, so no majority is
+// needed.
 func (own timeAnswer) logTimeWith(others []timeAnswer, majority int) (now uint64) {
 	byWall := own.ByWall
 	for _, a := range others {

@@ -24,13 +24,13 @@ func TestTimeFromAnswers(t *testing.T) {
 	}
 	for _, c := range tests {
 		if got := c.own.logTimeWith(c.others, majority); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+			t.Errorf("%s: logTimeWith returned %d, want %d", c.name, got, c.want)
 		}
 	}
 }
 
-// TestDowntimeCounts stops all nodes, and checks that log time continues according to their wall clocks, even if one of
-// them receives the newest entry only after its restart.
+// TestDowntimeCounts stops all nodes, and checks that log time continues according to the wall clocks, even if one
+// node receives the newest entry only after its restart.
 func TestDowntimeCounts(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -48,10 +48,10 @@ func TestDowntimeCounts(t *testing.T) {
 		leader.node.boot()
 		next := s.leader()
 		if lag := lag(next); lag < 0 || lag > time.Second {
-			t.Errorf("log time is %v behind", lag)
+			t.Errorf("log time is %v behind real time, want 0 to 1s", lag)
 		}
 		if left := s.remaining(next, "b0"); left != 10 {
-			t.Errorf("%d left", left)
+			t.Errorf("%d units remain, want 10, because the bucket has been refilled", left)
 		}
 	})
 }
@@ -77,7 +77,7 @@ func TestWallClocksDoNotCount(t *testing.T) {
 			for range 5 {
 				next := s.leader()
 				if lag := lag(next); lag < 0 || lag > 15*time.Second {
-					t.Errorf("log time is %v behind with %s", lag, next.node.id)
+					t.Errorf("log time is %v behind real time on %s, want 0 to 15s", lag, next.node.id)
 				}
 				s.grant(next, "s")
 				next.stop()
@@ -89,8 +89,8 @@ func TestWallClocksDoNotCount(t *testing.T) {
 	}
 }
 
-// TestStaleNodeDoesNotKnowTheTime checks that the log time of a node that was isolated and lacks the newest entry is
-// not used: its estimate includes log time that the other nodes have lost since then.
+// TestStaleNodeDoesNotKnowTheTime isolates a node, so that it lacks the newest entry. The next leader must not use
+// the log time of that node: the estimate includes log time that the other nodes have lost since then.
 func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -99,7 +99,7 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 		stale := s.followers(leader)[0]
 		other := s.followers(leader)[1]
 		s.isolate(stale.node.id)
-		leader.crash(false) // clocks are stopped while there is no leader
+		leader.crash(false) // log time is lost during the outage, because wall clocks are set back
 		other.crash(false)
 		pass(5 * time.Second)
 		leader, other = leader.node.boot(), other.node.boot()
@@ -110,18 +110,18 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 		s.grant(next, "s")
 		before := lag(next)
 		if before < 4*time.Second {
-			t.Fatalf("no time was lost: %v", before)
+			t.Fatalf("log time is only %v behind real time, so nothing was tested", before)
 		}
 		pass(time.Second)
 		term := next.leader.times.answer().Term
 		answer := stale.Reply(t.Context(), Question{About: topicTime}).Time
 		if !answer.Live || answer.Term == term || answer.Now <= next.clock.Now() {
-			t.Errorf("%+v in term %d at %d", answer, term, next.clock.Now())
+			t.Errorf("the answer of the stale node is %+v; the term is %d and the log time %d; want a live answer of an earlier term with a later time", answer, term, next.clock.Now())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), testHeartbeat)
 		defer cancel()
 		if asked := next.leader.times.askAll(ctx, term); len(asked) != 1 {
-			t.Errorf("%+v", asked)
+			t.Errorf("answers %+v, want only that of the node with the newest entry", asked)
 		}
 	})
 }

@@ -37,7 +37,8 @@ func (n *Node) Status() topology.Status {
 	return s
 }
 
-// Fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million keys.
+// Fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million
+// keys.
 func (n *Node) Fingerprint() topology.Fingerprint { return n.fsm.fingerprint() }
 
 // View returns the current view of the cluster.

@@ -23,8 +23,8 @@ const (
 	topicHeartbeat      topic = "heartbeat" // the leader asks for the heartbeat that a voter runs with
 )
 
-// topicRow defines which nodes may ask about a topic, which nodes answer, and the handler. If no flag is set, only members
-// may ask, a node may ask only about itself, and only the leader answers.
+// topicRow defines which nodes may ask about a topic, which nodes answer, and the handler. If no flag is set, only
+// members may ask, a node may ask only about itself, and only the leader answers.
 type topicRow struct {
 	nonMembers bool // nodes that are not members may ask
 	onBehalf   bool // a node may ask about another node
@@ -139,8 +139,8 @@ func (r *responder) isMember(_ context.Context, q *Question, a *Answer) error {
 	return nil
 }
 
-// confirm answers whether the node named in a question is a member. Only two kinds of nodes answer, because the
-// configuration of others may be out of date: the leader, and nodes whose leader is the named node.
+// confirm answers whether the node named in a question is a member. Only the leader, and nodes whose leader is the
+// named node, answer. The configuration of all other nodes may be out of date.
 func (r *responder) confirm(_ context.Context, q *Question, a *Answer) error {
 	if !r.role.leads() && r.members.View().Leader != q.Node.ID {
 		return r.redirect(a)

@@ -76,19 +76,19 @@ func TestTopics_States(t *testing.T) {
 			r.takesPart, r.decides = state.takesPart, state.decides
 			a := c.reply(t.Context(), Question{About: about, Node: &Announcement{ID: "n2"}})
 			if answers := a.Error == ""; answers != state.answers {
-				t.Errorf("%s, %+v: %q", about, state, a.Error)
+				t.Errorf("question about %s in state %+v: error %q", about, state, a.Error)
 			}
 			if redirects := a.LeaderAddr == "h2:1"; redirects != (state.takesPart && !state.answers) {
-				t.Errorf("%s, %+v: redirected to %q", about, state, a.LeaderAddr)
+				t.Errorf("question about %s in state %+v: redirected to %q", about, state, a.LeaderAddr)
 			}
 			if a.Node == nil || a.Node.ID != "n1" {
-				t.Errorf("%s: answered by %+v", about, a.Node)
+				t.Errorf("question about %s: answered by %+v, want n1", about, a.Node)
 			}
 		}
 		r, c := newAnswerRig()
 		r.takesPart, r.decides = true, true
 		if a := c.reply(t.Context(), Question{About: about}); (a.Error == errQuestion.Error()) == about.among(topicTime, topicHeartbeat) {
-			t.Errorf("%s without a node: %q", about, a.Error)
+			t.Errorf("question about %s without a node: error %q", about, a.Error)
 		}
 	}
 }
@@ -121,13 +121,13 @@ func TestTopics_Answers(t *testing.T) {
 		a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: tt.id}})
 		if a.Error != "" || a.KnownIncarnation != tt.want.KnownIncarnation || a.Recovery != tt.want.Recovery || a.Term != tt.want.Term || a.NotMember != tt.want.NotMember ||
 			a.MemberAddr != tt.want.MemberAddr || !slices.Equal(a.Members, tt.want.Members) {
-			t.Errorf("%s of %s: %+v, want %+v", tt.about, tt.id, a, tt.want)
+			t.Errorf("answer about %s of node %s: %+v, want %+v", tt.about, tt.id, a, tt.want)
 		}
 		if (a.Time == nil) != (tt.want.Time == nil) || a.Time != nil && *a.Time != *tt.want.Time {
-			t.Errorf("%s: time %+v", tt.about, a.Time)
+			t.Errorf("answer about %s: wrong time %+v", tt.about, a.Time)
 		}
 		if (a.Heartbeat == nil) != (tt.want.Heartbeat == nil) || a.Heartbeat != nil && *a.Heartbeat != *tt.want.Heartbeat {
-			t.Errorf("%s: heartbeat %+v", tt.about, a.Heartbeat)
+			t.Errorf("answer about %s: wrong heartbeat %+v", tt.about, a.Heartbeat)
 		}
 		if calls := slices.DeleteFunc([]string{tt.call}, func(s string) bool { return s == "" }); !slices.Equal(r.calls, calls) {
 			t.Errorf("%s: called %q, want %q", tt.about, r.calls, calls)
@@ -159,7 +159,7 @@ func TestTopics_Peers(t *testing.T) {
 	}
 	_, c := newAnswerRig()
 	if a := c.replyTo(t.Context(), "n2", Question{About: "nonsense"}); a.Error != `"nonsense": `+errQuestion.Error() {
-		t.Errorf("an unknown topic: %q", a.Error)
+		t.Errorf("question about an unknown topic: error %q, want errQuestion", a.Error)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestTopics_Errors(t *testing.T) {
 	} {
 		r.err = tt.err
 		if a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: "n2"}}); a.Error != tt.want.Error || a.Stale != tt.want.Stale || a.NotMember != tt.want.NotMember {
-			t.Errorf("%s with %v: %+v", tt.about, tt.err, a)
+			t.Errorf("question about %s, handler returns %v: wrong answer %+v", tt.about, tt.err, a)
 		}
 	}
 }
@@ -188,10 +188,10 @@ func TestConfirmByFollower(t *testing.T) {
 	r, c := newAnswerRig()
 	r.takesPart = true
 	if a := c.reply(t.Context(), Question{About: topicPeerMembership, Node: &Announcement{ID: "n2"}}); a.Error != "" || a.MemberAddr != "h2:1" {
-		t.Errorf("the leader: %+v", a)
+		t.Errorf("question to a follower about its leader: answer %+v, want its address", a)
 	}
 	if a := c.reply(t.Context(), Question{About: topicPeerMembership, Node: &Announcement{ID: "n1"}}); a.Error != topology.ErrNoLeader.Error() || a.LeaderAddr != "h2:1" {
-		t.Errorf("another node: %+v", a)
+		t.Errorf("question to a follower about another node: answer %+v, want a redirect", a)
 	}
 }
 
@@ -204,25 +204,25 @@ func TestBootstrap_Answer(t *testing.T) {
 		return a
 	}
 	if a := ask("n2", "first"); a.Begun || a.KnownIncarnation != "first" {
-		t.Errorf("a new node: %+v", a)
+		t.Errorf("answer to a new node: %+v, want its incarnation", a)
 	}
 	if a := ask("n2", "second"); a.Begun || a.KnownIncarnation != "first" {
-		t.Errorf("with other data: %+v", a)
+		t.Errorf("answer to the same node with other data: %+v, want the first incarnation", a)
 	}
 	v := topology.View{Members: []topology.Member{{ID: "n2"}}}
 	if list := b.unannounced(&v); len(list) != 1 || list[0].Incarnation != "first" {
-		t.Errorf("to be announced: %+v", list)
+		t.Errorf("nodes to announce: %+v, want n2 with the first incarnation", list)
 	}
 	b.announced.set(Announcement{ID: "n2", Incarnation: "announced"})
 	takesPart = true
 	if a := ask("n2", "second"); !a.Begun || a.KnownIncarnation != "announced" {
-		t.Errorf("after the announcement: %+v", a)
+		t.Errorf("answer after the announcement: %+v, want the announced incarnation", a)
 	}
 	if a := ask("n3", "late"); !a.Begun || a.KnownIncarnation != "" {
-		t.Errorf("an unknown node after the start: %+v", a)
+		t.Errorf("answer to an unknown node after the start of Raft: %+v, want no incarnation", a)
 	}
 	if list := b.unannounced(&v); len(list) != 0 {
-		t.Errorf("still to be announced: %+v", list)
+		t.Errorf("nodes to announce after the announcement: %+v, want none", list)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestBootstrap_Join(t *testing.T) {
 		term, err := b.join(ctx)
 		cancel()
 		if !errors.Is(err, tt.want) || tt.want == nil && (err != nil || term != 5 || stored != admitted.Recovery || b.recoveryOf() != stored) {
-			t.Errorf("%s: term %d, recovery %q, %v", tt.name, term, stored, err)
+			t.Errorf("%s: joined with term %d and recovery %q, error %v", tt.name, term, stored, err)
 		}
 	}
 }

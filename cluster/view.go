@@ -90,8 +90,8 @@ func same(a, b *topology.View) bool {
 }
 
 // leader returns the id of the leader, or "" if there is none. It also returns "" if the process of the leader has
-// exited, or if this node has received no message from the leader for a heartbeat. Raft may detect the latter only
-// after three heartbeats.
+// exited, or if this node has received no message from the leader for a heartbeat. Raft itself may detect missing
+// messages only after three heartbeats.
 func (o *observer) leader() string {
 	l := o.raft.leading()
 	if o.raft.State() == raft.Follower && o.sinceContact() > o.setting.heartbeat() || o.hasExited(l) {
@@ -185,8 +185,8 @@ func (o *observer) observe(seen any) {
 	o.refresh()
 }
 
-// await blocks until changed, which is the Changed channel of a view, is closed, and returns true. It returns false if the
-// node is closed first.
+// await blocks until changed, which is the Changed channel of a view, is closed, and returns true. It returns false
+// if the node is closed first.
 func (o *observer) await(changed <-chan struct{}) bool {
 	select {
 	case <-changed:

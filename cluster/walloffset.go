@@ -15,16 +15,16 @@ type wallOffset struct {
 	ahead time.Duration // log time minus wall time; can be negative
 }
 
-// The offset is updated if, relative to the stored offset, log time is behind by more than offsetBehind, for example
-// after a change of leaders, or ahead by more than offsetAhead, for example after the wall clock was set back. The
-// second limit is larger, because a stored offset that is too small only makes log time fall behind.
+// The stored offset is replaced if the current offset is smaller by more than offsetBehind, or larger by more than
+// offsetAhead. The offset becomes smaller after a change of leaders, for example, and larger after the wall clock was
+// set back. The second limit is larger, because a stored offset that is too small only makes log time fall behind.
 const (
 	offsetEvery  = 100 * time.Millisecond
 	offsetBehind = time.Millisecond
 	offsetAhead  = 100 * time.Millisecond
 )
 
-// fits reports whether the offset need not be updated if log time is ahead of the wall clock by the given time.
+// fits reports whether o is close enough to ahead, the current offset, to be kept.
 func (o wallOffset) fits(ahead time.Duration) bool {
 	return o.known && ahead >= o.ahead-offsetBehind && ahead <= o.ahead+offsetAhead
 }
@@ -50,8 +50,7 @@ func (c *logClock) keepOffset(ended <-chan struct{}) {
 	}
 }
 
-// updateOffset updates the stored offset if the offset has changed too much (see fits) and this process has followed
-// the log.
+// updateOffset replaces the stored offset if it does not fit any more (see fits) and this process is live.
 func (c *logClock) updateOffset() {
 	next, due := c.nextOffset()
 	if !due {
@@ -74,8 +73,8 @@ func (c *logClock) nextOffset() (next wallOffset, due bool) {
 	return wallOffset{true, ahead}, c.live && !c.offset.fits(ahead)
 }
 
-// byWall returns the log time according to the wall clock: the earlier of two estimates, one from the offset, and one from
-// the wall time in the newest applied entry. last is the log time of that entry. The caller must hold c.mu.
+// byWall returns the log time according to the wall clock: the earlier of two estimates, one from the offset, and one
+// from the wall time in the newest applied entry. last is the log time of that entry. The caller must hold c.mu.
 func (c *logClock) byWall(last uint64) uint64 {
 	wall := c.wall().UnixNano()
 	if last == 0 {

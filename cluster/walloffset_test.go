@@ -20,7 +20,7 @@ func TestWallOffsetFits(t *testing.T) {
 		{set, offsetAhead + 1, false},
 	} {
 		if got := test.o.fits(-time.Hour + test.by); got != test.fits {
-			t.Errorf("%+v after a change by %v: %v", test.o, test.by, got)
+			t.Errorf("offset %+v after a change by %v: fits returned %v", test.o, test.by, got)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func call[T any](w *wire, to raft.ServerAddress, args any, data []byte, within t
 	return nil
 }
 
-// handle passes a request to Raft, and waits for its response.
+// handle passes a request to Raft, waits for the response, and sends the response to answers.
 func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 	responses := make(chan raft.RPCResponse, 1)
 	rpc.RespChan = responses
@@ -102,9 +102,9 @@ func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 	}
 }
 
-// exchange makes another process call do, and returns when the response has arrived. If the process is down, the
-// connection is refused immediately. A paused process calls do later, even if the caller has timed out. A link that is cut
-// in one direction drops the messages in that direction.
+// exchange calls do for the process of another node, and returns the result of do when the response has arrived. If
+// that process is down, exchange fails immediately. If it is paused, do is called when it is resumed, even if the
+// caller has timed out. A link that is cut in one direction drops the messages in that direction.
 func (p *process) exchange(ctx context.Context, to string, do func(*process) error) error {
 	if !p.resumed() {
 		return net.ErrClosed
@@ -160,7 +160,8 @@ func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answ
 	return <-answers, nil
 }
 
-// Dial opens a stream that breaks when either process stops. While the link is cut, no stream is opened and none breaks.
+// Dial opens a stream that breaks when either process stops. While the link is cut, no stream is opened and none
+// breaks.
 func (p simPeers) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {
 	accepted := make(chan net.Conn, 1)
 	if there := p.process.node.sim.alive(to.Raft); there == nil || there.refuses.Load() {

@@ -58,7 +58,8 @@ func connectObserver(n *Node, s *shared) {
 	n.observer.begin()
 }
 
-// connectPeers creates the client for questions to other nodes, and the checks of which nodes may send messages.
+// connectPeers creates the client for questions to other nodes, and the parts that check which nodes may send
+// messages.
 func connectPeers(n *Node, s *shared) {
 	c := &n.config
 	n.peers = &peerClient{peers: c.Peers, members: n.observer, failure: s.failure}
