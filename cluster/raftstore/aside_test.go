@@ -18,29 +18,29 @@ func TestSetAside(t *testing.T) {
 		i, fresh, err := s.Claim("cluster", "node")
 		must(t, err)
 		if seen[i.Incarnation] || fresh == (n == 0) {
-			t.Errorf("round %d: claimed %+v, %t", n, i, fresh)
+			t.Errorf("round %d: Claim returns %+v, fresh %t; want a new incarnation, and fresh only after round 0", n, i, fresh)
 		}
 		seen[i.Incarnation] = true
 		index, err := s.Logs().LastIndex()
 		must(t, err)
 		if (index == 0) != fresh {
-			t.Errorf("round %d: the last index is %d", n, index)
+			t.Errorf("round %d: the last index is %d; want 0 if and only if the directory is new", n, index)
 		}
 		must(t, s.Close())
 		if last, err = SetAside(dir); err != nil || filepath.Dir(last) != dir {
-			t.Fatalf("round %d: set aside in %q, %v", n, last, err)
+			t.Fatalf("round %d: SetAside returns %q, %v; want a path in the directory", n, last, err)
 		}
 		if err := s.Logs().StoreLog(command(1, 1)); !errors.Is(err, ErrClosed) {
-			t.Errorf("round %d: StoreLog after SetAside: %v", n, err)
+			t.Errorf("round %d: StoreLog after SetAside returns %v; want ErrClosed", n, err)
 		}
 		if aside, err := readIdentity(last); err != nil || *aside != i {
-			t.Errorf("round %d: %s has identity %v, %v", n, last, aside, err)
+			t.Errorf("round %d: %s has the identity %v, error %v; want that of the closed store", n, last, aside, err)
 		}
 	}
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	if len(entries) != keptAside || filepath.Base(last) != "aside-4" {
-		t.Errorf("the last directory is %s; the directories are %v", last, entries)
+		t.Errorf("the last directory is %s; want aside-4; the remaining directories are %v; want 2", last, entries)
 	}
 }
 
@@ -53,22 +53,22 @@ func TestSetAside_Damaged(t *testing.T) {
 	must(t, err)
 	s := openStore(t, Config{Dir: dir})
 	if _, err := SetAside(dir); !errors.Is(err, ErrLocked) {
-		t.Errorf("set aside while it is open: %v", err)
+		t.Errorf("SetAside of an open directory returns %v; want ErrLocked", err)
 	}
 	must(t, s.Close())
 	must(t, os.RemoveAll(inCurrent(dir)))
 	if _, err := SetAside(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("set aside without files: %v", err)
+		t.Errorf("SetAside without the directory \"current\" returns %v; want os.ErrNotExist", err)
 	}
 	if _, err := SetAside(filepath.Join(dir, "gone")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("set aside in a missing directory: %v", err)
+		t.Errorf("SetAside of a missing directory returns %v; want os.ErrNotExist", err)
 	}
 }
 
 func TestAsideNumber(t *testing.T) {
 	for name, want := range map[string]int{"aside-1": 1, "aside-12": 12, "aside-0": 0, "aside--3": 0, "aside-": 0, "aside-x": 0, "7": 0, "current": 0} {
 		if got := asideNumber(name); got != want {
-			t.Errorf("%q has number %d; want %d", name, got, want)
+			t.Errorf("asideNumber(%q) is %d; want %d", name, got, want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// BenchmarkStoreLogs measures the cost of one call, for one entry and for 64 entries.
+// BenchmarkStoreLogs measures the cost of one StoreLogs call, for one entry and for 64 entries.
 func BenchmarkStoreLogs(b *testing.B) {
 	for _, sync := range []bool{false, true} {
 		for _, n := range []uint64{1, 64} {
@@ -50,7 +50,7 @@ func BenchmarkGetLog(b *testing.B) {
 	}
 }
 
-// BenchmarkGuard measures the overhead of the guards per operation.
+// BenchmarkGuard measures the overhead of the latch and the watchdog per write.
 func BenchmarkGuard(b *testing.B) {
 	file := newGuarded("file", newLatch(func(error) {}))
 	for b.Loop() {

@@ -21,7 +21,7 @@ const (
 	lockTimeout = time.Second
 	// logMapping is the initial size of the memory map of the log, in bytes. It reserves
 	// address space, not memory. A writer that enlarges the map must wait until readers have
-	// released it. This is not necessary while the file is smaller than the map.
+	// released the map. The map need not be enlarged while the file is smaller.
 	logMapping = 256 << 20
 )
 

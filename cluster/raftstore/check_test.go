@@ -18,7 +18,7 @@ type state struct {
 	entries   [][2]uint64
 }
 
-// createDir creates a directory with the given content.
+// createDir creates a directory with the given content. It returns the IDs of the snapshots.
 func createDir(t *testing.T, st state) (dir string, ids []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -47,24 +47,24 @@ func TestCheck(t *testing.T) {
 		state
 		want error
 	}{
-		"nothing":                            {state{}, nil},
-		"a log":                              {state{nil, [][2]uint64{{1, 50}}}, nil},
-		"a log without its begin":            {state{nil, [][2]uint64{{2, 50}}}, ErrGap},
-		"a snapshot":                         {state{[]uint64{50}, nil}, nil},
-		"a log that ends in the snapshot":    {state{[]uint64{50}, [][2]uint64{{10, 30}}}, nil},
-		"a log across its end":               {state{[]uint64{50}, [][2]uint64{{10, 80}}}, nil},
-		"a log right behind it":              {state{[]uint64{50}, [][2]uint64{{51, 80}}}, nil},
-		"a log too far behind it":            {state{[]uint64{50}, [][2]uint64{{52, 80}}}, ErrGap},
-		"as after an install":                {state{[]uint64{500}, [][2]uint64{{1, 50}, {501, 600}}}, nil},
-		"a gap behind the snapshot":          {state{[]uint64{50}, [][2]uint64{{1, 60}, {62, 70}}}, ErrGap},
-		"a gap before it":                    {state{[]uint64{50}, [][2]uint64{{1, 20}, {30, 70}}}, nil},
-		"two snapshots":                      {state{[]uint64{50, 90}, [][2]uint64{{40, 100}}}, nil},
-		"two snapshots, behind the older":    {state{[]uint64{50, 90}, [][2]uint64{{91, 100}}}, nil},
-		"three snapshots, of which two stay": {state{[]uint64{50, 90, 120}, [][2]uint64{{121, 130}}}, nil},
+		"nothing":                         {state{}, nil},
+		"a log":                           {state{nil, [][2]uint64{{1, 50}}}, nil},
+		"a log without its begin":         {state{nil, [][2]uint64{{2, 50}}}, ErrGap},
+		"a snapshot":                      {state{[]uint64{50}, nil}, nil},
+		"a log that ends in the snapshot": {state{[]uint64{50}, [][2]uint64{{10, 30}}}, nil},
+		"a log from before to after the end of the snapshot": {state{[]uint64{50}, [][2]uint64{{10, 80}}}, nil},
+		"a log right behind it":                              {state{[]uint64{50}, [][2]uint64{{51, 80}}}, nil},
+		"a log too far behind it":                            {state{[]uint64{50}, [][2]uint64{{52, 80}}}, ErrGap},
+		"as after an install":                                {state{[]uint64{500}, [][2]uint64{{1, 50}, {501, 600}}}, nil},
+		"a gap behind the snapshot":                          {state{[]uint64{50}, [][2]uint64{{1, 60}, {62, 70}}}, ErrGap},
+		"a gap before the end of the snapshot":               {state{[]uint64{50}, [][2]uint64{{1, 20}, {30, 70}}}, nil},
+		"two snapshots":                                      {state{[]uint64{50, 90}, [][2]uint64{{40, 100}}}, nil},
+		"two snapshots, the log begins after the newer one":  {state{[]uint64{50, 90}, [][2]uint64{{91, 100}}}, nil},
+		"three snapshots, of which two stay":                 {state{[]uint64{50, 90, 120}, [][2]uint64{{121, 130}}}, nil},
 	} {
 		dir, _ := createDir(t, c.state)
 		if _, err := check(t, dir); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
-			t.Errorf("%s: %v; want %v", what, err, c.want)
+			t.Errorf("%s: Check returns %v; want %v", what, err, c.want)
 		}
 	}
 }
@@ -103,15 +103,15 @@ func TestCheck_Damaged(t *testing.T) {
 			must(t, damage(inCurrent(dir, snapshotsName, ids[1])))
 			s, err := check(t, dir)
 			if !errors.Is(err, want) || (err == nil) != (want == nil) {
-				t.Errorf("%s, and a log that begins with entry %d: %v; want %v", what, first, err, want)
+				t.Errorf("%s, and a log that begins with entry %d: Check returns %v; want %v", what, first, err, want)
 			}
 			list, err := s.Snapshots().List()
 			must(t, err)
 			if len(list) != 1 || list[0].ID != ids[0] {
-				t.Errorf("%s: List returns %v", what, list)
+				t.Errorf("%s: List returns %v; want only the older snapshot", what, list)
 			}
 			if _, err := os.Stat(inCurrent(dir, damagedName, ids[1])); err != nil {
-				t.Errorf("%s: the snapshot was not kept: %v", what, err)
+				t.Errorf("%s: the snapshot is not in the directory \"damaged\": %v", what, err)
 			}
 			if want == nil {
 				must(t, s.Check())
@@ -132,13 +132,13 @@ func TestCheck_SaysWhatIsDamaged(t *testing.T) {
 	must(t, s.Check())
 	for _, id := range ids {
 		if !bytes.Contains(lines.Bytes(), []byte(id)) {
-			t.Errorf("%s is not in the log: %s", id, lines.String())
+			t.Errorf("no line of the log names snapshot %s: %s", id, lines.String())
 		}
 	}
 	kept, err := os.ReadDir(inCurrent(dir, damagedName))
 	must(t, err)
 	if len(kept) != 1 {
-		t.Errorf("%d damaged snapshots are kept", len(kept))
+		t.Errorf("%d damaged snapshots are kept; want 1", len(kept))
 	}
 }
 
@@ -149,7 +149,7 @@ func TestCheck_SnapshotsGone(t *testing.T) {
 		dir, _ := createDir(t, state{[]uint64{50}, [][2]uint64{{first, 100}}})
 		must(t, os.RemoveAll(inCurrent(dir, snapshotsName)))
 		if _, err := check(t, dir); !errors.Is(err, want) || (err == nil) != (want == nil) {
-			t.Errorf("a log that begins with entry %d: %v; want %v", first, err, want)
+			t.Errorf("a log that begins with entry %d: Check returns %v; want %v", first, err, want)
 		}
 	}
 }
@@ -157,14 +157,14 @@ func TestCheck_SnapshotsGone(t *testing.T) {
 // TestCheck_DoesNotStopTheNode checks that Check returns errors without calling Fatal.
 func TestCheck_DoesNotStopTheNode(t *testing.T) {
 	f := newFaulty()
-	s := guardedStore(f, func(err error) { t.Errorf("Fatal is called with %v", err) })
+	s := guardedStore(f, func(err error) { t.Errorf("Fatal is called with %v; want no call", err) })
 	must(t, f.InmemStore.StoreLogs(commands(1, 3, 10))) // without checksums
 	if err := checkEntries(s.logs, 0); !errors.Is(err, ErrDamaged) {
-		t.Errorf("entries without checksums: %v", err)
+		t.Errorf("the entries have no checksums: checkEntries returns %v; want ErrDamaged", err)
 	}
 	f.before = func(op string) error { panic("page 7") }
 	if err := checkEntries(s.logs, 0); !errors.Is(err, ErrDamaged) {
-		t.Errorf("a database that panics: %v", err)
+		t.Errorf("the database panics: checkEntries returns %v; want ErrDamaged", err)
 	}
 	f.before = func(op string) error {
 		if op == "LastIndex" {
@@ -173,7 +173,7 @@ func TestCheck_DoesNotStopTheNode(t *testing.T) {
 		return nil
 	}
 	if err := checkEntries(s.logs, 0); !errors.Is(err, errDisk) {
-		t.Errorf("a log that cannot be read: %v", err)
+		t.Errorf("the log cannot be read: checkEntries returns %v; want errDisk", err)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestRaftStarts(t *testing.T) {
 	must(t, err)
 	fsm, node := startRaft(t, s)
 	if fsm.restored() != "state at 50" || node.LastIndex() != 100 {
-		t.Errorf("raft starts from %q with last index %d", fsm.restored(), node.LastIndex())
+		t.Errorf("raft starts from %q with last index %d; want \"state at 50\" and 100", fsm.restored(), node.LastIndex())
 	}
 	must(t, node.Shutdown().Error())
 	must(t, s.Close())
@@ -200,9 +200,9 @@ func TestRaftStarts(t *testing.T) {
 		return nil
 	}()
 	if !errors.Is(panicked.(error), raft.ErrLogNotFound) {
-		t.Errorf("on a gap the library panics with %v", panicked)
+		t.Errorf("if entries are missing, the library panics with %v; want raft.ErrLogNotFound", panicked)
 	}
 	if err := s.Check(); !errors.Is(err, ErrGap) {
-		t.Errorf("Check returns %v", err)
+		t.Errorf("Check returns %v; want ErrGap", err)
 	}
 }

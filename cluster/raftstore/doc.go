@@ -10,16 +10,17 @@
 //
 // # Guarantees
 //
-// After the first failed write, sync or read, the log and the vote are not accessed again.
-// (A read of an absent entry is not a failure.) The error is passed to Config.Fatal, which
-// exits the process, and later calls fail. The reason is that a disk reports a lost write
-// only once, and a retry can succeed without making the data durable. An operation that
-// modifies a file, including a snapshot file, also fails if it takes longer than Config.Limit.
-// Otherwise the library would wait forever for a disk that does not respond, and would continue
-// to answer heartbeats. If an operation has many steps, such as a deletion, the limit applies to
-// each step.
+// After the first failed write, sync or read, the log and the vote are not accessed again,
+// because a disk reports a lost write only once: a retry can succeed without making the data
+// durable. (A read of an absent entry is not a failure.) The error is passed to Config.Fatal,
+// which exits the process, and later calls fail.
 //
-// Corrupt data is rejected. The pages of the databases are verified when they are opened.
+// An operation that modifies a file, including a snapshot file, also fails if it takes longer than
+// Config.Limit. Otherwise the library would wait forever for a disk that does not respond, and would
+// continue to answer heartbeats. If an operation has many steps, such as a deletion, the limit
+// applies to each step.
+//
+// Corrupt data is rejected. All pages of a database are verified when the database is opened.
 // Each entry of the log, each value of the stable store, the identity and the snapshots
 // have checksums. If there is an identity, an empty or missing database is rejected, since
 // a node must not lose its votes.
@@ -46,9 +47,9 @@
 //
 // If the disk is full, a write fails, and the node stops as after any other error. Open logs a
 // warning when less than 64 MiB are free. A snapshot that cannot be written does not stop the node,
-// unless the disk does not respond. The watchdog does not watch reads. If the disk does not
-// respond, a follower blocks when it reads the snapshot that it has just received, unless the
-// snapshot is still in the page cache.
+// unless the disk does not respond. The watchdog does not watch reads. A follower therefore
+// blocks if the disk does not respond while the follower reads the snapshot that it has just
+// received, unless the snapshot is still in the page cache.
 //
 // A flipped bit in a file is detected only by the next Open, Check, or read of the entry.
 // Entries covered by a snapshot are not checked at startup. If a disk

@@ -53,11 +53,11 @@ func (l *latch) close() {
 	}
 }
 
-// guarded is one file of a store, with the latch and the watchdog that protect it.
+// guarded is one file of a store, with the latch of the store and the unfinished operations on the file.
 type guarded struct {
 	name      string
 	latch     *latch
-	writeLock chan struct{} // holds an element during a write: the next write starts only after the result is known
+	writeLock chan struct{} // has an element during a write: the next write begins after the result is known
 	watch     watch
 }
 

@@ -36,17 +36,17 @@ func operations(s *Store) map[string]func() error {
 	}
 }
 
-// TestStep checks that an error does not trip the latch, and that no operation runs after the
-// latch was tripped.
+// TestStep checks that step does not trip the latch if its operation fails, and that step runs no
+// operation after the latch was tripped.
 func TestStep(t *testing.T) {
 	s := guardedStore(newFaulty(), func(error) {})
 	if err := s.wal.step(func() error { return errDisk }); err != errDisk || s.latch.err() != nil {
-		t.Errorf("step returns %v, and the latch has %v", err, s.latch.err())
+		t.Errorf("step returns %v, and the latch holds %v; want errDisk and nil", err, s.latch.err())
 	}
 	late := s.wal.step(func() error { s.latch.trip(ErrStuck); return nil })
-	after := s.wal.step(func() error { t.Error("the operation was run"); return nil })
+	after := s.wal.step(func() error { t.Error("step runs an operation after the latch was tripped"); return nil })
 	if !errors.Is(late, ErrPoisoned) || !errors.Is(after, ErrPoisoned) {
-		t.Errorf("the late operation returns %v, and the next one %v", late, after)
+		t.Errorf("step with an operation that trips the latch returns %v, the next step %v; want ErrPoisoned from both", late, after)
 	}
 }
 
@@ -67,20 +67,20 @@ func TestLatch(t *testing.T) {
 			err := operations(s)[first]()
 			want := map[string]error{"fails": errDisk, "panics": ErrDamaged}[how]
 			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
-				t.Errorf("%s %s: returned %v", first, how, err)
+				t.Errorf("%s %s: it returns %v; want ErrPoisoned and the cause", first, how, err)
 			}
 			if len(reported) != 1 || !errors.Is(reported[0], want) || !strings.Contains(reported[0].Error(), "dir/current/raft-") {
-				t.Errorf("%s %s: Fatal is called with %v", first, how, reported)
+				t.Errorf("%s %s: Fatal is called with %v; want one call, with the cause and the file", first, how, reported)
 			}
 			f.before = nil
 			f.forget()
 			for name, op := range operations(s) {
 				if err := op(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
-					t.Errorf("%s %s, then %s: %v", first, how, name, err)
+					t.Errorf("%s %s; then %s returns %v; want ErrPoisoned and the cause", first, how, name, err)
 				}
 			}
 			if len(reported) != 1 || len(f.list()) != 0 {
-				t.Errorf("%s %s: Fatal is called %d times, and then %q reach the files", first, how, len(reported), f.list())
+				t.Errorf("%s %s: Fatal is called %d times, and then the operations %q reach the files; want once, and none", first, how, len(reported), f.list())
 			}
 		}
 	}
@@ -89,19 +89,19 @@ func TestLatch(t *testing.T) {
 // TestLatch_NotFoundIsAnAnswer checks that reading a missing entry or a missing value does not trip
 // the latch.
 func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
-	s := guardedStore(newFaulty(), func(err error) { t.Errorf("Fatal is called with %v", err) })
+	s := guardedStore(newFaulty(), func(err error) { t.Errorf("Fatal is called with %v; want no call", err) })
 	must(t, s.logs.StoreLogs(commands(1, 2, 10)))
 	if err := s.logs.GetLog(3, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
-		t.Errorf("a missing entry: %v", err)
+		t.Errorf("GetLog of a missing entry returns %v; want raft.ErrLogNotFound", err)
 	}
 	if _, err := s.Stable().GetUint64([]byte("CurrentTerm")); err == nil || err.Error() != "not found" {
-		t.Errorf("a missing value: %v; raft expects the text %q", err, "not found")
+		t.Errorf("GetUint64 of a missing value returns %v; raft expects the text %q", err, "not found")
 	}
 	checkLog(t, s.logs, 1, 2, 10)
 }
 
-// TestLatch_NobodyPassesFatal starts a write that fails later, and other operations meanwhile. No
-// operation may return before Fatal has returned, and no later write may reach the file.
+// TestLatch_NobodyPassesFatal starts a write that blocks and then fails, and other operations
+// meanwhile. No operation may return before Fatal has returned, and no later write may reach the file.
 func TestLatch_NobodyPassesFatal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit := make(chan struct{})
@@ -134,16 +134,16 @@ func TestLatch_NobodyPassesFatal(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		if len(errs) != 0 {
-			t.Errorf("%v are returned before Fatal returns", errs)
+			t.Errorf("before Fatal returns, operations return %v; want none to return", errs)
 		}
 		mu.Unlock()
 		close(exit)
 		returned.Wait()
 		if len(errs) != 11 || slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrPoisoned) }) {
-			t.Errorf("%d operations return %v", len(errs), errs)
+			t.Errorf("%d operations return %v; want ErrPoisoned from 11", len(errs), errs)
 		}
 		if writes := slices.DeleteFunc(f.list(), func(op string) bool { return op == "FirstIndex" }); len(writes) != 1 {
-			t.Errorf("%q reach the file; only the first may", writes)
+			t.Errorf("the writes %q reach the file; want only the first", writes)
 		}
 	})
 }
@@ -175,24 +175,24 @@ func TestWatchdog(t *testing.T) {
 			<-time.After(2 * limit)
 			synctest.Wait()
 			if c := <-reported; len(reported) != 0 || !errors.Is(c.err, ErrStuck) || c.at < limit || c.at > limit+limit/watchTicks {
-				t.Errorf("%s: Fatal is called %d times, first after %v with %v", name, 1+len(reported), c.at, c.err)
+				t.Errorf("%s: Fatal is called %d times, first after %v with %v; want once, soon after the limit, with ErrStuck", name, 1+len(reported), c.at, c.err)
 			}
 			if err := s.Close(); !errors.Is(err, ErrStuck) {
-				t.Errorf("%s: Close returns %v", name, err)
+				t.Errorf("%s: Close returns %v; want ErrStuck", name, err)
 			}
 			close(release)
 			if err := <-done; !errors.Is(err, ErrPoisoned) || !errors.Is(err, ErrStuck) {
-				t.Errorf("%s: the stuck operation returns %v although it completed too late", name, err)
+				t.Errorf("%s: the stuck operation returns %v after its late completion; want ErrPoisoned and ErrStuck", name, err)
 			}
 		})
 	}
 }
 
-// TestWatchdog_SlowIsNotStuck uses a disk that takes almost the limit for each operation.
+// TestWatchdog_SlowIsNotStuck makes each write take almost the limit. Fatal must not be called.
 func TestWatchdog_SlowIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := guardedStore(f, func(err error) { t.Errorf("Fatal is called with %v", err) })
+		s := guardedStore(f, func(err error) { t.Errorf("Fatal is called with %v; want no call", err) })
 		go s.watch(time.Second)
 		f.before = func(op string) error {
 			if op == "StoreLogs" || op == "Set" {

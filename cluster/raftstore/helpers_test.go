@@ -22,7 +22,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// command returns the entry of an index, with data derived from the index.
+// command returns an entry with the given index, and with size bytes of data derived from the index.
 func command(index uint64, size int) *raft.Log {
 	data := make([]byte, size)
 	for i := range data {
@@ -47,7 +47,7 @@ func openStore(t testing.TB, c Config) *Store {
 		c.Limit = patience
 	}
 	if c.Fatal == nil {
-		c.Fatal = func(err error) { t.Errorf("the store fails: %v", err) }
+		c.Fatal = func(err error) { t.Errorf("Fatal is called with %v; want no call", err) }
 	}
 	s, err := Open(c)
 	must(t, err)
@@ -107,7 +107,7 @@ func checkLog(t testing.TB, l raft.LogStore, lo, hi uint64, size int) {
 	for i := max(lo, 1); i <= hi; i++ {
 		var got raft.Log
 		if err := l.GetLog(i, &got); err != nil {
-			t.Fatalf("entry %d: %v", i, err)
+			t.Fatalf("GetLog(%d) returns %v", i, err)
 		}
 		want := command(i, size)
 		same := got.Index == want.Index && got.Term == want.Term && got.Type == want.Type && len(got.Extensions) == 0
@@ -119,8 +119,8 @@ func checkLog(t testing.TB, l raft.LogStore, lo, hi uint64, size int) {
 
 var errDisk = errors.New("input/output error")
 
-// faulty is an in-memory log and stable store. It calls the function before with
-// the name of each operation. The function may block or return an error.
+// faulty is an in-memory log and stable store. At the start of each operation, it calls
+// faulty.before with the name of the operation. faulty.before may block, or return an error.
 type faulty struct {
 	*raft.InmemStore
 	before func(op string) error

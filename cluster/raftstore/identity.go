@@ -33,12 +33,12 @@ type Identity struct {
 
 	// Boot is the number of starts of the node with this directory. See RecordStart.
 	Boot uint64 `json:"boot,omitempty"`
-	// Lineage lists the processes of the starts that Boot counts.
+	// Lineage lists the processes of the newest starts.
 	Lineage Lineage `json:"line,omitzero"`
 	// Stale is the reason why the node must not be started with this directory again, or empty.
 	Stale string `json:"stale,omitempty"`
-	// Recovery identifies the recovery of the cluster that the node belongs to; it is empty if
-	// the cluster was never recovered. Recovered is the state from which Recover derived it.
+	// Recovery identifies the last recovery of the node's cluster. It is empty if the cluster
+	// was never recovered. Recovered is the state from which Recover derived Recovery.
 	Recovery  topology.Recovery `json:"recovery,omitempty"`
 	Recovered recovered         `json:"recovered,omitzero"`
 }
@@ -145,8 +145,8 @@ func (s *Store) Identity() (i Identity, ok bool) {
 
 // Claim assigns the directory to a node, or verifies that it belongs to the node. The
 // names of the cluster and the node have 1 to 255 bytes of UTF-8 each. Claim must be
-// called before raft is started. fresh reports whether the directory was claimed for the
-// first time by this call and got a new incarnation. The error wraps [ErrOtherCluster] or
+// called before raft is started. fresh is true if this call has claimed the directory for
+// the first time, with a new incarnation. The error wraps [ErrOtherCluster] or
 // [ErrOtherNode] if the directory belongs to a different node, [ErrStale] if it was marked
 // as an old copy, and [ErrDamaged] if it contains a log but no identity.
 func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) {
@@ -186,15 +186,15 @@ func (s *Store) NoteAnnounced() error {
 	return err
 }
 
-// SetRecovery durably records which recovery of the cluster the node belongs to.
+// SetRecovery durably stores r as Identity.Recovery.
 func (s *Store) SetRecovery(r topology.Recovery) error {
 	_, err := s.change("record the recovery", func(i *Identity) { i.Recovery = r })
 	return err
 }
 
 // MarkStale durably records the reason why the directory must not be used again. Claim then fails with
-// [ErrStale]. The reason is truncated to 500 bytes, and invalid UTF-8 is removed, since JSON would replace it
-// and the checksum would not match.
+// [ErrStale]. The reason is truncated to 500 bytes. Invalid UTF-8 is removed from the reason, since JSON
+// would replace it and the checksum would not match.
 func (s *Store) MarkStale(why string) error {
 	why = strings.ToValidUTF8(why[:min(len(why), maxStale)], "")
 	_, err := s.change("record that the directory is outdated", func(i *Identity) { i.Stale = why })

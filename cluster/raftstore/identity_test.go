@@ -17,20 +17,20 @@ func TestClaim(t *testing.T) {
 	}
 	made, fresh, err := s.Claim("cluster", "node")
 	if err != nil || !fresh || made.Cluster != "cluster" || made.Node != "node" || len(made.Incarnation) != 32 || time.Since(made.Created).Abs() > time.Minute {
-		t.Fatalf("claimed %+v, %t, %v", made, fresh, err)
+		t.Fatalf("Claim returns %+v, fresh %t, %v; want a new identity", made, fresh, err)
 	}
 	for range 2 {
 		if got, ok := s.Identity(); !ok || got != made {
-			t.Errorf("the identity is %+v, %t; want %+v", got, ok, made)
+			t.Errorf("Identity returns %+v, %t; want %+v", got, ok, made)
 		}
 		if got, fresh, err := s.Claim("cluster", "node"); err != nil || fresh || got != made {
-			t.Errorf("claimed again: %+v, %t, %v; want %+v", got, fresh, err, made)
+			t.Errorf("the next Claim returns %+v, fresh %t, %v; want %+v", got, fresh, err, made)
 		}
 		if got, _, err := s.Claim("other", "node"); !errors.Is(err, ErrOtherCluster) || got != made {
-			t.Errorf("claimed for another cluster: %+v, %v", got, err)
+			t.Errorf("Claim for another cluster returns %+v, %v; want the old identity and ErrOtherCluster", got, err)
 		}
 		if _, _, err := s.Claim("cluster", "other"); !errors.Is(err, ErrOtherNode) {
-			t.Errorf("claimed for another node: %v", err)
+			t.Errorf("Claim for another node returns %v; want ErrOtherNode", err)
 		}
 		must(t, s.Close())
 		s = openStore(t, Config{Dir: dir})
@@ -42,7 +42,7 @@ func TestClaim_Names(t *testing.T) {
 	for _, names := range [][2]string{{"", "n"}, {"c", ""}, {long + "x", "n"}, {"c", long + "x"}, {"c\xff", "n"}, {"c", "\xff"}} {
 		s := openStore(t, Config{Dir: t.TempDir()})
 		if _, fresh, err := s.Claim(names[0], names[1]); err == nil || fresh {
-			t.Errorf("claimed for %q", names)
+			t.Errorf("Claim accepts the names %q; want an error", names)
 		}
 	}
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestClaim_IdentityGone(t *testing.T) {
 	must(t, os.Remove(inCurrent(dir, identityName)))
 	s := openStore(t, Config{Dir: dir})
 	if _, fresh, err := s.Claim("cluster", "node"); !errors.Is(err, ErrDamaged) || fresh {
-		t.Errorf("claimed a log without an identity: %t, %v", fresh, err)
+		t.Errorf("Claim of a log without an identity returns fresh %t, %v; want ErrDamaged", fresh, err)
 	}
 }
 
@@ -70,20 +70,20 @@ func TestClaim_CannotWrite(t *testing.T) {
 	s := openStore(t, Config{Dir: dir})
 	must(t, os.Mkdir(inCurrent(dir, identityName+".tmp"), 0o700))
 	if _, fresh, err := s.Claim("cluster", "node"); err == nil || fresh || !strings.Contains(err.Error(), dir) {
-		t.Errorf("claimed: %t, %v", fresh, err)
+		t.Errorf("Claim returns fresh %t, %v; want an error with the path", fresh, err)
 	}
 	if _, ok := s.Identity(); ok {
-		t.Error("an identity that was not written is returned")
+		t.Error("Identity returns an identity that was not written")
 	}
 	must(t, os.Remove(inCurrent(dir, identityName+".tmp")))
 	_, fresh, err := s.Claim("cluster", "node")
 	if err != nil || !fresh {
-		t.Errorf("claimed after that: %t, %v", fresh, err)
+		t.Errorf("Claim after the removal of the directory returns fresh %t, %v; want true and nil", fresh, err)
 	}
 }
 
-// TestIdentity_EveryBit flips each bit of the file, and truncates the file at each byte. The result
-// must be rejected or be decoded to the same identity.
+// TestIdentity_EveryBit flips each bit of an identity file, and truncates the file at each byte. The
+// result must be rejected or be decoded to the same identity.
 func TestIdentity_EveryBit(t *testing.T) {
 	dir := claimed(t, 1)
 	s := openStore(t, Config{Dir: dir})
@@ -98,26 +98,26 @@ func TestIdentity_EveryBit(t *testing.T) {
 	must(t, err)
 	for i := range data {
 		if got, err := decodeIdentity(data[:i]); err == nil && got != want {
-			t.Errorf("the first %d bytes are decoded as %+v", i, got)
+			t.Errorf("the first %d bytes are decoded as %+v; want an error or the original identity", i, got)
 		}
 		for bit := range 8 {
 			changed := bytes.Clone(data)
 			changed[i] ^= 1 << bit
 			if got, err := decodeIdentity(changed); err == nil && got != want || err != nil && !errors.Is(err, ErrDamaged) {
-				t.Errorf("with bit %d of byte %d flipped: %+v, %v", bit, i, got, err)
+				t.Errorf("bit %d of byte %d is flipped: decodeIdentity returns %+v, %v; want ErrDamaged or the original identity", bit, i, got, err)
 			}
 		}
 	}
 	for what, content := range map[string]string{"empty": "", "long": strings.Repeat(" ", maxIdentity) + string(data)} {
 		must(t, os.WriteFile(path, []byte(content), 0o600))
 		if s, err := Open(Config{Dir: dir, Fatal: func(error) {}}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: opened %v, %v", what, s, err)
+			t.Errorf("the file is %s: Open returns %v, %v; want ErrDamaged and the path", what, s, err)
 		}
 	}
 	must(t, os.Remove(path))
 	must(t, os.Mkdir(path, 0o700))
 	if s, err := Open(Config{Dir: dir, Fatal: func(error) {}}); err == nil {
-		t.Errorf("with a directory at its path: opened %v", s)
+		t.Errorf("a directory is at the path of the file: Open returns %v; want an error", s)
 	}
 }
 
@@ -140,7 +140,7 @@ func FuzzDecodeIdentity(f *testing.F) {
 		got, err := decodeIdentity(data)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
-				t.Errorf("%q is rejected with %v", data, err)
+				t.Errorf("decodeIdentity of %q returns %v; want nil or ErrDamaged", data, err)
 			}
 			return
 		}
@@ -148,13 +148,13 @@ func FuzzDecodeIdentity(f *testing.F) {
 		must(t, err)
 		if back, err := decodeIdentity(again); err != nil || !back.Created.Equal(got.Created) || back.Node != got.Node || back.Cluster != got.Cluster || back.Incarnation != got.Incarnation ||
 			back.Boot != got.Boot || back.Lineage != got.Lineage || back.Stale != got.Stale || back.Recovery != got.Recovery || back.Recovered != got.Recovered {
-			t.Errorf("%q is decoded as %+v, and after a round trip as %+v, %v", data, got, back, err)
+			t.Errorf("%q is decoded as %+v, and that, encoded and decoded again, is %+v, error %v", data, got, back, err)
 		}
 	})
 }
 
-// TestIdentity_Before checks compatibility, in both directions, with versions that lack
-// the later fields.
+// TestIdentity_Before checks compatibility with earlier versions, which lack the fields from Boot
+// on: these fields are not written if they are zero, and Sum does not cover them.
 func TestIdentity_Before(t *testing.T) {
 	made := Identity{Cluster: "c", Node: "n", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 0).UTC()}
 	data, err := encodeIdentity(made)
@@ -165,7 +165,7 @@ func TestIdentity_Before(t *testing.T) {
 		}
 	}
 	if got, err := decodeIdentity(data); err != nil || got != made {
-		t.Errorf("read %+v, %v", got, err)
+		t.Errorf("decodeIdentity returns %+v, %v; want the encoded identity", got, err)
 	}
 	raised := made
 	raised.Boot = 1
@@ -176,30 +176,30 @@ func TestIdentity_Before(t *testing.T) {
 	}
 }
 
-// TestRaise checks that starts are counted durably.
+// TestRaise checks that RecordStart counts starts durably.
 func TestRaise(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
 	if _, err := s.RecordStart("p"); err == nil {
-		t.Error("counted a start of an unclaimed directory")
+		t.Error("RecordStart succeeds in an unclaimed directory; want an error")
 	}
 	for want := range uint64(3) {
 		made, _, err := s.Claim("cluster", "node")
 		if err != nil || made.Boot != want {
-			t.Fatalf("claimed %+v, %v; want boot %d", made, err, want)
+			t.Fatalf("Claim returns %+v, %v; want boot number %d", made, err, want)
 		}
 		if raised, err := s.RecordStart("p"); err != nil || raised.Boot != want+1 || raised.Incarnation != made.Incarnation {
-			t.Errorf("raised to %+v, %v", raised, err)
+			t.Errorf("RecordStart returns %+v, %v; want the next boot number and the same incarnation", raised, err)
 		}
 		must(t, s.Close())
 		s = openStore(t, Config{Dir: dir})
 	}
 	must(t, os.Mkdir(inCurrent(dir, identityName+".tmp"), 0o700))
 	if _, err := s.RecordStart("p"); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("RecordStart without a write returns %v", err)
+		t.Errorf("RecordStart whose write fails returns %v; want an error with the path", err)
 	}
 	if i, _ := s.Identity(); i.Boot != 3 {
-		t.Errorf("boot %d after a failed write; want 3", i.Boot)
+		t.Errorf("the boot number after a failed write is %d; want 3", i.Boot)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestMarkStale(t *testing.T) {
 		must(t, s.Close())
 		s = openStore(t, Config{Dir: dir})
 		if _, _, err := s.Claim("cluster", "node"); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "n2 remembers more") {
-			t.Errorf("claimed: %v", err)
+			t.Errorf("Claim returns %v; want ErrStale and the reason", err)
 		}
 		must(t, s.Close())
 	}

@@ -19,7 +19,7 @@ type Summary struct {
 	LastTerm      uint64    // term of that entry
 	CurrentTerm   uint64    // the newest term known to the node
 	Configuration raft.Configuration
-	Snapshots     []SnapshotSummary // usable snapshots first, newest first
+	Snapshots     []SnapshotSummary // usable snapshots from newest to oldest, then unusable ones
 }
 
 // SnapshotSummary describes one snapshot of a directory.
@@ -63,7 +63,7 @@ type boltStores interface {
 	raft.StableStore
 }
 
-// reading opens a database for reading, which locks it, and calls f.
+// reading opens a database for reading, calls f, and closes it. The file is locked meanwhile.
 func (d *database) reading(dir string, f func(boltStores, *guarded) error) error {
 	db, err := d.read(dir)
 	if err != nil {

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// maxLineage is the maximum number of starts in a Lineage, not counting the announced one.
+// maxLineage is the maximum number of starts in a Lineage, without the first one.
 const maxLineage = 255
 
 // Lineage lists the processes that were started with a data directory. Boot numbers alone
 // cannot distinguish a directory from a copy: a copy that is started often enough has a
 // higher number than the original.
 //
-// A lineage begins with a start that is known to the cluster, and contains all later starts,
-// with consecutive boot numbers. If there are more than maxLineage later starts, the oldest
-// later starts are dropped. The zero value is the lineage of a directory for which no start
-// has been recorded.
+// The first start of a lineage is usually the newest one whose announcement the cluster has
+// applied. All later starts follow; their boot numbers are consecutive. If there are more than
+// maxLineage later starts, the oldest of them are dropped. The zero value is the lineage of a
+// directory for which no start has been recorded.
 type Lineage struct {
-	Boot    uint64 `json:"boot,omitempty"`    // boot number of the first start, which is the announced one if Process is set
+	Boot    uint64 `json:"boot,omitempty"`    // boot number of the first start, which was announced if Process is set
 	Process string `json:"process,omitempty"` // process of that start; empty if unknown
 	Since   string `json:"since,omitempty"`   // the processes of later starts, separated by spaces
 }
 
-// Excludes reports whether, according to this lineage, the given process has not made the start with the
-// given boot number: the lineage names another process for this start, or the start was dropped from
-// it. Excludes returns false if the boot number is outside the lineage, or if one of the processes is
-// unknown. newest is the boot number of the directory.
+// Excludes reports whether a process other than the given one made the start with the given boot number.
+// It returns true if the lineage has another process for this start, or if the start was dropped from
+// the lineage. It returns false if the boot number is outside the lineage, or if the given process or
+// the one in the lineage is unknown (empty). newest is the boot number of the directory.
 func (l Lineage) Excludes(newest, boot uint64, process string) bool {
 	since := strings.Fields(l.Since)
 	switch {
@@ -40,7 +40,7 @@ func (l Lineage) Excludes(newest, boot uint64, process string) bool {
 	return since[len(since)-1-int(newest-boot)] != process
 }
 
-// WithStart returns the lineage with one more start: the start of process, with the boot number boot.
+// WithStart returns the lineage with one more start, made by process, with the boot number boot.
 func (l Lineage) WithStart(boot uint64, process string) Lineage {
 	if l == (Lineage{}) {
 		l.Boot = boot - 1
@@ -50,8 +50,8 @@ func (l Lineage) WithStart(boot uint64, process string) Lineage {
 	return l
 }
 
-// Announced returns the lineage after the cluster has applied the announcement of the newest start, whose boot
-// number is boot.
+// Announced returns the lineage after the cluster has applied the announcement of the newest start. boot
+// is the boot number of that start.
 func (l Lineage) Announced(boot uint64) Lineage {
 	since := strings.Fields(l.Since)
 	if len(since) == 0 {

@@ -17,23 +17,23 @@ func TestLineage(t *testing.T) {
 	}{
 		{"before the lineage", own, 2, "x", false},
 		{"announced", own, 3, "c", false},
-		{"another instead of the announced", own, 3, "x", true},
+		{"another process with the announced boot number", own, 3, "x", true},
 		{"of the lineage", own, 4, "d", false},
-		{"another of the same number", own, 4, "x", true},
+		{"another process with the same boot number", own, 4, "x", true},
 		{"the newest", own, 5, "e", false},
 		{"after the newest", own, 6, "x", false},
 		{"unknown process", own, 4, "", false},
 		{"no lineage", Lineage{}, 4, "x", false},
-		{"before the version that keeps lineages", Lineage{Boot: 3, Since: "d e"}, 3, "x", false},
+		{"start before lineages were recorded", Lineage{Boot: 3, Since: "d e"}, 3, "x", false},
 		{"since the version that keeps lineages", Lineage{Boot: 3, Since: "d e"}, 4, "x", true},
 	} {
 		if got := tt.lineage.Excludes(5, tt.boot, tt.process); got != tt.want {
-			t.Errorf("%s: Excludes returns %t", tt.name, got)
+			t.Errorf("%s: Excludes returns %t; want the opposite", tt.name, got)
 		}
 	}
 }
 
-// TestLineage_Long checks that the oldest starts after the announced one are dropped from a long lineage, and
+// TestLineage_Long checks that the oldest starts after the first one are dropped from a long lineage, and
 // that Excludes then returns true for them.
 func TestLineage_Long(t *testing.T) {
 	l := Lineage{Boot: 1, Process: "1"}
@@ -43,11 +43,11 @@ func TestLineage_Long(t *testing.T) {
 	}
 	for boot, want := range map[uint64]bool{1: false, 2: true, newest - maxLineage: true, newest - maxLineage + 1: false, newest: false} {
 		if got := l.Excludes(newest, boot, fmt.Sprint(boot)); got != want {
-			t.Errorf("start %d: Excludes returns %t", boot, got)
+			t.Errorf("start %d: Excludes returns %t; want the opposite", boot, got)
 		}
 	}
 	if l = l.Announced(newest); l != (Lineage{Boot: newest, Process: fmt.Sprint(newest)}) || l.Announced(newest) != l {
-		t.Errorf("after the announcement: %+v", l)
+		t.Errorf("after the announcement, the lineage is %+v; want the newest start only", l)
 	}
 }
 
@@ -62,13 +62,13 @@ func TestLineage_Kept(t *testing.T) {
 		raised, err := s.RecordStart(fmt.Sprintf("%026d", i+1))
 		must(t, err)
 		if got := raised.Lineage; i >= 5 && (got.Boot != 5 || got.Process != fmt.Sprintf("%026d", 5)) {
-			t.Fatalf("start %d: %+v", i+1, got)
+			t.Fatalf("after start %d, the lineage is %+v; want it to begin with start 5", i+1, got)
 		}
 	}
 	want, _ := s.Identity()
 	must(t, s.Close())
 	s = openStore(t, Config{Dir: dir})
 	if got, ok := s.Identity(); !ok || got.Lineage != want.Lineage {
-		t.Errorf("read %+v, want %+v", got.Lineage, want.Lineage)
+		t.Errorf("after the store was reopened, the lineage is %+v; want %+v", got.Lineage, want.Lineage)
 	}
 }

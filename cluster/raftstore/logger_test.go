@@ -43,13 +43,13 @@ func TestLogger(t *testing.T) {
 				want = fmt.Sprintf("level=%s msg=\"raft: text\" key=1\n", name)
 			}
 			if b.String() != want {
-				t.Errorf("%v at %v: %q; want %q", said, level, b.String(), want)
+				t.Errorf("a line of level %v with a handler at level %v: logged %q; want %q", said, level, b.String(), want)
 			}
 		}
 		l, _ := capture(level)
 		for lowest, is := range map[slog.Level]bool{slog.LevelDebug: l.IsDebug() && l.IsTrace(), slog.LevelInfo: l.IsInfo(), slog.LevelWarn: l.IsWarn() && l.IsError()} {
 			if is != (level <= lowest) {
-				t.Errorf("at %v: %v is written: %t", level, lowest, is)
+				t.Errorf("handler at level %v: the Is methods for level %v return %t", level, lowest, is)
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func TestLogger_GetLevel(t *testing.T) {
 		l, _ := capture(level)
 		l.SetLevel(hclog.Off) // has no effect
 		if got := l.GetLevel(); got != want {
-			t.Errorf("the level at %v is %v; want %v", level, got, want)
+			t.Errorf("handler at level %v: GetLevel returns %v; want %v", level, got, want)
 		}
 	}
 }
@@ -80,12 +80,12 @@ func TestLogger_Arguments(t *testing.T) {
 		t.Errorf("logged %s; want %s", b.String(), want)
 	}
 	if args := child.ImpliedArgs(); len(args) != 2 || child.Name() != "snapshot: " {
-		t.Errorf("%q has %v", child.Name(), args)
+		t.Errorf("the name is %q, and the arguments are %v; want \"snapshot: \", and two arguments", child.Name(), args)
 	}
 	b.Reset()
 	l.StandardLogger(nil).Println("from package log")
 	if b.String() != "level=INFO msg=\"raft: from package log\"\n" {
-		t.Errorf("logged %q", b.String())
+		t.Errorf("StandardLogger logs %q; want one info line", b.String())
 	}
 }
 
@@ -107,7 +107,7 @@ func TestLogger_Limit(t *testing.T) {
 		text := b.String()
 		for what, want := range map[string]int{"heartbeat to\" peer": 20, "raft: rejecting": 20, "raft: rare": 10, "dropped lines": 20, "lines=998": 20} {
 			if got := strings.Count(text, what); got != want {
-				t.Errorf("%d lines with %q; want %d", got, what, want)
+				t.Errorf("there are %d occurrences of the text %q in the log; want %d", got, what, want)
 			}
 		}
 	})

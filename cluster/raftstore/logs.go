@@ -109,8 +109,8 @@ func (l *logs) StoreLogs(entries []*raft.Log) error {
 // which a deletion blocks StoreLogs.
 const deleteChunk = 1024
 
-// DeleteRange deletes the entries from lo to hi, inclusive. It deletes the range in chunks
-// that are at an end of the log, so that an interruption leaves no gap.
+// DeleteRange deletes the entries from lo to hi, inclusive. It deletes the range in chunks. Each
+// chunk is at an end of the log, so that an interruption leaves no gap.
 func (l *logs) DeleteRange(lo, hi uint64) error {
 	for {
 		first, err := l.FirstIndex()
@@ -140,7 +140,8 @@ func (l *logs) deleteChunk(from, to uint64) error {
 
 // nextChunk returns the next chunk to delete from the range lo to hi, for a log with
 // entries first to last. The chunk is at the old end of the log if possible, otherwise at
-// the new end. It returns from > to if nothing is left.
+// the new end. A range in the middle of the log is one chunk. If nothing is left to delete,
+// nextChunk returns from > to.
 func nextChunk(lo, hi, first, last uint64) (from, to uint64) {
 	from, to = max(lo, first), min(hi, last)
 	switch {

@@ -13,7 +13,7 @@ func TestLogs_RoundTrip(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir()})
 	for name, l := range map[string]raft.LogStore{"wal": s.Logs(), "database": s.logs} {
 		if err := l.GetLog(1, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
-			t.Errorf("%s: an empty log has entry 1: %v", name, err)
+			t.Errorf("%s: GetLog(1) of an empty log returns %v; want raft.ErrLogNotFound", name, err)
 		}
 	}
 	must(t, s.logs.StoreLog(command(1, 50)))
@@ -33,10 +33,10 @@ func TestLogs_Extensions(t *testing.T) {
 	got.Extensions = []byte("left from the entry before")
 	must(t, s.logs.GetLog(1, &got))
 	if string(got.Extensions) != "extension" {
-		t.Errorf("the extensions are %q", got.Extensions)
+		t.Errorf("the extensions are %q; want \"extension\"", got.Extensions)
 	}
 	if after := fmt.Sprintf("%q %q", entry.Extensions, entry.Extensions[:20]); after != before {
-		t.Errorf("the entry of the caller was %s and is %s", before, after)
+		t.Errorf("the extensions of the caller's entry were %s before StoreLog, and are %s after it", before, after)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestLogs_Sealed(t *testing.T) {
 		stored.Data = slices.Clone(stored.Data)
 		change(stored)
 		if err := unseal(7, stored); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("changed: %s; unseal returns %v; want ErrDamaged", what, err)
 		}
 	}
 }
@@ -73,10 +73,10 @@ func TestLogs_Damaged(t *testing.T) {
 	must(t, s.logs.StoreLogs(commands(1, 3, 10)))
 	stored := new(raft.Log)
 	must(t, f.InmemStore.GetLog(2, stored))
-	stored.Data[0]++ // the in-memory store does not copy the data
+	stored.Data[0]++ // changes the stored entry, since the in-memory store does not copy the data
 	must(t, s.logs.GetLog(1, new(raft.Log)))
 	if err := s.logs.GetLog(2, new(raft.Log)); !errors.Is(err, ErrPoisoned) || !errors.Is(reported, ErrDamaged) {
-		t.Errorf("the entry is read with %v; Fatal is called with %v", err, reported)
+		t.Errorf("GetLog returns %v, and Fatal is called with %v; want ErrPoisoned and ErrDamaged", err, reported)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestLogs_DeleteRangeOfGaps(t *testing.T) {
 	checkLog(t, s.Logs(), 1<<40+1, 1<<40+4, 10)
 	must(t, s.Logs().DeleteRange(1<<40+2, 1<<40+3)) // the middle, which raft does not request
 	if err := s.Logs().GetLog(1<<40+2, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
-		t.Errorf("an entry in the middle was not deleted: %v", err)
+		t.Errorf("GetLog of a deleted entry in the middle returns %v; want raft.ErrLogNotFound", err)
 	}
 }
 
@@ -140,17 +140,17 @@ func TestLogs_DeleteRangeLeavesNoGap(t *testing.T) {
 				return nil
 			}
 			if err := s.logs.DeleteRange(r[0], r[1]); !errors.Is(err, errDisk) {
-				t.Errorf("%s: after %d steps: %v", name, steps, err)
+				t.Errorf("%s: interrupted after %d chunks: DeleteRange returns %v; want errDisk", name, steps, err)
 			}
 			first, _ := f.InmemStore.FirstIndex()
 			last, _ := f.InmemStore.LastIndex()
 			for i := first; i <= last; i++ {
 				if err := f.InmemStore.GetLog(i, new(raft.Log)); err != nil {
-					t.Fatalf("%s: after %d steps the log has entries %d to %d without %d", name, steps, first, last, i)
+					t.Fatalf("%s: interrupted after %d chunks: the log has entries %d to %d without entry %d", name, steps, first, last, i)
 				}
 			}
 			if int(last-first+1) != n-steps*deleteChunk || r[0] == 1 && last != n || r[0] != 1 && first != 1 {
-				t.Errorf("%s: after %d steps the log has entries %d to %d", name, steps, first, last)
+				t.Errorf("%s: interrupted after %d chunks: the log has entries %d to %d; want only these chunks deleted", name, steps, first, last)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ const (
 // InstallGuard detects that a follower receives the same snapshot repeatedly. This happens
 // if the newest entries of the follower's log conflict with the leader's log. The installation of
 // the snapshot does not remove these entries, so the leader sends the snapshot again. The remedy
-// is to call SetAside and join as a new node. The zero value is ready to use. Its methods
+// is to call SetAside and join as a new node. The zero value is ready to use. The methods
 // may be called concurrently.
 type InstallGuard struct {
 	mu       sync.Mutex
@@ -31,8 +31,8 @@ type install struct {
 	at    time.Time
 }
 
-// Note records the installation of a snapshot that ends at index. The error wraps
-// [ErrInstallLoop] at the third installation of the same index within 60 s.
+// Note records the installation of a snapshot that ends at the given index. The error wraps
+// [ErrInstallLoop] if snapshots with this index were installed at least three times within 60 s.
 func (g *InstallGuard) Note(index uint64, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,14 +20,14 @@ func TestInstallGuard(t *testing.T) {
 		"slower than a minute": {{0, 7, nil}, {30, 7, nil}, {61, 7, nil}, {92, 7, nil}, {120, 7, ErrInstallLoop}},
 		"with progress":        {{0, 7, nil}, {1, 8, nil}, {2, 9, nil}, {3, 10, nil}, {4, 11, nil}},
 		"with others between":  {{0, 7, nil}, {1, 8, nil}, {2, 7, nil}, {3, 8, nil}, {4, 7, ErrInstallLoop}, {5, 9, nil}},
-		"and with index 0":     {{0, 0, nil}, {1, 0, nil}, {2, 0, ErrInstallLoop}},
+		"a loop at index 0":    {{0, 0, nil}, {1, 0, nil}, {2, 0, ErrInstallLoop}},
 	} {
 		var g InstallGuard
 		begin := time.Now()
 		for i, n := range notes {
 			err := g.Note(n.index, begin.Add(time.Duration(n.second*float64(time.Second))))
 			if !errors.Is(err, n.want) || (err == nil) != (n.want == nil) {
-				t.Errorf("%s, install %d: %v; want %v", what, i, err, n.want)
+				t.Errorf("%s, install %d: Note returns %v; want %v", what, i, err, n.want)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func TestTransferGuard(t *testing.T) {
 		for i, n := range notes {
 			err := g.Note(n.err, begin.Add(time.Duration(n.second*float64(time.Second))))
 			if !errors.Is(err, n.want) || (err == nil) != (n.want == nil) {
-				t.Errorf("%s, note %d: %v; want %v", what, i, err, n.want)
+				t.Errorf("%s, call %d: Note returns %v; want %v", what, i, err, n.want)
 			}
 		}
 	}

@@ -15,9 +15,9 @@ import (
 // the directory be set aside. The file is moved with the directory.
 const markerName = "set-aside"
 
-// RequestSetAside requests that the files in dir be set aside, and records why as the
-// reason. The files cannot be moved while raft is using them, so SetAsideIfRequested moves
-// them at the next start. RequestSetAside may be called at any time.
+// RequestSetAside requests that the files in dir be set aside. why is the reason, which is
+// stored with the request. The files cannot be moved while raft is using them, so
+// SetAsideIfRequested moves them at the next start. RequestSetAside may be called at any time.
 func RequestSetAside(dir, why string) error {
 	current := filepath.Join(dir, currentName)
 	if err := errors.Join(writeSynced(filepath.Join(current, markerName), []byte(why+"\n")), fsutil.Sync(current)); err != nil {
@@ -26,7 +26,7 @@ func RequestSetAside(dir, why string) error {
 	return nil
 }
 
-// CancelSetAside withdraws the request made by RequestSetAside. It succeeds if there is none.
+// CancelSetAside withdraws the request made by RequestSetAside, if there is one.
 func CancelSetAside(dir string) error {
 	current := filepath.Join(dir, currentName)
 	err := os.Remove(filepath.Join(current, markerName))
@@ -39,8 +39,8 @@ func CancelSetAside(dir string) error {
 	return nil
 }
 
-// SetAsideIfRequested calls SetAside if RequestSetAside was called for dir. It returns the reason and the new
-// path of the files, or two empty strings if there is no request.
+// SetAsideIfRequested calls SetAside if RequestSetAside was called for dir. It returns the reason
+// and the new path of the files, or two empty strings if there is no request.
 func SetAsideIfRequested(dir string) (why, to string, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, currentName, markerName))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -45,8 +45,8 @@ type pages struct {
 // one.) If value is not nil, verifyPages calls it to check each key with its value. Otherwise keys
 // and values are checked only when an entry is read. The error wraps ErrDamaged.
 //
-// A file with one valid and one invalid meta page is rejected, although the library would use the
-// valid page: this could silently discard the last transaction.
+// A file with one valid and one invalid meta page is rejected. The library would use the valid
+// page, which could silently discard the last transaction.
 func verifyPages(data []byte, value func(key, value []byte) error) error {
 	m, p, err := openPages(data)
 	if err == nil {
@@ -180,7 +180,8 @@ func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	return nil
 }
 
-// bucket checks the bucket with the value b, which refers to a separate tree or contains a small page.
+// bucket checks a bucket. b is the value of the bucket in the root tree: it refers to a tree of
+// separate pages, or contains the only page of the bucket.
 func (p *pages) bucket(b []byte) error {
 	if len(b) < bucketHead {
 		return fmt.Errorf("the bucket has only %d bytes", len(b))

@@ -51,7 +51,7 @@ func databases(t testing.TB) map[string][]byte {
 func TestVerifyPages(t *testing.T) {
 	for name, data := range databases(t) {
 		if err := verifyPages(data, nil); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: verifyPages returns %v", name, err)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestVerifyPages_LongLife(t *testing.T) {
 		must(t, s.Stable().SetUint64([]byte("CurrentTerm"), uint64(step)))
 		for _, d := range []database{logDatabase, stableDatabase} {
 			if err := verifyFile(inCurrent(dir, d.name), d.value); err != nil {
-				t.Fatalf("seed %d, step %d, entries %d to %d: %s: %v", seed, step, first, last, d.name, err)
+				t.Fatalf("seed %d, step %d, entries %d to %d: verifyFile of %s returns %v", seed, step, first, last, d.name, err)
 			}
 		}
 	}
@@ -130,10 +130,10 @@ func damage(t *testing.T, what, dir, file string, data []byte) {
 	must(t, os.WriteFile(inCurrent(dir, file), data, 0o600))
 	got, err := content(t, dir)
 	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrGap) {
-		t.Errorf("%s of %s: rejected with %v", what, file, err)
+		t.Errorf("%s in %s: rejected with %v; want ErrDamaged or ErrGap", what, file, err)
 	}
 	if err == nil && !slices.Equal(got, want) {
-		t.Errorf("%s of %s: accepted with %d instead of %d values", what, file, len(got), len(want))
+		t.Errorf("%s in %s: accepted with %d values, which differ from the %d original ones", what, file, len(got), len(want))
 	}
 	must(t, os.WriteFile(inCurrent(dir, file), before, 0o600))
 }
@@ -170,15 +170,15 @@ func TestDamage_Pages(t *testing.T) {
 			damage(t, "page of zeros", dir, file, zeroed)
 			copied := bytes.Clone(data)
 			copy(copied[at:at+page], data[(at+page)%len(data):])
-			damage(t, "page of elsewhere", dir, file, copied)
+			damage(t, "copy of another page", dir, file, copied)
 		}
-		damage(t, "text in the place", dir, file, []byte("this is not a database\n"))
+		damage(t, "text instead of a database", dir, file, []byte("this is not a database\n"))
 		damage(t, "longer", dir, file, append(bytes.Clone(data), make([]byte, 100)...))
 	}
 }
 
-// TestVerifyPages_EveryBit flips one bit of each byte of the meta pages. Each change must
-// be detected.
+// TestVerifyPages_EveryBit flips one bit of each byte of the meta pages, without their page
+// headers. Each change must be detected.
 func TestVerifyPages_EveryBit(t *testing.T) {
 	for name, data := range databases(t) {
 		if len(data) > 64<<10 {
@@ -192,14 +192,14 @@ func TestVerifyPages_EveryBit(t *testing.T) {
 			}
 			data[i] ^= 4
 			if err := verifyPages(data, nil); !errors.Is(err, ErrDamaged) {
-				t.Errorf("%s: byte %d of the meta pages is changed: %v", name, i, err)
+				t.Errorf("%s: byte %d of the meta pages is changed: verifyPages returns %v; want ErrDamaged", name, i, err)
 			}
 			data[i] ^= 4
 		}
 	}
 }
 
-// stored returns the values of a file of the stable store.
+// stored returns the keys and values in a file of the stable store.
 func stored(data []byte) (values []string, err error) {
 	err = verifyPages(data, func(key, value []byte) error {
 		values = append(values, fmt.Sprintf("%q %q", key, value))
@@ -208,15 +208,15 @@ func stored(data []byte) (values []string, err error) {
 	return values, err
 }
 
-// TestVerifyPages_EveryBitOfTheVote flips each bit of the pages with the term and the
-// vote. With a corrupt key, the vote would appear never to have been cast.
+// TestVerifyPages_EveryBitOfTheVote flips each bit of the page with the term and the vote. If a
+// corrupt key were accepted, the vote would appear never to have been cast.
 func TestVerifyPages_EveryBitOfTheVote(t *testing.T) {
 	data, err := os.ReadFile(inCurrent(claimed(t, 1), stableName))
 	must(t, err)
 	want, err := stored(data)
 	must(t, err)
 	if len(want) != 3 {
-		t.Fatalf("the file has values %q", want)
+		t.Fatalf("the file has the values %q; want 3", want)
 	}
 	m, p, err := openPages(data)
 	must(t, err)
@@ -224,14 +224,14 @@ func TestVerifyPages_EveryBitOfTheVote(t *testing.T) {
 		for bit := range 8 {
 			data[at] ^= 1 << bit
 			if got, err := stored(data); err == nil && !slices.Equal(got, want) || err != nil && !errors.Is(err, ErrDamaged) {
-				t.Errorf("bit %d of byte %d: %q, %v", bit, at-m.root*p.size, got, err)
+				t.Errorf("bit %d of byte %d is flipped: the values are %q, error %v; want ErrDamaged or the same values", bit, at-m.root*p.size, got, err)
 			}
 			data[at] ^= 1 << bit
 		}
 	}
 }
 
-// smallPages returns a database with n entries and small pages, for the fuzzer.
+// smallPages returns a database file with pages of 256 bytes. Of n stored entries, the first third is deleted.
 func smallPages(t testing.TB, n uint64) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), logName)
@@ -246,7 +246,7 @@ func smallPages(t testing.TB, n uint64) []byte {
 	return data[:len(data)&^255]
 }
 
-// seal sets the checksums of the meta pages, so that the rest of the file is checked.
+// seal sets the checksums of the meta pages, so that verifyPages accepts them and checks the rest of the file.
 func seal(data []byte) {
 	for _, at := range []int{0, 256} {
 		if len(data) >= at+metaSize {
@@ -310,11 +310,11 @@ func TestVerifyPages_Sealed(t *testing.T) {
 		change(b)
 		seal(b)
 		if err := verifyPages(b, nil); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: verifyPages returns %v; want ErrDamaged", what, err)
 		}
 	}
 	if err := verifyPages(file, nil); err != nil {
-		t.Errorf("unchanged: %v", err)
+		t.Errorf("the file is not changed: verifyPages returns %v", err)
 	}
 }
 
@@ -331,7 +331,7 @@ func FuzzVerifyPages(f *testing.F) {
 		err := verifyPages(data, nil)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
-				t.Errorf("rejected with %v", err)
+				t.Errorf("verifyPages returns %v; want nil or ErrDamaged", err)
 			}
 			return
 		}

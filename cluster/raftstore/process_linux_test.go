@@ -151,8 +151,8 @@ func hold(dir string) error {
 	return nil
 }
 
-// roleCommand returns the command that runs a role. If wrapper is not empty, it is a program with its
-// arguments that runs the role.
+// roleCommand returns the command that runs a role. wrapper is optional: a program, such as strace, and
+// its arguments. The program then runs the role.
 func roleCommand(role, dir string, wrapper ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	if err != nil {
@@ -173,8 +173,8 @@ type ending struct {
 	took     time.Duration // from the last stored entry to the exit
 }
 
-// runRole runs a role until it exits. If kill is not 0, it kills the role once entry kill
-// has been stored.
+// runRole runs a role until it exits. If kill is not 0, runRole kills the role after the role has
+// reported the number kill, or a higher one, as stored.
 func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -263,19 +263,19 @@ func TestProcess_FailingDisk(t *testing.T) {
 			dir := t.TempDir()
 			e, trace := traced(t, role, dir, inject)
 			if e.code != exitStopped || !strings.Contains(e.stderr, "fatal: "+dir) || strings.Count(e.stderr, "fatal") != 1 {
-				t.Errorf("%s, %s: exit code %d, stderr %q", role, inject, e.code, e.stderr)
+				t.Errorf("%s, %s: exit code %d, stderr %q; want code 75 and one fatal error with the path", role, inject, e.code, e.stderr)
 			}
 			if e.took > patience || e.stored == 0 {
-				t.Errorf("%s, %s: exited %v after the last entry was stored; %d entries are stored", role, inject, e.took, e.stored)
+				t.Errorf("%s, %s: the process exits %v after it has stored number %d; want at most a minute, and a number above 0", role, inject, e.took, e.stored)
 			}
 			_, after, injected := strings.Cut(trace, "(INJECTED)")
 			if strings.Contains(after, "write") || !injected {
-				t.Errorf("%s, %s: calls after the error: %q", role, inject, after)
+				t.Errorf("%s, %s: the system calls after the injected error are %q; want no write", role, inject, after)
 			}
 			if role == "append" {
 				err := checkStored(dir, e.stored)
 				if err != nil {
-					t.Errorf("%s, %s: %v", role, inject, err)
+					t.Errorf("%s, %s: checkStored returns %v", role, inject, err)
 				}
 			}
 		}
@@ -304,13 +304,13 @@ func TestProcess_HangingDisk(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				e, trace := traced(t, tt.role, t.TempDir(), fmt.Sprint(tt.call, ":delay_enter=", hangs.Microseconds()))
 				if e.code != exitStopped || !strings.Contains(e.stderr, ErrStuck.Error()) {
-					t.Errorf("exit code %d, stderr %q", e.code, e.stderr)
+					t.Errorf("exit code %d, stderr %q; want code 75 and ErrStuck", e.code, e.stderr)
 				}
 				if e.reported < defaultLimit/2 || e.reported > hangs || e.stored == 0 { // wide bounds: the test may read the output late
-					t.Errorf("Fatal is called %v after the last entry was stored; %d entries are stored", e.reported, e.stored)
+					t.Errorf("Fatal is called %v after number %d was stored; want 750 ms to 6 s, and a number above 0", e.reported, e.stored)
 				}
 				if lines := strings.Split(strings.TrimSpace(trace), "\n"); !strings.Contains(lines[len(lines)-1], tt.on) {
-					t.Errorf("the last calls are %q; want one on %s", lines[max(0, len(lines)-3):], tt.on)
+					t.Errorf("the last system calls are %q; want the last one on %s", lines[max(0, len(lines)-3):], tt.on)
 				}
 			})
 		})
@@ -329,13 +329,14 @@ func TestProcess_SlowDisk(t *testing.T) {
 			e, err := runRole(cmd, stored)
 			must(t, err)
 			if took := time.Since(begin); e.stored < stored || took < 6*300*time.Millisecond || strings.Contains(e.stderr, "fatal") {
-				t.Errorf("exit code %d after %v, stored %d, stderr %q", e.code, took, e.stored, e.stderr)
+				t.Errorf("exit code %d after %v, last stored number %d, stderr %q; want more than 1.8 s, and no fatal error", e.code, took, e.stored, e.stderr)
 			}
 		})
 	}
 }
 
-// TestProcess_Killed kills processes during writes, with and without Sync.
+// TestProcess_Killed kills processes during writes, with and without Sync. Acknowledged entries must not
+// be lost.
 func TestProcess_Killed(t *testing.T) {
 	for _, role := range []string{"append", "nosync"} {
 		dir := t.TempDir()
@@ -344,10 +345,10 @@ func TestProcess_Killed(t *testing.T) {
 			e, err := runRole(roleCommand(role, dir), stored+50)
 			must(t, err)
 			if e.code != -1 {
-				t.Fatalf("%s: exit code %d, stderr %q", role, e.code, e.stderr)
+				t.Fatalf("%s: exit code %d, stderr %q; want a killed process", role, e.code, e.stderr)
 			}
 			if err := checkStored(dir, e.stored); err != nil {
-				t.Fatalf("%s: %v", role, err)
+				t.Fatalf("%s: checkStored returns %v", role, err)
 			}
 			stored = e.stored + 1
 		}
@@ -364,15 +365,15 @@ func TestProcess_Twice(t *testing.T) {
 	must(t, err)
 	must(t, holder.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
-		t.Fatalf("the holder printed %q, %v", line, err)
+		t.Fatalf("the first process printed %q, error %v; want \"held\"", line, err)
 	}
 	e, err := runRole(roleCommand("append", dir), 0)
 	must(t, err)
 	if e.code != 1 || !strings.Contains(e.stderr, dir) || !strings.Contains(e.stderr, ErrLocked.Error()) || e.took > patience {
-		t.Errorf("the second process exits after %v with code %d, stderr %q", e.took, e.code, e.stderr)
+		t.Errorf("the second process exits after %v with code %d, stderr %q; want code 1, the path and ErrLocked", e.took, e.code, e.stderr)
 	}
 	if _, err := Inspect(dir); !errors.Is(err, ErrLocked) {
-		t.Errorf("inspected: %v", err)
+		t.Errorf("Inspect returns %v; want ErrLocked", err)
 	}
 	must(t, in.Close())
 	must(t, holder.Wait())
@@ -410,7 +411,7 @@ func fillFileSystem(dir string) error {
 }
 
 // TestProcess_FullDisk mounts a small file system and fills it. If the machine does not permit the
-// mount, the test does nothing. TestProcess_FailingDisk covers this error by injecting it.
+// mount, the test does nothing. TestProcess_FailingDisk injects the error of a full disk instead.
 func TestProcess_FullDisk(t *testing.T) {
 	cmd := roleCommand("tmpfs", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -426,6 +427,6 @@ func TestProcess_FullDisk(t *testing.T) {
 		return
 	}
 	if err != nil {
-		t.Errorf("on a small file system: %v\n%s", err, out)
+		t.Errorf("the process on a small file system fails with %v:\n%s", err, out)
 	}
 }

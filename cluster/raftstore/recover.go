@@ -14,10 +14,10 @@ var errNothing = errors.New("the log is empty: there is nothing to recover")
 
 // MaxTermAhead is the maximum plausible difference between the term of a node and the term of the
 // newest entry in its log. Elections do not cause a larger difference, but a forged or corrupt
-// message can.
+// message can cause one.
 const MaxTermAhead = 1 << 20
 
-// ErrTerm is wrapped by Recover when the term is implausible.
+// ErrTerm is wrapped by Recover when the term of the node is implausible.
 var ErrTerm = errors.New("the term is implausibly far ahead of the log: run throttled recover with --reset-term on every remaining node")
 
 // RememberedKey is the key in the stable store under which a node stores its data about
@@ -29,20 +29,20 @@ const RememberedKey = "RememberedNodes"
 type Recovery struct {
 	Servers []raft.Server // the nodes of the new cluster
 	// ResetTerm makes Recover discard the term of the node if it is higher than necessary. This
-	// is required if the term is implausible. Discarding the term and the vote in it is safe
-	// because only nodes of the former cluster might have seen the term or the vote, and these
-	// nodes are fenced off: they get no connection to a node of the new cluster.
+	// is required if the term is implausible. Discarding the term and the vote in it is safe:
+	// only nodes of the former cluster can have received that vote or a message of that term,
+	// and these nodes are fenced off. They get no connection to a node of the new cluster.
 	ResetTerm bool
 }
 
 // Recover makes r.Servers the configuration of a cluster that has permanently lost its
 // majority. No node of the cluster may be running. Run it on one remaining node, or on
-// every remaining node with the same servers. It commits all entries that the node has,
+// every remaining node with the same servers. Recover commits all entries that the node has,
 // including those that were never replicated to a majority. Entries that only the lost
 // nodes had are lost.
 //
-// The node gets a new [topology.Recovery]. It fences off the nodes that were not recovered with the
-// same servers: nodes with different recoveries refuse each other's connections. Recover may be
+// The node gets a new [topology.Recovery]. Nodes with different recoveries refuse each other's
+// connections, so all nodes that were not recovered with the same servers are fenced off. Recover may be
 // repeated until the next start of the node, with the same or different servers. The term
 // increases, so that no entry of the new cluster is mistaken for an entry of the old cluster.
 //
@@ -71,7 +71,7 @@ func Recover(dir string, r Recovery, fsm raft.FSM, log *slog.Logger) (Summary, e
 
 // termStep is the minimum by which Recover raises the term of a node above the term of its newest
 // entry. The new term is therefore higher than all terms in the logs of the other recovered nodes, if
-// the last terms of these logs differ by at most termStep.
+// the terms of the newest entries of all recovered nodes differ by at most termStep.
 const termStep = 1 << 16
 
 // term returns the term of a node after a recovery.
@@ -99,7 +99,7 @@ func (s *Store) recover(servers []raft.Server, term uint64, fsm raft.FSM) error 
 	if err := checkServers(configuration); err != nil {
 		return err
 	}
-	if err := s.fence(servers); err != nil { // first: the disk must not hold the new configuration without a fence
+	if err := s.fence(servers); err != nil { // first, so that a crash never leaves the new configuration unfenced
 		return err
 	}
 	_, transport := raft.NewInmemTransport("") // this transport does not change addresses when it encodes them
@@ -161,9 +161,9 @@ func (s *Store) fence(servers []raft.Server) error {
 	return err
 }
 
-// recoversFrom returns the recovery from which the next one is derived. If the node has not been
-// started since its last recovery, the next recovery replaces the last one, and is derived from
-// the recovery before.
+// recoversFrom returns the recovery from which the next one is derived. This is usually the last
+// recovery of the node. If the node has not been started since, the next recovery replaces the last
+// one, and is derived from the one before the last.
 func (i *Identity) recoversFrom() topology.Recovery {
 	if i.Recovery != "" && i.Recovered.Boot == i.Boot {
 		return i.Recovered.From

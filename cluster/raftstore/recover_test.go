@@ -28,10 +28,10 @@ func TestInspect(t *testing.T) {
 	must(t, err)
 	damaged := got.Snapshots[len(got.Snapshots)-1]
 	if !errors.Is(damaged.Err, ErrDamaged) || damaged.ID != ids[0] {
-		t.Errorf("the damaged snapshot is %+v", damaged)
+		t.Errorf("the last snapshot is %+v; want the damaged one, with ErrDamaged", damaged)
 	}
 	if found := got.Snapshots[0]; found != (SnapshotSummary{ID: ids[1], Index: 90, Term: 1, Size: int64(len("state at 90"))}) {
-		t.Errorf("the other snapshot is %+v", found)
+		t.Errorf("the first snapshot is %+v; want the undamaged one, at index 90", found)
 	}
 	if *got.Identity != identity {
 		t.Errorf("the identity is %+v; want %+v", *got.Identity, identity)
@@ -42,10 +42,10 @@ func TestInspect(t *testing.T) {
 		Configuration: raft.Configuration{Servers: threeServers},
 	}
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-		t.Errorf("inspected %+v; want %+v", got, want)
+		t.Errorf("Inspect returns %+v; want %+v", got, want)
 	}
 	if after := fileTimes(t, dir); !reflect.DeepEqual(after, before) {
-		t.Errorf("Inspect changed %v to %v", before, after)
+		t.Errorf("the modification times before Inspect are %v, and after it %v", before, after)
 	}
 }
 
@@ -65,7 +65,8 @@ func fileTimes(t *testing.T, dir string) map[string]time.Time {
 	return times
 }
 
-// TestInspect_Configuration checks that a newer configuration in the log is returned.
+// TestInspect_Configuration checks that Inspect returns a configuration from the log if it is newer than
+// the one in the snapshot.
 func TestInspect_Configuration(t *testing.T) {
 	dir, _ := createDir(t, state{[]uint64{50}, [][2]uint64{{51, 60}}})
 	s := openStore(t, Config{Dir: dir})
@@ -74,23 +75,23 @@ func TestInspect_Configuration(t *testing.T) {
 	must(t, s.Close())
 	got, err := Inspect(dir)
 	if err != nil || got.LastIndex != 61 || got.LastTerm != 3 || !reflect.DeepEqual(got.Configuration.Servers, oneServer) {
-		t.Errorf("inspected %+v, %v", got, err)
+		t.Errorf("Inspect returns %+v, %v; want index 61, term 3 and one server", got, err)
 	}
 }
 
 func TestInspect_Refused(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Inspect(dir); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("an empty directory: %v", err)
+		t.Errorf("Inspect of an empty directory returns %v; want os.ErrNotExist and the path", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("Inspect created %v, %v", entries, err)
+		t.Errorf("after Inspect the directory contains %v, error %v; want nothing", entries, err)
 	}
 	for _, name := range []string{logName, stableName, identityName} {
 		dir := claimed(t, 5)
 		must(t, os.Truncate(inCurrent(dir, name), 100))
 		if _, err := Inspect(dir); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s is cut: %v", name, err)
+			t.Errorf("%s is truncated: Inspect returns %v; want ErrDamaged", name, err)
 		}
 	}
 }
@@ -105,9 +106,9 @@ func TestRecover(t *testing.T) {
 	summary, err := Recover(dir, Recovery{Servers: oneServer}, &testFSM{}, nil)
 	must(t, err)
 	if summary.LastIndex != 100 || summary.LastTerm != 2 || summary.CurrentTerm != 2*termStep || summary.LastLog != 0 || !reflect.DeepEqual(summary.Configuration.Servers, oneServer) {
-		t.Errorf("Recover returns %+v", summary)
+		t.Errorf("Recover returns %+v; want a snapshot at index 100, an empty log, term 2*termStep and one server", summary)
 	}
-	for range 2 { // with a restart
+	for range 2 { // a start and a restart
 		s = openStore(t, Config{Dir: dir})
 		must(t, s.Check())
 		m, node := startRaft(t, s)
@@ -120,7 +121,7 @@ func TestRecover(t *testing.T) {
 			must(t, node.Apply([]byte("entry"), patience).Error())
 		}
 		if m.restored() != "state at 50 and 50 applied" && !strings.Contains(m.restored(), "applied and") {
-			t.Errorf("restored %q", m.restored())
+			t.Errorf("the node is restored from %q; want the recovered snapshot, or a later one", m.restored())
 		}
 		must(t, node.Snapshot().Error())
 		must(t, node.Shutdown().Error())
@@ -134,26 +135,26 @@ func TestRecover_Refused(t *testing.T) {
 	_, _, err := s.Claim("cluster", "node")
 	must(t, err)
 	if _, err := Recover(empty, Recovery{Servers: oneServer}, &testFSM{}, nil); !errors.Is(err, ErrLocked) {
-		t.Errorf("recovered a node that runs: %v", err)
+		t.Errorf("Recover of a running node returns %v; want ErrLocked", err)
 	}
 	must(t, s.Close())
 	if _, err := Recover(empty, Recovery{Servers: oneServer}, &testFSM{}, nil); !errors.Is(err, errNothing) {
-		t.Errorf("recovered an empty log: %v", err)
+		t.Errorf("Recover of an empty log returns %v; want errNothing", err)
 	}
 	gap, _ := createDir(t, state{nil, [][2]uint64{{5, 10}}})
 	if _, err := Recover(gap, Recovery{Servers: oneServer}, &testFSM{}, nil); !errors.Is(err, ErrGap) {
-		t.Errorf("recovered a log with a gap: %v", err)
+		t.Errorf("Recover of a log with a gap returns %v; want ErrGap", err)
 	}
 	nobody := claimed(t, 5)
 	for _, servers := range [][]raft.Server{nil, {oneServer[0], oneServer[0]}} {
 		if _, err := Recover(nobody, Recovery{Servers: servers}, &testFSM{}, nil); err == nil {
-			t.Errorf("recovered a cluster of %v", servers)
+			t.Errorf("Recover succeeds with the servers %v; want an error", servers)
 		}
 	}
 	reopened := openStore(t, Config{Dir: nobody})
 	checkLog(t, reopened.Logs(), 1, 5, 100)
 	if i, _ := reopened.Identity(); i.Recovery != "" {
-		t.Errorf("a rejected recovery fences the node as %q", i.Recovery)
+		t.Errorf("after a rejected Recover, the node has the recovery %q; want none", i.Recovery)
 	}
 }
 
@@ -172,7 +173,7 @@ func TestRecover_Fences(t *testing.T) {
 		got, err := Recover(dir, Recovery{Servers: servers}, &testFSM{}, nil)
 		must(t, err)
 		if want := before.Identity.NextRecovery(members); got.Identity.Recovery != want {
-			t.Errorf("the recovery is %q; NextRecovery returned %q", got.Identity.Recovery, want)
+			t.Errorf("Recover assigns the recovery %q; NextRecovery returned %q", got.Identity.Recovery, want)
 		}
 		if got.Identity.Lineage != (Lineage{}) {
 			t.Errorf("the lineage still has starts before the recovery: %+v", got.Identity.Lineage)
@@ -187,13 +188,13 @@ func TestRecover_Fences(t *testing.T) {
 	}())
 	r := recovered(first, both[0], both[1])
 	if r.Number() != 1 || recovered(second, both[1], both[0]) != r {
-		t.Errorf("recovery %q differs from that of the other node", r)
+		t.Errorf("the first node has the recovery %q; want number 1, and the same recovery on the second node", r)
 	}
 	if alone := recovered(first, oneServer...); alone == r || alone.Number() != 1 {
-		t.Errorf("with other servers: %q, %q", r, alone)
+		t.Errorf("the recovery is %q, and with other servers %q; want different ones, both with number 1", r, alone)
 	}
 	if again := recovered(first, both...); again != r {
-		t.Errorf("repeated: %q, want %q", again, r)
+		t.Errorf("Recover repeated with the same servers assigns %q; want %q", again, r)
 	}
 	s := openStore(t, Config{Dir: first})
 	_, _, err := s.Claim("cluster", "node")
@@ -201,7 +202,7 @@ func TestRecover_Fences(t *testing.T) {
 	_, err = s.RecordStart("p")
 	must(t, errors.Join(err, s.Close()))
 	if next := recovered(first, both...); next.Number() != 2 {
-		t.Errorf("after a start: %q", next)
+		t.Errorf("Recover after a start assigns %q; want number 2", next)
 	}
 }
 
@@ -230,18 +231,18 @@ func TestRecover_Term(t *testing.T) {
 		got, err := Recover(dir, Recovery{Servers: oneServer, ResetTerm: tt.reset}, &testFSM{}, nil)
 		if tt.want == 0 {
 			if !errors.Is(err, ErrTerm) || got.Identity.Recovery != "" || got.LastLog != 5 {
-				t.Errorf("term %d: %v, %+v", tt.current, err, got)
+				t.Errorf("term %d: Recover returns the error %v and %+v; want ErrTerm and an unchanged node", tt.current, err, got)
 			}
 			continue
 		}
 		if err != nil || got.CurrentTerm != tt.want {
-			t.Errorf("term %d, reset %t: %d, %v; want %d", tt.current, tt.reset, got.CurrentTerm, err, tt.want)
+			t.Errorf("term %d, reset %t: the new term is %d, error %v; want %d", tt.current, tt.reset, got.CurrentTerm, err, tt.want)
 		}
 		s = openStore(t, Config{Dir: dir})
 		vote, err := s.Stable().GetUint64([]byte("LastVoteTerm"))
 		must(t, err)
 		if left, err := s.Stable().Get([]byte(RememberedKey)); vote != 0 || err != nil || len(left) != 0 {
-			t.Errorf("term %d: the vote in term %d and the data %q are not removed, %v", tt.current, vote, left, err)
+			t.Errorf("term %d: after Recover, the term of the vote is %d, and the data about other nodes is %q, error %v; want 0 and none", tt.current, vote, left, err)
 		}
 	}
 	dir := t.TempDir()
@@ -250,6 +251,6 @@ func TestRecover_Term(t *testing.T) {
 	must(t, err)
 	must(t, errors.Join(s.Logs().StoreLog(&raft.Log{Index: 1, Term: absurd, Type: raft.LogNoop}), s.Close()))
 	if _, err := Recover(dir, Recovery{Servers: oneServer, ResetTerm: true}, &testFSM{}, nil); err == nil || !strings.Contains(err.Error(), "empty data directories") {
-		t.Errorf("a log whose newest entry has an absurd term: %v", err)
+		t.Errorf("Recover with an absurd term of the newest entry returns %v; want an error that recommends empty data directories", err)
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// slowSnapshots is the snapshot store of raft. It calls the function before with the name of
-// each operation. The function may block or return an error.
+// slowSnapshots is the snapshot store of raft. At the start of each operation, it calls
+// slowSnapshots.before with the name of the operation. slowSnapshots.before may block, or return an
+// error.
 type slowSnapshots struct {
 	*raft.FileSnapshotStore
 	before func(op string) error
@@ -49,7 +50,7 @@ func (s *slowSink) Cancel() error {
 	return errors.Join(s.store.before("Cancel"), s.SnapshotSink.Cancel())
 }
 
-// withSnapshots returns a store whose snapshot operations call the function before.
+// withSnapshots returns a store with a slowSnapshots whose field before is the given function.
 func withSnapshots(t *testing.T, fatal func(error), before func(op string) error) *Store {
 	t.Helper()
 	s := guardedStore(newFaulty(), fatal)
@@ -61,14 +62,14 @@ func withSnapshots(t *testing.T, fatal func(error), before func(op string) error
 	return s
 }
 
-// write writes a snapshot, and calls the function end to close or cancel the snapshot. It returns all
+// write writes a snapshot, and then calls end, which closes or cancels the snapshot. write returns all
 // errors.
 func write(s *Store, content []byte, end func(raft.SnapshotSink) error) error {
 	return writeAt(s, 5, content, end)
 }
 
 // writeAt is like write, for a snapshot at the given index. Raft names a snapshot by its index
-// and the time in milliseconds.
+// and the time in milliseconds, so snapshots of the same millisecond need different indexes.
 func writeAt(s *Store, index uint64, content []byte, end func(raft.SnapshotSink) error) error {
 	_, transport := raft.NewInmemTransport("")
 	sink, err := s.Snapshots().Create(1, index, 1, raft.Configuration{}, 1, transport)
@@ -107,14 +108,14 @@ func TestSink_Stuck(t *testing.T) {
 			<-time.After((waits + 1) * limit)
 			synctest.Wait()
 			if !errors.Is(reported, ErrStuck) || at < waits*limit || at > waits*limit+limit/watchTicks {
-				t.Errorf("%s: Fatal is called after %v with %v", name, at, reported)
+				t.Errorf("%s: Fatal is called after %v with %v; want ErrStuck soon after the limit of the operation", name, at, reported)
 			}
 			close(release)
 			if err := <-done; !errors.Is(err, ErrStuck) {
-				t.Errorf("%s: the stuck operation returns %v although it completed too late", name, err)
+				t.Errorf("%s: the stuck operation returns %v after its late completion; want ErrStuck", name, err)
 			}
 			if err := s.Close(); !errors.Is(err, ErrStuck) {
-				t.Errorf("%s: Close returns %v", name, err)
+				t.Errorf("%s: Close returns %v; want ErrStuck", name, err)
 			}
 		})
 	}
@@ -124,7 +125,7 @@ func TestSink_Stuck(t *testing.T) {
 // than the limit. Fatal must not be called.
 func TestSink_SlowIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := withSnapshots(t, func(err error) { t.Errorf("Fatal is called with %v", err) }, func(string) error {
+		s := withSnapshots(t, func(err error) { t.Errorf("Fatal is called with %v; want no call", err) }, func(string) error {
 			<-time.After(time.Second - time.Millisecond)
 			return nil
 		})
@@ -141,7 +142,7 @@ func TestSink_SlowIsNotStuck(t *testing.T) {
 func TestSink_Fails(t *testing.T) {
 	for _, name := range []string{"Create", "Write", "Close", "Cancel"} {
 		failing := name
-		s := withSnapshots(t, func(err error) { t.Errorf("%s: Fatal is called with %v", name, err) }, func(op string) error {
+		s := withSnapshots(t, func(err error) { t.Errorf("%s: Fatal is called with %v; want no call", name, err) }, func(op string) error {
 			if op == failing {
 				return errDisk
 			}
@@ -152,7 +153,7 @@ func TestSink_Fails(t *testing.T) {
 			end = raft.SnapshotSink.Cancel
 		}
 		if err := write(s, []byte("content"), end); !errors.Is(err, errDisk) {
-			t.Errorf("%s: returned %v", name, err)
+			t.Errorf("%s: writing the snapshot fails with %v; want errDisk", name, err)
 		}
 		failing = ""
 		must(t, s.logs.StoreLog(command(1, 10)))
@@ -166,10 +167,10 @@ func TestSink_Gone(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir()})
 	s.snaps.file.name += "-elsewhere"
 	if err := write(s, nil, raft.SnapshotSink.Close); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Create returns %v", err)
+		t.Errorf("Create returns %v; want os.ErrNotExist", err)
 	}
 	if entries, err := os.ReadDir(inCurrent(s.dir, snapshotsName)); err != nil || len(entries) > 0 {
-		t.Errorf("%v are left, %v", entries, err)
+		t.Errorf("the files %v are left, error %v; want none", entries, err)
 	}
 	must(t, s.logs.StoreLog(command(1, 10)))
 }
@@ -186,18 +187,18 @@ func TestSink_Large(t *testing.T) {
 	}
 	n, err := io.Copy(created, bytes.NewReader(want))
 	if err != nil || n != int64(len(want)) || created.(*sink).unsynced >= syncEvery {
-		t.Errorf("%d of %d bytes are written, %v; %d not synced", n, len(want), err, created.(*sink).unsynced)
+		t.Errorf("%d of %d bytes are written, error %v; %d of them are not synced", n, len(want), err, created.(*sink).unsynced)
 	}
 	must(t, created.Close())
 	must(t, created.Close())
 	must(t, created.Cancel())
 	if err := created.(*sink).state.Close(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("the second handle was not closed: %v", err)
+		t.Errorf("Close of sink.state returns %v; want it to be closed already", err)
 	}
 	meta, r, err := s.Snapshots().Open(created.ID())
 	must(t, err)
 	got, err := io.ReadAll(r)
 	if must(t, r.Close()); err != nil || !bytes.Equal(got, want) || meta.Size != n {
-		t.Errorf("%d of %d bytes are read, %v", len(got), len(want), err)
+		t.Errorf("%d of %d bytes are read, error %v; or the bytes or the size in the metadata are wrong", len(got), len(want), err)
 	}
 }

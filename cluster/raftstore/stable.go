@@ -9,7 +9,7 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// errKeyNotFound is the error that raft identifies by its text.
+// errKeyNotFound is the error if a key is absent. Raft identifies it by its text.
 var errKeyNotFound = raftboltdb.ErrKeyNotFound
 
 // stable is a raft.StableStore, backed by a database, for the term and the vote. A checksum of

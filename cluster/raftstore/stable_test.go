@@ -18,14 +18,14 @@ func TestStable(t *testing.T) {
 	s = openStore(t, Config{Dir: dir})
 	for key, want := range values {
 		if got, err := s.Stable().Get([]byte(key)); err != nil || string(got) != want {
-			t.Errorf("%s is %q, %v; want %q", key, got, err, want)
+			t.Errorf("the value of %s is %q, error %v; want %q", key, got, err, want)
 		}
 	}
 	if got, err := s.Stable().GetUint64([]byte("CurrentTerm")); err != nil || got != 1<<63+5 {
-		t.Errorf("the term is %d, %v", got, err)
+		t.Errorf("the term is %d, error %v; want 1<<63+5", got, err)
 	}
 	if _, err := s.Stable().GetUint64([]byte("LastVoteCand")); err == nil {
-		t.Error("a name is read as a number")
+		t.Error("GetUint64 accepts a value of 4 bytes; want an error")
 	}
 }
 
@@ -36,12 +36,12 @@ func TestStable_LeavesTheValueAlone(t *testing.T) {
 	value := []byte("vote----")
 	must(t, s.Stable().Set([]byte("LastVoteCand"), value[:4]))
 	if string(value) != "vote----" {
-		t.Errorf("the caller's bytes are %q", value)
+		t.Errorf("after Set, the bytes of the caller are %q; want \"vote----\"", value)
 	}
 }
 
-// TestStable_Damaged flips each bit of a stored term, and stores the term under a
-// different key.
+// TestStable_Damaged flips each bit of a stored term, truncates the stored term, and stores it under
+// a different key. Each of these changes must be detected when the term is read.
 func TestStable_Damaged(t *testing.T) {
 	key := []byte("CurrentTerm")
 	check := func(what string, key []byte, change func(stored []byte) []byte) {
@@ -54,7 +54,7 @@ func TestStable_Damaged(t *testing.T) {
 		must(t, err)
 		must(t, f.InmemStore.Set(key, change(stored)))
 		if term, err := s.Stable().GetUint64(key); !errors.Is(err, ErrDamaged) || !errors.Is(reported, ErrDamaged) {
-			t.Errorf("%s: read as %d, %v; Fatal is called with %v", what, term, err, reported)
+			t.Errorf("%s: GetUint64 returns %d, %v, and Fatal is called with %v; want ErrDamaged in both", what, term, err, reported)
 		}
 	}
 	for bit := range 8 * (8 + sumSize) {

@@ -32,13 +32,13 @@ type Config struct {
 	// failure can lose the latest entries and leave a file that Open rejects. A crash of the
 	// process loses no entries. The term and the vote are always made durable.
 	Sync bool
-	// Limit is the age at which an unfinished operation is considered stuck; 0 means 1.5
-	// s. Detection takes up to 1/16 longer than the limit. Operations in which raft waits
-	// for the disk several times, such as completing a snapshot, are allowed a multiple of
-	// the limit.
+	// Limit is the age at which an unfinished operation is considered stuck; 0 means 1.5 s. A stuck
+	// operation is detected at most Limit/16 after it has reached this age. Operations in which raft
+	// waits for the disk several times, such as completing a snapshot, are allowed a multiple of the
+	// limit.
 	Limit time.Duration
 	// Fatal is called once, from any goroutine, with the error that makes the log unreliable.
-	// It wraps ErrStuck, ErrDamaged or an error of the file system. Fatal must exit the
+	// The error wraps ErrStuck, ErrDamaged or an error of the file system. Fatal must exit the
 	// process, with exit code 75 so that a supervisor restarts it. If Fatal returns, raft
 	// receives the error and continues to vote with its state in memory, or panics. Fatal must
 	// not call the Store.
@@ -47,7 +47,7 @@ type Config struct {
 }
 
 // Store is the durable storage of a node: the log, the term and the vote, and the snapshots.
-// The stores that it returns may be used concurrently.
+// The stores that its methods return may be used concurrently.
 type Store struct {
 	dir   string
 	sync  bool
@@ -212,8 +212,8 @@ func (s *Store) Stable() raft.StableStore { return s.stable }
 func (s *Store) Snapshots() raft.SnapshotStore { return s.snaps }
 
 // Close closes the files and releases the directory. Raft must have been shut down before.
-// After an error of the store, Close closes nothing and returns the error, because the database may
-// be in any state. The process must then exit, which closes the files.
+// After an error of the store, Close leaves all files open and returns that error, because the state
+// of the databases is unknown. The process must then exit, which closes the files.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.stop)

@@ -21,15 +21,15 @@ func refused(t *testing.T, what, dir string, want error) {
 	begin := time.Now()
 	s, err := Open(Config{Dir: dir, Fatal: func(error) {}})
 	if err == nil {
-		t.Errorf("%s: Open succeeded", what)
+		t.Errorf("%s: Open succeeds; want an error", what)
 		must(t, s.Close())
 		return
 	}
 	if want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("%s: %v; want %v", what, err, want)
+		t.Errorf("%s: Open returns %v; want %v and the path", what, err, want)
 	}
 	if took := time.Since(begin); took > patience {
-		t.Errorf("%s: Open took %v", what, took)
+		t.Errorf("%s: Open takes %v; want at most a minute", what, took)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestOpen_KeepsWhatIsStored(t *testing.T) {
 			must(t, s.Logs().StoreLogs(commands(round*300+1, round*300+300, 500)))
 			must(t, s.Close())
 			if err := s.Close(); err != nil {
-				t.Errorf("closed twice: %v", err)
+				t.Errorf("the second Close returns %v; want nil", err)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func TestOpen_Private(t *testing.T) {
 
 func TestOpen_Config(t *testing.T) {
 	if s, err := Open(Config{Dir: t.TempDir()}); err == nil {
-		t.Errorf("opened %v without Fatal", s)
+		t.Errorf("Open without Config.Fatal returns %v; want an error", s)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestOpen_Twice(t *testing.T) {
 	s := openStore(t, Config{Dir: dir})
 	refused(t, "opened twice", dir, ErrLocked)
 	if _, err := Inspect(dir); !errors.Is(err, ErrLocked) {
-		t.Errorf("inspected while it is open: %v", err)
+		t.Errorf("Inspect of an open directory returns %v; want ErrLocked", err)
 	}
 	must(t, s.Close())
 	db, err := logDatabase.read(inCurrent(dir))
@@ -131,12 +131,12 @@ func TestClose_NothingReachesTheFiles(t *testing.T) {
 	must(t, s.Close())
 	for name, op := range operations(s) {
 		if err := op(); !errors.Is(err, ErrClosed) {
-			t.Errorf("%s after Close: %v", name, err)
+			t.Errorf("%s after Close returns %v; want ErrClosed", name, err)
 		}
 	}
 }
 
-// TestClose_AfterAnError checks that Close closes nothing after an error, and returns it.
+// TestClose_AfterAnError checks that after a disk error Close leaves all files open and returns that error.
 func TestClose_AfterAnError(t *testing.T) {
 	dir := claimed(t, 5)
 	s, err := Open(Config{Dir: dir, Fatal: func(error) {}})
@@ -144,7 +144,7 @@ func TestClose_AfterAnError(t *testing.T) {
 	s.latch.trip(errDisk)
 	for range 2 {
 		if err := s.Close(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, errDisk) {
-			t.Errorf("Close returns %v", err)
+			t.Errorf("Close returns %v; want ErrPoisoned and errDisk", err)
 		}
 	}
 	refused(t, "opened in the same process", dir, ErrLocked)
@@ -162,7 +162,7 @@ func TestRead_PageIsGone(t *testing.T) {
 		err = s.Logs().GetLog(i, new(raft.Log))
 	}
 	if !errors.Is(err, ErrDamaged) || !errors.Is(reported, ErrDamaged) {
-		t.Errorf("the entry is read with %v; Fatal is called with %v", err, reported)
+		t.Errorf("GetLog returns %v, and Fatal is called with %v; want ErrDamaged in both", err, reported)
 	}
 }
 
@@ -179,22 +179,22 @@ func TestOpen_RemovesUnfinished(t *testing.T) {
 		return len(entries)
 	}
 	if left() != 1 {
-		t.Errorf("while %s is being written there are %d entries", sink.ID(), left())
+		t.Errorf("while snapshot %s is incomplete, the directory has %d entries; want 1", sink.ID(), left())
 	}
 	openStore(t, Config{Dir: dir})
 	if left() != 0 {
-		t.Errorf("%d entries are left", left())
+		t.Errorf("after Open, the directory of the snapshots has %d entries; want 0", left())
 	}
 }
 
 func TestFreeSpace(t *testing.T) {
 	if free, err := freeSpace(t.TempDir()); err != nil || free == 0 {
-		t.Errorf("%d bytes are free, %v", free, err)
+		t.Errorf("freeSpace returns %d, %v; want more than 0", free, err)
 	}
 	var lines bytes.Buffer
 	s := &Store{dir: filepath.Join(t.TempDir(), "gone"), log: slog.New(slog.NewTextHandler(&lines, nil))}
 	s.warnOfLowSpace()
 	if !strings.Contains(lines.String(), "level=WARN") || !strings.Contains(lines.String(), s.dir) {
-		t.Errorf("a missing directory is logged as %q", lines.String())
+		t.Errorf("for a missing directory, warnOfLowSpace logs %q; want a warning with the path", lines.String())
 	}
 }

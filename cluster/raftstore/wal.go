@@ -57,7 +57,7 @@ func (w *guardedWAL) DeleteRange(lo, hi uint64) error {
 	return w.file.try("delete entries", func() error { return w.inner.DeleteRange(lo, hi) })
 }
 
-// step runs one operation on the files, such as a step of a deletion, watched by the watchdog.
+// step runs one operation on the files, such as a step of a deletion, under the watchdog.
 func (w *guardedWAL) step(op func() error) error { return w.file.step(1, op) }
 
 // damaged converts wal.ErrDamaged to ErrDamaged.

@@ -18,7 +18,7 @@ func killed(t *testing.T, dir string) string {
 	return to
 }
 
-// frontFiles returns the paths of the files of the newest entries.
+// frontFiles returns the paths of the files of package wal.
 func frontFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(inCurrent(dir, "front-*"))
@@ -37,14 +37,14 @@ func TestWAL_Killed(t *testing.T) {
 	conf := raft.Configuration{Servers: threeServers}
 	must(t, s.Logs().StoreLog(&raft.Log{Index: 11, Term: 3, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(conf)}))
 	if last, err := s.logs.LastIndex(); last != 0 || err != nil {
-		t.Fatalf("the last index of the database is %d: %v", last, err)
+		t.Fatalf("the last index of the database is %d, error %v; want 0", last, err)
 	}
 	left := killed(t, dir)
 	for range 2 { // Inspect changes nothing
 		sum, err := Inspect(left)
 		must(t, err)
 		if sum.FirstLog != 1 || sum.LastLog != 11 || sum.LastIndex != 11 || sum.LastTerm != 3 || len(sum.Configuration.Servers) != 3 {
-			t.Errorf("Inspect returns %+v", sum)
+			t.Errorf("Inspect returns %+v; want entries 1 to 11, term 3 and three servers", sum)
 		}
 	}
 	again := openStore(t, Config{Dir: left})
@@ -76,10 +76,10 @@ func TestWAL_Damaged(t *testing.T) {
 	b[len(b)/2] ^= 1
 	must(t, os.WriteFile(path, b, 0o600))
 	if _, err := Inspect(left); !errors.Is(err, ErrDamaged) {
-		t.Errorf("inspected: %v", err)
+		t.Errorf("Inspect returns %v; want ErrDamaged", err)
 	}
 	if _, err := Open(Config{Dir: left, Fatal: func(error) {}}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
-		t.Errorf("opened: %v", err)
+		t.Errorf("Open returns %v; want ErrDamaged and the path of the file", err)
 	}
 }
 
@@ -100,16 +100,16 @@ func TestWAL_FailsBehind(t *testing.T) {
 	}
 	for i := uint64(1); s.latch.first.Load() == nil; i++ {
 		if err := s.Logs().StoreLog(command(i, 10)); err != nil && !errors.Is(err, errDisk) {
-			t.Fatalf("entry %d: %v", i, err)
+			t.Fatalf("StoreLog of entry %d returns %v; want nil or errDisk", i, err)
 		}
 	}
 	if err := <-reported; !errors.Is(err, errDisk) {
-		t.Errorf("Fatal is called with %v", err)
+		t.Errorf("Fatal is called with %v; want errDisk", err)
 	}
 	if err := s.Logs().GetLog(1, new(raft.Log)); !errors.Is(err, ErrPoisoned) {
-		t.Errorf("an entry can still be read: %v", err)
+		t.Errorf("GetLog returns %v; want ErrPoisoned", err)
 	}
 	if err := s.Close(); !errors.Is(err, ErrPoisoned) {
-		t.Errorf("Close returns %v", err)
+		t.Errorf("Close returns %v; want ErrPoisoned", err)
 	}
 }

@@ -11,9 +11,9 @@ const (
 	maxWaits   = 7
 )
 
-// watch tracks unfinished operations without reading a clock: its owner checks it at
-// intervals, and counts how often it has seen each operation. A pause of the whole
-// process, which is not caused by the disk, therefore counts as one interval at most.
+// watch tracks unfinished operations without reading a clock: the watchdog checks it at
+// regular intervals, and counts the checks at which an operation is unfinished. A pause of the
+// whole process, which is not caused by the disk, therefore counts as one interval at most.
 type watch struct {
 	last atomic.Uint64
 	// slots holds the numbers of the unfinished operations. A free slot holds 0. The low three
@@ -33,14 +33,15 @@ func (w *watch) begin(waits uint64) *atomic.Uint64 {
 	return new(atomic.Uint64) // not watched: all slots hold operations that began earlier
 }
 
-// unfinishedCounts counts how many consecutive times each operation of a watch has been seen.
+// unfinishedCounts holds, for each slot of a watch, the operation that the last check has found there,
+// and the number of consecutive earlier checks that have found the same operation.
 type unfinishedCounts [watched]struct {
 	op    uint64
 	times int
 }
 
 // observe is called once per interval. It reports whether an operation of w has been unfinished for
-// watchTicks intervals, multiplied by the waits of the operation.
+// watchTicks * waits intervals, where waits is the argument of begin.
 func (s *unfinishedCounts) observe(w *watch) bool {
 	for i := range w.slots {
 		op := w.slots[i].Load()

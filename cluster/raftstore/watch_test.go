@@ -10,13 +10,13 @@ func TestUnfinishedCounts(t *testing.T) {
 		for n := 1; ; n++ {
 			if s.observe(&w) {
 				if n != want {
-					t.Errorf("stuck at check %d; want %d", n, want)
+					t.Errorf("an operation is reported as stuck at check %d; want at check %d (0: never)", n, want)
 				}
 				return
 			}
 			if n > 10*watchTicks {
 				if want != 0 {
-					t.Errorf("not stuck after %d checks; want %d", n, want)
+					t.Errorf("no operation is reported as stuck in %d checks; want one at check %d", n, want)
 				}
 				return
 			}
@@ -33,7 +33,7 @@ func TestUnfinishedCounts(t *testing.T) {
 		s.observe(&w)
 	}
 	second.Store(0)
-	third := w.begin(1) // in the same slot
+	third := w.begin(1) // gets the slot of second
 	looks(watchTicks + 1)
 	third.Store(0)
 	looks(0)
@@ -56,10 +56,10 @@ func TestWatch_Many(t *testing.T) {
 	var s unfinishedCounts
 	for range watchTicks {
 		if s.observe(&w) {
-			t.Fatal("stuck too early")
+			t.Fatal("an operation is reported as stuck too early")
 		}
 	}
 	if !s.observe(&w) {
-		t.Error("the watched operations are not detected")
+		t.Error("no operation is reported as stuck")
 	}
 }

@@ -53,7 +53,7 @@ func TestSlowHandshakes(t *testing.T) {
 				flows(t, out, in)
 			}
 			if !eventually(func() bool { return pendingOf(n1) == 100 }) {
-				t.Errorf("%d connections are pending, want the 100 slow ones", pendingOf(n1))
+				t.Errorf("%d connections are pending; want the 100 slow ones", pendingOf(n1))
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestHandshakeTimeout(t *testing.T) {
 				begin(t, c)
 				closed(t, c)
 				if took := time.Since(begun); took != DefaultHandshakeTimeout {
-					t.Errorf("closed after %v, want %v", took, DefaultHandshakeTimeout)
+					t.Errorf("the connection is closed after %v; want %v", took, DefaultHandshakeTimeout)
 				}
 			})
 		})
@@ -100,7 +100,7 @@ func TestHandshakeDrip(t *testing.T) {
 			<-ticker.C
 		}
 		if took := time.Since(begun); took < 5*time.Second || took > 6*time.Second {
-			t.Errorf("closed after %v, want 5 s", took)
+			t.Errorf("the connection is closed after %v; want 5 s to 6 s", took)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestNoDeadlineAfterwards(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a, err := readAnswer(c); err != nil || a.code != codeOK {
-			t.Fatalf("answer %+v: %v", a, err)
+			t.Fatalf("the answer is %+v, error %v; want codeOK", a, err)
 		}
 		in := accepted(t, l, Client)
 		timer := time.NewTimer(24 * time.Hour)
@@ -124,8 +124,8 @@ func TestNoDeadlineAfterwards(t *testing.T) {
 	})
 }
 
-// TestUnclaimedStreams checks that streams wait until they are accepted, and that closing the
-// link closes waiting streams.
+// TestUnclaimedStreams checks that streams are queued until Accept returns them, and that closing the
+// link closes queued streams.
 func TestUnclaimedStreams(t *testing.T) {
 	n1 := open(t, plain("n1"))
 	n2 := open(t, plain("n2"))
@@ -148,7 +148,7 @@ func TestUnclaimedStreams(t *testing.T) {
 		served += len(closed(t, c))
 	}
 	if served != 2 {
-		t.Errorf("%d streams were served, want 2", served)
+		t.Errorf("the dialing node received %d bytes; want 2, one from each accepted stream", served)
 	}
 }
 
@@ -171,23 +171,23 @@ func TestCrowd(t *testing.T) {
 		closed(t, crowd[i]) // the oldest from its address
 	}
 	n2 := s.link("n2")
-	out, in := dialed(t, n2, l, Raft) // replaces another connection from that address
+	out, in := dialed(t, n2, l, Raft) // replaces the oldest connection from 127.0.0.2
 	flows(t, out, in)
 	closed(t, crowd[5])
 
-	// The first connection, from the other address, can continue.
+	// The oldest connection, from 127.0.0.1, is still open.
 	secure := tls.Client(early, withCert(loaded(t, s.issue("n3", "c1", time.Now()))))
 	if _, err := secure.Write(hello{Raft, "c1", "n3", "n1", neverRecovered}.encode()); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := readAnswer(secure); err != nil || a.code != codeOK {
-		t.Errorf("answer %+v: %v", a, err)
+		t.Errorf("the answer is %+v, error %v; want codeOK", a, err)
 	}
 	if n := len(log.with("dropped the oldest")); n != 1 {
-		t.Errorf("%d lines about dropped connections, want 1", n)
+		t.Errorf("the log has %d lines about dropped connections; want 1", n)
 	}
 	if n := len(log.with("refused a connection")); n != 0 {
-		t.Errorf("%d lines about refused connections, want 0", n)
+		t.Errorf("the log has %d lines about refused connections; want 0", n)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestCaps(t *testing.T) {
 			return nil
 		}
 		if err != nil {
-			t.Fatalf("node %s: %v", from.cfg.Node, err)
+			t.Fatalf("Dial by node %s returns %v", from.cfg.Node, err)
 		}
 		return accepted(t, l, p)
 	}
@@ -215,7 +215,7 @@ func TestCaps(t *testing.T) {
 	try(n2, Control, nil)  // another purpose
 	third := try(n3, Raft, nil)
 	try(n3, Raft, ErrBusy) // limit in total
-	for range 2 {          // only the first Close counts
+	for range 2 {          // the second Close has no effect
 		_ = first.Close()
 	}
 	try(n3, Raft, nil)
@@ -242,11 +242,11 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 				begin(t, connect(t, l))
 			}
 			if !eventually(func() bool { return pendingOf(l) == idle }) {
-				t.Fatalf("%d connections are pending, want %d", pendingOf(l), idle)
+				t.Fatalf("%d connections are pending; want %d", pendingOf(l), idle)
 			}
-			// The measured memory includes the test's ends of the connections, so each is an upper bound.
+			// The measured memory includes the ends of the connections in the test, so the result is an upper bound.
 			if each := (memory() - before) / idle; each > most {
-				t.Errorf("%d bytes for each connection, want at most %d", each, most)
+				t.Errorf("an idle connection uses %d bytes; want at most %d", each, most)
 			}
 		})
 	}
@@ -297,11 +297,11 @@ func TestAcceptBackoff(t *testing.T) {
 		synctest.Wait()
 		for i, want := range []time.Duration{5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000, 0, 0, 5, 0} {
 			if got := ln.calls[i+1].Sub(ln.calls[i]); got != want*time.Millisecond {
-				t.Errorf("pause %d is %v, want %d ms", i, got, want)
+				t.Errorf("the pause after call %d of Accept is %v; want %d ms", i, got, want)
 			}
 		}
 		if n := len(log.with("cannot accept")); n != 1 {
-			t.Errorf("%d lines, want 1", n)
+			t.Errorf("the log has %d lines about failed calls of Accept; want 1", n)
 		}
 	})
 }
@@ -319,7 +319,7 @@ func TestCloseDuringBackoff(t *testing.T) {
 		begun := time.Now()
 		closeLink(t, l)
 		if took := time.Since(begun); took > 0 {
-			t.Errorf("closing took %v", took)
+			t.Errorf("Close takes %v; want 0", took)
 		}
 	})
 }

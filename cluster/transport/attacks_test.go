@@ -22,8 +22,8 @@ import (
 	"github.com/throttledhq/throttled/cluster/transport/certs"
 )
 
-// victimDir is the environment variable that makes the test binary run as the victim. Its value
-// is the directory of the certificates.
+// victimDir is the environment variable that makes the test binary run a node to be attacked, see
+// beVictim. The value is the directory of the certificates.
 const victimDir = "TRANSPORT_VICTIM_DIR"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beVictim runs the leader of a cluster of one node. It prints the node's address, and
+// beVictim runs the leader of a cluster of one node. It prints the address of the node, and
 // returns when standard input is closed.
 func beVictim(dir string) error {
 	cfg := plain("n1")
@@ -123,7 +123,7 @@ func attacks(s *site) []attack {
 			}
 			got := make([]byte, len(rpc))
 			if _, err := io.ReadFull(accepted(t, l, Control), got); err != nil || !bytes.Equal(got, rpc) {
-				t.Errorf("control reads %q: %v", got, err)
+				t.Errorf("the Control stream reads %q, error %v; want the message", got, err)
 			}
 		}},
 	}
@@ -144,25 +144,25 @@ func TestAttacks(t *testing.T) {
 			t.Run(a.name+"/"+name, func(t *testing.T) {
 				a.try(t, l, rpc)
 				if err := r.Apply(nil, patience).Error(); err != nil {
-					t.Errorf("apply: %v", err)
+					t.Errorf("Apply returns %v", err)
 				}
 				if got := r.CurrentTerm(); r.State() != raft.Leader || got != term {
-					t.Fatalf("the node is %v in term %d, was leader in term %d", r.State(), got, term)
+					t.Fatalf("after the attack, the node is %v in term %d; before, it was leader in term %d", r.State(), got, term)
 				}
 				if got := r.servers(t); !slices.Equal(got, servers) {
-					t.Fatalf("the servers are %v, were %v", got, servers)
+					t.Fatalf("after the attack, the servers are %v; before, they were %v", got, servers)
 				}
 			})
 		}
 	}
 	select {
 	case leads := <-r.leads:
-		t.Errorf("leadership has changed: %v", leads)
+		t.Errorf("leadership has changed; the node leads: %v", leads)
 	default:
 	}
 	refusals := log.with("refused a connection")
 	if len(refusals) > len(reasons)+1 { // one line for each kind, and one for all errors without a code
-		t.Errorf("%d lines about attacks within a minute:\n%s", len(refusals), strings.Join(refusals, ""))
+		t.Errorf("the log has %d lines about refused connections; want at most one for each kind:\n%s", len(refusals), strings.Join(refusals, ""))
 	}
 	for _, want := range []error{ErrOtherCluster, ErrCertificate, ErrOtherNode, ErrNotServed, ErrNotAllowed, ErrVersion, ErrGreeting} {
 		if len(log.with(want.Error())) != 1 {
@@ -200,7 +200,7 @@ func TestAttacksWouldWork(t *testing.T) {
 		r := alone(t, l)
 		// The answer begins with an empty error, so Raft has processed the request.
 		if b, err := bufio.NewReader(send(t, insider, l.ln.Addr().String(), forged()["vote"])).ReadByte(); err != nil || b != 0xa0 {
-			t.Fatalf("answer %#x: %v", b, err)
+			t.Fatalf("the answer begins with %#x, error %v; want 0xa0", b, err)
 		}
 		r.expectTerm(t, math.MaxUint64)
 	})
@@ -208,10 +208,10 @@ func TestAttacksWouldWork(t *testing.T) {
 		l := s.link("n1")
 		r := alone(t, l)
 		if b, err := bufio.NewReader(send(t, insider, l.ln.Addr().String(), forged()["snapshot of other peer"])).ReadByte(); err != nil || b != 0xa0 {
-			t.Fatalf("answer %#x: %v", b, err)
+			t.Fatalf("the answer begins with %#x, error %v; want 0xa0", b, err)
 		}
 		if got := r.servers(t); len(got) != 1 || got[0] != evil {
-			t.Errorf("the servers are %v, want %v", got, evil)
+			t.Errorf("the servers are %v; want only %v", got, evil)
 		}
 	})
 	t.Run("snapshot with garbage", func(t *testing.T) {
@@ -240,19 +240,19 @@ func TestAttacksWouldWork(t *testing.T) {
 			t.Error("the victim exits without an error")
 		}
 		if len(errs.with("failed to decode configuration")) == 0 {
-			t.Errorf("the victim exits for another reason: %s", errs.buf.String())
+			t.Errorf("the victim exits with the output %s; want the text \"failed to decode configuration\"", errs.buf.String())
 		}
 	})
 }
 
-// expectTerm checks that a node is in the term want or the next one, and that it is not the leader.
+// expectTerm checks that the term of a node is want or want+1, and that the node is not the leader.
 // The term after the highest one is 0, because of an overflow.
 func (r *raftNode) expectTerm(t *testing.T, want uint64) {
 	t.Helper()
 	if got := r.CurrentTerm(); got != want && got != want+1 {
-		t.Errorf("term %d, want %d", got, want)
+		t.Errorf("the term is %d; want %d or the next term", got, want)
 	}
 	if r.State() == raft.Leader {
-		t.Error("the node is the leader")
+		t.Error("the node is the leader; want it to have lost its leadership")
 	}
 }

@@ -42,7 +42,7 @@ func TestListenNeedsAddress(t *testing.T) {
 		cfg.Bind, cfg.Advertise = test.bind, test.advertise
 		if l, err := Listen(cfg); err == nil {
 			closeLink(t, l)
-			t.Errorf("Listen succeeds with the bind address %q and the advertised address %q", test.bind, test.advertise)
+			t.Errorf("Listen succeeds with the bind address %q and the advertised address %q; want an error", test.bind, test.advertise)
 		}
 	}
 }
@@ -75,11 +75,11 @@ func TestListenAddresses(t *testing.T) {
 			}
 			for _, addr := range []string{l.Streams(Raft).Addr().String(), l.Raft().Addr().String()} {
 				if addr != want || strings.HasSuffix(addr, ":0") {
-					t.Errorf("advertised %s, want %s", addr, want)
+					t.Errorf("the advertised address is %s; want %s", addr, want)
 				}
 			}
 			if network := l.Raft().Addr().Network(); network != "tcp" {
-				t.Errorf("network %s", network)
+				t.Errorf("the network is %s; want tcp", network)
 			}
 		})
 	}
@@ -89,14 +89,14 @@ func TestDefaults(t *testing.T) {
 	var c Config
 	c.complete()
 	if c.MaxConns != DefaultMaxConns || c.MaxPerPeer != DefaultMaxPerPeer || c.MaxHandshakes != DefaultMaxHandshakes || c.HandshakeTimeout != DefaultHandshakeTimeout {
-		t.Errorf("bounds %d, %d, %d, %v", c.MaxConns, c.MaxPerPeer, c.MaxHandshakes, c.HandshakeTimeout)
+		t.Errorf("MaxConns is %d, MaxPerPeer %d, MaxHandshakes %d, HandshakeTimeout %v; want the defaults", c.MaxConns, c.MaxPerPeer, c.MaxHandshakes, c.HandshakeTimeout)
 	}
 	if c.Log == nil || c.Now == nil {
-		t.Error("there is no log or no clock")
+		t.Error("complete leaves Log or Now nil")
 	}
 	set := Config{MaxConns: 1, MaxPerPeer: 2, MaxHandshakes: 3, HandshakeTimeout: 4}
 	set.complete()
 	if set.MaxConns != 1 || set.MaxPerPeer != 2 || set.MaxHandshakes != 3 || set.HandshakeTimeout != 4 {
-		t.Errorf("values that are set are not kept: %+v", set)
+		t.Errorf("complete has changed values that were set: %+v", set)
 	}
 }

@@ -12,10 +12,10 @@ import (
 // node is treated as a node of a cluster that was never recovered.
 func (l *Link) SetRecovery(r topology.Recovery) { l.recovery.Store(&r) }
 
-// SetCurrent sets the function that reports whether the data of a node is current: its boot number is
-// not lower than any that this node knows for the same node. If current is nil, which is the default,
-// all data is current. A node with outdated data gets only Control streams, on which it can query the
-// reason. The function must be safe for concurrent use.
+// SetCurrent sets the function that reports whether the data of a node is current. The data is
+// outdated if the given boot number is lower than one that this node knows for the same node. If
+// current is nil, which is the default, all data is current. A node with outdated data gets only
+// Control streams, on which it can query the reason. The function must be safe for concurrent use.
 func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	if current == nil {
 		l.current.Store(nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// neverRecovered is the data version of a node of a cluster that was never recovered, with an unknown boot.
+// neverRecovered is the data version of a node with an unknown boot number, in a cluster that was never recovered.
 var neverRecovered = dataVersion{version: version}
 
 const (
@@ -35,8 +35,8 @@ func recovered(t *testing.T, node string, r topology.Recovery) *Link {
 func TestRecoveries(t *testing.T) {
 	for _, tt := range []struct {
 		a, b    topology.Recovery
-		control bool // Control streams are accepted; all: streams of the other purposes too
-		all     bool
+		control bool // Control streams are accepted
+		all     bool // streams of the purposes Raft and Client are accepted
 	}{
 		{"", "", true, true},
 		{firstRecovery, firstRecovery, true, true},
@@ -51,7 +51,7 @@ func TestRecoveries(t *testing.T) {
 			for p, want := range map[Purpose]bool{Control: tt.control, Raft: tt.all, Client: tt.all} {
 				c, err := dial(t, from, "n2", to, p)
 				if (err == nil) != want {
-					t.Errorf("%s from %q to %q: %v", p, pair[0], pair[1], err)
+					t.Errorf("%s stream from recovery %q to %q: Dial returns %v; want the opposite result", p, pair[0], pair[1], err)
 				}
 				if err == nil {
 					flows(t, c, accepted(t, to, p))
@@ -59,9 +59,9 @@ func TestRecoveries(t *testing.T) {
 				}
 				var other *RecoveryError
 				if !errors.As(err, &other) || !errors.Is(err, ErrRefused) || !errors.Is(err, ErrOtherRecovery) {
-					t.Errorf("%s from %q to %q: %v", p, pair[0], pair[1], err)
+					t.Errorf("%s stream from recovery %q to %q: Dial returns %v; want a RecoveryError and ErrRefused", p, pair[0], pair[1], err)
 				} else if pair[1] != unknownRecovery && other.Theirs != pair[1] || pair[0] != unknownRecovery && other.Ours != pair[0] || other.Node != "n2" {
-					t.Errorf("%s from %q to %q: %+v", p, pair[0], pair[1], other)
+					t.Errorf("%s stream from recovery %q to %q: the error is %+v; want the node n2 and both recoveries", p, pair[0], pair[1], other)
 				}
 			}
 		}
@@ -81,7 +81,7 @@ func TestOutdated(t *testing.T) {
 			for _, pair := range [][2]*Link{{n2, aware}, {aware, n2}} {
 				c, err := dial(t, pair[0], pair[1].cfg.Node, pair[1], p)
 				if (err == nil) != want || err != nil && !errors.Is(err, ErrOutdated) {
-					t.Errorf("boot %d, %s from %s: %v", boot, p, pair[0].cfg.Node, err)
+					t.Errorf("n2 has boot number %d; %s stream dialed by %s: Dial returns %v; want ErrOutdated only if the boot number is 2", boot, p, pair[0].cfg.Node, err)
 				}
 				if err == nil {
 					flows(t, c, accepted(t, pair[1], p))
@@ -148,7 +148,7 @@ func TestOldVersion(t *testing.T) {
 		for _, p := range []Purpose{Raft, Client, Control} {
 			c, err := l.Dial(t.Context(), "n2", old.Addr().String(), p)
 			if (err == nil) != want || err != nil && !errors.Is(err, ErrVersion) {
-				t.Errorf("%q, %s: %v", r, p, err)
+				t.Errorf("recovery %q, %s stream to a node of the previous version: Dial returns %v; want ErrVersion only after a recovery", r, p, err)
 			}
 			if err == nil {
 				_ = c.Close()
@@ -159,13 +159,13 @@ func TestOldVersion(t *testing.T) {
 			}
 			a, err := readAnswer(in)
 			if err != nil || a.version != oldVersion || (a.code == codeOK) != want || !want && a.code != codeVersion {
-				t.Errorf("%q, %s: answered with %+v, %v", r, p, a, err)
+				t.Errorf("recovery %q, %s stream from a node of the previous version: the answer is %+v, error %v; want codeVersion only after a recovery", r, p, a, err)
 			}
 		}
 	}
 	long := strings.Repeat("n", 40)
 	l := open(t, plain(long), func(c *Config) { c.Cluster, c.Boot = long, 1<<63 })
 	if _, err := l.Dial(t.Context(), "", old.Addr().String(), Control); !errors.Is(err, ErrGreeting) && !errors.Is(err, ErrOtherCluster) {
-		t.Errorf("long names: %v", err)
+		t.Errorf("with names of 40 bytes, Dial returns %v; want ErrGreeting or ErrOtherCluster", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Dial opens a stream to a node at an address, host:port. The peer must prove that it is this node.
+// Dial opens a stream to a node at an address, host:port. The peer must prove that it is the given node.
 // If node is "", the peer may be any node of the cluster, and PeerOf returns its name. Dial fails
 // when ctx is done, when Config.HandshakeTimeout expires, or when the Link is closed. Once the
 // stream is open, ctx has no effect. Errors wrap ErrRefused or another error of this package,

@@ -48,7 +48,7 @@ func TestDialRefused(t *testing.T) {
 		{"other node", secure(s, "n3"), secure(s, "n1"), "n2", Raft, ErrOtherNode, false},
 		{"own name", secure(s, "n1"), secure(s, "n1"), "n1", Raft, ErrNotAllowed, true},
 		{"no purpose", secure(s, "n3"), secure(s, "n1"), "n1", Purpose('x'), ErrNotServed, false},
-		{"no name", secure(s, "n3"), secure(s, "n1"), "n.1", Raft, topology.ErrName, false},
+		{"invalid name", secure(s, "n3"), secure(s, "n1"), "n.1", Raft, topology.ErrName, false},
 		{"insecure, other cluster", insecure("c2", "n3"), insecure("c1", "n1"), "n1", Client, ErrOtherCluster, true},
 		{"insecure, other node", insecure("c1", "n3"), insecure("c1", "n1"), "n2", Client, ErrOtherNode, true},
 		{"insecure to TLS", insecure("c1", "n3"), secure(s, "n1"), "n1", Client, io.EOF, false},
@@ -58,16 +58,16 @@ func TestDialRefused(t *testing.T) {
 			to := test.to(t)
 			c, err := dial(t, test.from(t), test.node, to, test.purpose)
 			if err == nil {
-				t.Fatalf("a stream to %q is opened", PeerOf(c))
+				t.Fatalf("Dial opens a stream to %q; want an error", PeerOf(c))
 			}
 			if test.want != nil && !errors.Is(err, test.want) {
-				t.Errorf("error %v, want %v", err, test.want)
+				t.Errorf("Dial returns %v; want %v", err, test.want)
 			}
 			if errors.Is(err, ErrRefused) != test.byPeer {
-				t.Errorf("error %v: refused by the peer: %v, want %v", err, !test.byPeer, test.byPeer)
+				t.Errorf("Dial returns %v, a refusal by the peer: %v; want %v", err, !test.byPeer, test.byPeer)
 			}
 			if text := err.Error(); !strings.HasPrefix(text, "dial ") || len(text) > 400 {
-				t.Errorf("error %q does not begin with the operation, or is too long", text)
+				t.Errorf("the error is %q; want at most 400 bytes, beginning with \"dial \"", text)
 			}
 		})
 	}
@@ -79,13 +79,13 @@ func TestDialAnyNode(t *testing.T) {
 	for name, config := range map[string]func(node string) Config{"insecure": plain, "TLS": s.config} {
 		t.Run(name, func(t *testing.T) {
 			n1, n2 := open(t, config("n1")), open(t, config("n2"))
-			for _, l := range []*Link{n1, n2} { // a node may also dial itself, but not for Raft
+			for _, l := range []*Link{n1, n2} { // a node may also dial itself, for Control
 				out, err := dial(t, n1, "", l, Control)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if in := accepted(t, l, Control); PeerOf(out) != l.cfg.Node || PeerOf(in) != "n1" {
-					t.Errorf("%s has the peer name %q, its peer has %q", l.cfg.Node, PeerOf(out), PeerOf(in))
+					t.Errorf("n1 dials %s: PeerOf of the dialed stream is %q, and PeerOf of the accepted stream is %q", l.cfg.Node, PeerOf(out), PeerOf(in))
 				}
 			}
 		})
@@ -97,7 +97,7 @@ func TestDialElsewhere(t *testing.T) {
 	l := open(t, plain("n1"))
 	for _, addr := range []string{"192.0.2.1:7000", "0.0.0.0:7000", "[2001:db8::1]:7000"} {
 		if _, err := l.Dial(t.Context(), "n2", addr, Raft); !errors.Is(err, ErrInsecure) {
-			t.Errorf("%s: %v, want %v", addr, err, ErrInsecure)
+			t.Errorf("Dial of %s returns %v; want %v", addr, err, ErrInsecure)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestDialImpostor(t *testing.T) {
 		want         error
 	}{
 		{"garbage", strings.Repeat("x", 1000), ErrGreeting},
-		{"end", "THRA\x01", io.ErrUnexpectedEOF},
+		{"truncated answer", "THRA\x01", io.ErrUnexpectedEOF},
 		{"other node", string(answer{codeOK, "c1", "n3", neverRecovered}.encode()), ErrOtherNode},
 		{"other cluster", string(answer{codeOK, "c2", "n2", neverRecovered}.encode()), ErrOtherCluster},
 		{"later version", "THRA\x03\x01\x07", ErrVersion},
@@ -152,7 +152,7 @@ func TestDialImpostor(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := l.Dial(t.Context(), "n2", impostor(t, []byte(test.answer)), Raft)
 			if !errors.Is(err, test.want) || c != nil {
-				t.Errorf("%v, %v, want %v", c, err, test.want)
+				t.Errorf("Dial returns %v, %v; want %v", c, err, test.want)
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func TestDialLiar(t *testing.T) {
 			}
 		}()
 		if _, err := l.Dial(t.Context(), "", ln.Addr().String(), Control); !errors.Is(err, want) {
-			t.Errorf("node n3 sends the name %s: %v, want %v", node, err, want)
+			t.Errorf("node n3 sends the name %s: Dial returns %v; want %v", node, err, want)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func TestDialEnds(t *testing.T) {
 				}()
 				test.end(l, cancel)
 				if err := <-failed; !errors.Is(err, test.want) {
-					t.Errorf("error %v, want %v", err, test.want)
+					t.Errorf("Dial returns %v; want %v", err, test.want)
 				}
 			})
 		}
@@ -226,7 +226,7 @@ func TestDialClosed(t *testing.T) {
 	_, err := dial(t, n1, "n2", n2, Raft)
 	refused(t, err, net.ErrClosed)
 	if _, err := n1.Raft().Dial("127.0.0.1:1", time.Second); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Raft: %v, want %v", err, net.ErrClosed)
+		t.Errorf("Dial of the stream layer returns %v; want %v", err, net.ErrClosed)
 	}
 }
 

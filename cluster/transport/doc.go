@@ -13,27 +13,27 @@
 //   - a greeting of at most 190 bytes has named the cluster, the sending node, the intended
 //     node and the purpose, and all of these are correct;
 //   - both nodes belong to the same recovery of the cluster, see [Link.SetRecovery];
-//   - neither node knows that the data of the other is outdated, see [Link.SetCurrent];
-//   - for the purposes Raft and Client, the node is allowed, see [Link.SetAllowed];
+//   - for the purposes Raft and Client, this node allows the peer, see [Link.SetAllowed], and
+//     neither of the two nodes knows newer data of its peer, see [Link.SetCurrent];
 //   - the certificate is not listed in the file Config.RevokedFile;
 //   - for the purpose Raft, a [Guard] has accepted the message: see [RaftTransport].
 //
-// All of these steps except the last must finish within Config.HandshakeTimeout. The number of pending
-// connections is bounded: if there are too many, the address with the most pending
-// connections loses its oldest one. Peers that are slow on purpose therefore do not keep
+// All of these checks except the last must finish within Config.HandshakeTimeout. The number of
+// pending connections is bounded: if there are too many, the oldest connection from the address
+// with the most pending connections is closed. Peers that are slow on purpose therefore do not keep
 // others out. The number of streams is bounded in total and for each node. This package
-// sets no deadline for an open stream. If a peer is silent, TCP keep-alive closes the connection after half a
-// minute.
+// sets no deadline for an open stream. If a peer is unreachable, TCP keep-alive closes the
+// connection after half a minute.
 //
-// The certificate files are read again when they change; open streams stay open. A
-// certificate that expires while a stream is open does not close it.
+// The certificate files are read again when they change. Open streams stay open then, and also
+// when a certificate expires.
 //
 // Without certificates (Config.Insecure) the name of a peer is not verified. This is
 // allowed only if all addresses are loopback, since only processes on the same machine can then
 // connect, and such a process has other ways to do damage.
 //
-// When the list of revoked certificates changes, it is read again once it has been
-// unchanged for a second, and open streams with a revoked certificate are closed. If it
+// When the list of revoked certificates changes, the list is read again after it has been
+// unchanged for a second. Open streams with a revoked certificate are then closed. If the list
 // cannot be read, the last valid list stays in force.
 //
 // Requests on Control and Client streams must be authorized by the packages that serve them.

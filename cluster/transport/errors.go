@@ -25,8 +25,8 @@ var (
 	// ErrRefused is wrapped if the peer refused the stream. If the peer sent a reason, one
 	// of the errors below is wrapped as well.
 	ErrRefused = errors.New("the peer refused the stream")
-	// ErrCertificate is wrapped if this node or the peer does not accept the certificate
-	// of the other, or if a certificate is for a different name.
+	// ErrCertificate is wrapped if this node rejects the certificate of the peer, or if the
+	// peer rejects the certificate of this node. A certificate for a different name is rejected too.
 	ErrCertificate = errors.New("certificate not accepted")
 	// ErrOtherCluster is wrapped if the peer is a node of a different cluster.
 	ErrOtherCluster = errors.New("wrong cluster")

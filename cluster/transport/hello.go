@@ -33,15 +33,16 @@ func (p Purpose) String() string {
 	return fmt.Sprintf("unknown (%#x)", byte(p))
 }
 
-// A greeting is a frame from the dialing node and an answer frame:
+// A greeting consists of two frames: a hello from the dialing node, and an answer from its peer. A
+// frame has four parts:
 //
-//	magic    4 bytes, "THRH" and "THRA"
+//	magic    4 bytes: "THRH" in a hello, "THRA" in an answer
 //	version  1 byte
-//	length   1 byte, of the rest of the frame
-//	hello    purpose; five texts: cluster, sending node, intended node or "", recovery, boot
-//	answer   code; four texts: cluster, answering node, recovery, boot
+//	length   1 byte: the length of the body
+//	body     of a hello: purpose; five texts: cluster, sending node, intended node or "", recovery, boot
+//	         of an answer: code; four texts: cluster, answering node, recovery, boot
 //
-// A text is encoded as a length byte followed by its bytes. The format up to the length is
+// A text is encoded as a length byte followed by its bytes. The format of the first three parts is
 // the same in all versions. In an answer, the format up to the code is the same in all versions, so
 // that a refusal and its reason can be sent to a node of any version. Version 1 has neither recovery
 // nor boot. It is accepted, and used for dialing, only if the cluster was never recovered.
@@ -81,7 +82,7 @@ type dataVersion struct {
 // Link.SetRecovery.
 const unknownRecovery topology.Recovery = "?"
 
-// texts returns the texts at the end of a frame.
+// texts returns the texts that encode the data version at the end of a frame.
 func (s dataVersion) texts() []string {
 	if s.version == oldVersion {
 		return nil
@@ -245,7 +246,7 @@ func readFrame(r io.Reader, magic string, buf []byte) (v byte, body []byte, err 
 	return v, body, nil
 }
 
-// cutTexts splits b, which must be exactly n texts.
+// cutTexts splits b, which must consist of exactly n texts.
 func cutTexts(b []byte, n int) ([]string, error) {
 	texts := make([]string, n)
 	for i := range texts {

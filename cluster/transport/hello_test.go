@@ -26,14 +26,14 @@ func TestHelloRoundTrip(t *testing.T) {
 		r := bytes.NewReader(sent)
 		got, err := readHello(iotest.OneByteReader(r))
 		if err != nil || got != want {
-			t.Errorf("%+v arrives as %+v: %v", want, got, err)
+			t.Errorf("%+v is encoded, and read as %+v, error %v", want, got, err)
 		}
 		if r.Len() != len("behind") {
-			t.Errorf("%d bytes are left, want those after the frame", r.Len())
+			t.Errorf("readHello leaves %d bytes; want the 6 bytes after the frame", r.Len())
 		}
 	}
 	if size := len(longestHello.encode()); size != headerSize+maxBody || size > 190 {
-		t.Errorf("the longest greeting has %d bytes, want %d", size, headerSize+maxBody)
+		t.Errorf("the longest hello has %d bytes; want %d, and at most 190", size, headerSize+maxBody)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestAnswerRoundTrip(t *testing.T) {
 	} {
 		got, err := readAnswer(bytes.NewReader(want.encode()))
 		if err != nil || got != want {
-			t.Errorf("%+v arrives as %+v: %v", want, got, err)
+			t.Errorf("%+v is encoded, and read as %+v, error %v", want, got, err)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestHelloBytes(t *testing.T) {
 		{string(answer{codeOtherNode, "c1", "n1", at}.encode()), "THRA\x02\x1d\x03\x02c1\x02n1\x121-0123456789abcdef\x0212"},
 	} {
 		if tt.got != tt.want {
-			t.Errorf("%q, want %q", tt.got, tt.want)
+			t.Errorf("the encoded frame is %q; want %q", tt.got, tt.want)
 		}
 	}
 	for c, want := range []error{
@@ -68,7 +68,7 @@ func TestHelloBytes(t *testing.T) {
 		ErrOtherRecovery, ErrOutdated,
 	} {
 		if got := reasons[code(c)]; got != want {
-			t.Errorf("code %d is %v, want %v", c, got, want)
+			t.Errorf("code %d stands for the error %v; want %v", c, got, want)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestReadHelloRefuses(t *testing.T) {
 		{"dot in intended node", "THRH\x01\x0bR\x02c1\x02n1\x03n.2", ErrGreeting},
 	} {
 		if h, err := readHello(strings.NewReader(test.sent)); !errors.Is(err, test.want) {
-			t.Errorf("%s: %+v, %v, want %v", test.name, h, err, test.want)
+			t.Errorf("%s: readHello returns %+v, %v; want %v", test.name, h, err, test.want)
 		}
 	}
 }
@@ -120,10 +120,10 @@ func TestReadAnswerRefuses(t *testing.T) {
 		{"no names", "THRA\x01\x01\x00", ErrGreeting},
 		{"too much", "THRA\x01\x08\x00\x02c1\x02n1x", ErrGreeting},
 		{"empty node", "THRA\x01\x05\x00\x02c1\x00", ErrGreeting},
-		{"yes in another version", "THRA\x03\x07\x00\x02c1\x02n1", ErrVersion},
+		{"codeOK of an unknown version", "THRA\x03\x07\x00\x02c1\x02n1", ErrVersion},
 	} {
 		if a, err := readAnswer(strings.NewReader(test.sent)); !errors.Is(err, test.want) {
-			t.Errorf("%s: %+v, %v, want %v", test.name, a, err, test.want)
+			t.Errorf("%s: readAnswer returns %+v, %v; want %v", test.name, a, err, test.want)
 		}
 	}
 }
@@ -133,14 +133,14 @@ func TestReadAnswerRefuses(t *testing.T) {
 func TestAnswerOfLaterVersion(t *testing.T) {
 	a, err := readAnswer(strings.NewReader("THRA\x03\x05\x07what"))
 	if want := (answer{code: codeVersion}); err != nil || a != want {
-		t.Errorf("%+v, %v, want %+v", a, err, want)
+		t.Errorf("readAnswer returns %+v, %v; want %+v", a, err, want)
 	}
 }
 
 func TestPurposeString(t *testing.T) {
 	for p, want := range map[Purpose]string{Raft: "raft", Client: "client", Control: "control", 'x': "unknown (0x78)"} {
 		if got := p.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("String returns %q; want %q", got, want)
 		}
 	}
 }
@@ -153,19 +153,19 @@ func FuzzReadHello(f *testing.F) {
 		h, err := readHello(r)
 		read := len(sent) - r.Len()
 		if read > headerSize+maxBody {
-			t.Fatalf("read %d bytes", read)
+			t.Fatalf("readHello reads %d bytes, more than the longest frame", read)
 		}
 		if err != nil {
 			if h != (hello{}) {
-				t.Fatalf("%+v with error %v", h, err)
+				t.Fatalf("readHello returns %+v with the error %v; want a zero value", h, err)
 			}
 			return
 		}
 		if again := h.encode(); !bytes.Equal(again, sent[:read]) {
-			t.Fatalf("%q is decoded as %q", sent[:read], again)
+			t.Fatalf("%q is read, and encoded as %q", sent[:read], again)
 		}
 		if err := errors.Join(topology.CheckName(h.cluster), topology.CheckName(h.node)); err != nil {
-			t.Fatalf("%+v: %v", h, err)
+			t.Fatalf("readHello accepts %+v; want an error: %v", h, err)
 		}
 	})
 }
@@ -179,20 +179,20 @@ func FuzzReadAnswer(f *testing.F) {
 		a, err := readAnswer(r)
 		read := len(sent) - r.Len()
 		if read > headerSize+maxBody {
-			t.Fatalf("read %d bytes", read)
+			t.Fatalf("readAnswer reads %d bytes, more than the longest frame", read)
 		}
 		if err != nil {
 			if a != (answer{}) {
-				t.Fatalf("%+v with error %v", a, err)
+				t.Fatalf("readAnswer returns %+v with the error %v; want a zero value", a, err)
 			}
 			return
 		}
 		if v := sent[headerSize-2]; v == version || v == oldVersion {
 			if again := a.encode(); !bytes.Equal(again, sent[:read]) {
-				t.Fatalf("%q is decoded as %q", sent[:read], again)
+				t.Fatalf("%q is read, and encoded as %q", sent[:read], again)
 			}
 		} else if a.code == codeOK {
-			t.Fatalf("a different version is decoded: %q", sent)
+			t.Fatalf("readAnswer accepts %q, a codeOK of an unknown version; want an error", sent)
 		}
 	})
 }

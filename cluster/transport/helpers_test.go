@@ -54,7 +54,7 @@ func (s *site) issue(node, cluster string, at time.Time) certs.Pair {
 	return p
 }
 
-// config returns the configuration of a node, and saves its certificate.
+// config issues and saves a certificate for a node, and returns the configuration of the node.
 func (s *site) config(node string) Config {
 	s.t.Helper()
 	if err := s.issue(node, "c1", time.Now()).Save(s.dir, node); err != nil {
@@ -73,7 +73,8 @@ func (s *site) link(node string, changes ...func(c *Config)) *Link {
 	return open(s.t, s.config(node), changes...)
 }
 
-// plain returns the configuration of an insecure node. Its handshake timeout is long enough for a loaded machine.
+// plain returns the configuration of an insecure node. The handshake timeout is long enough for a loaded
+// machine.
 func plain(node string) Config {
 	return Config{
 		Cluster: "c1", Node: node, Bind: "127.0.0.1:0", Insecure: true, Log: slog.New(slog.DiscardHandler), HandshakeTimeout: patience,
@@ -110,10 +111,10 @@ func listenRefuses(t *testing.T, config func() Config, tests []refusal) {
 			l, err := Listen(cfg)
 			if err == nil {
 				closeLink(t, l)
-				t.Fatal("the link is opened")
+				t.Fatal("Listen succeeds; want an error")
 			}
 			if test.want != nil && !errors.Is(err, test.want) {
-				t.Errorf("error %v, want %v", err, test.want)
+				t.Errorf("Listen returns %v; want %v", err, test.want)
 			}
 		})
 	}
@@ -174,7 +175,7 @@ func connectTLS(t testing.TB, l *Link, c *tls.Config) *tls.Conn {
 	return secure
 }
 
-// closed checks that the peer closes a connection, and returns the bytes sent before.
+// closed checks that the peer closes a connection, and returns the bytes that the peer has sent before.
 func closed(t testing.TB, c net.Conn) []byte {
 	t.Helper()
 	got, err := io.ReadAll(io.LimitReader(c, 1<<20))
@@ -194,8 +195,8 @@ func dialed(t testing.TB, from, to *Link, p Purpose) (out, in net.Conn) {
 	return out, accepted(t, to, p)
 }
 
-// dial opens a stream to the link to. The argument node is the name of the intended node, which may be
-// wrong.
+// dial opens a stream between two links. node is the name of the intended node, which may differ from
+// the node that is dialed.
 func dial(t testing.TB, from *Link, node string, to *Link, p Purpose) (net.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -222,7 +223,7 @@ func refused(t testing.TB, err error, want ...error) {
 	t.Helper()
 	for _, w := range want {
 		if !errors.Is(err, w) {
-			t.Errorf("error %v, want %v", err, w)
+			t.Errorf("Dial returns %v; want %v", err, w)
 		}
 	}
 }
@@ -238,10 +239,10 @@ func flows(t testing.TB, a, b net.Conn) {
 		}()
 		var got [4]byte
 		if _, err := io.ReadFull(pair[1], got[:]); err != nil || string(got[:]) != "ping" {
-			t.Errorf("read %q: %v", got, err)
+			t.Errorf("one end reads %q, error %v; want \"ping\"", got, err)
 		}
 		if err := <-sent; err != nil {
-			t.Errorf("write: %v", err)
+			t.Errorf("the write at one end fails: %v", err)
 		}
 	}
 }

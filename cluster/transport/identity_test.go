@@ -46,8 +46,8 @@ func TestListenCertificates(t *testing.T) {
 }
 
 // TestReloadUnderUse checks that streams stay open when certificates are replaced, and
-// that new streams immediately use the new certificates. It checks the same for a change
-// of the CA.
+// that new streams immediately use the new certificates. It then replaces the CA, and checks
+// the same.
 func TestReloadUnderUse(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
@@ -68,7 +68,7 @@ func TestReloadUnderUse(t *testing.T) {
 	reload()
 	out2, in2 := dialed(t, n1, n2, Client)
 	if got := serial(t, out2); got != serialOf(t, renewed) || got == first {
-		t.Errorf("the new stream has the certificate %s, want %s", got, serialOf(t, renewed))
+		t.Errorf("the new stream has the certificate %s; want the new one, %s", got, serialOf(t, renewed))
 	}
 
 	// Change of the CA: first all nodes trust both CAs, then they get new certificates,
@@ -93,11 +93,11 @@ func TestReloadUnderUse(t *testing.T) {
 	secure := tls.Client(connect(t, n1), withCert(loaded(t, renewed)))
 	_, _ = secure.Write(hello{Control, "c1", "n2", "n1", neverRecovered}.encode())
 	if got := closed(t, secure); len(got) > 0 {
-		t.Errorf("a certificate from the removed CA gets %q", got)
+		t.Errorf("a peer with a certificate of the removed CA receives %q; want nothing", got)
 	}
 }
 
-// TestReloadOfBadFiles checks that invalid files are reported and have no effect.
+// TestReloadOfBadFiles checks that invalid files cause an error, and that the previous certificate stays in use.
 func TestReloadOfBadFiles(t *testing.T) {
 	s := newSite(t)
 	c := newClock()
@@ -121,7 +121,7 @@ func TestReloadOfBadFiles(t *testing.T) {
 			s.write("n2.pem", test.pair.Cert)
 			s.write("n2-key.pem", test.pair.Key)
 			if err := n2.certs.read(); err == nil {
-				t.Error("no error")
+				t.Error("read accepts the files; want an error")
 			}
 			c.advance(time.Minute)
 			connectsBothWays(t, n1, n2) // the handshakes check the files as well
@@ -133,7 +133,7 @@ func TestReloadOfBadFiles(t *testing.T) {
 	s.write("n2-key.pem", good.Key)
 	s.write("n2.pem", good.Cert)
 	if err := n2.certs.read(); err != nil {
-		t.Errorf("valid files: %v", err)
+		t.Errorf("read of valid files returns %v", err)
 	}
 }
 
@@ -146,8 +146,8 @@ func connectsBothWays(t *testing.T, a, b *Link) {
 	}
 }
 
-// TestReloadByItself checks that changed files are read at a handshake, but not checked more
-// than once a second.
+// TestReloadByItself checks that a handshake reads changed files, and that the files are checked at
+// most once a second.
 func TestReloadByItself(t *testing.T) {
 	s := newSite(t)
 	c := newClock()
@@ -166,27 +166,28 @@ func TestReloadByItself(t *testing.T) {
 	}
 	c.advance(checkEvery - 1)
 	if got := shown(); got != first {
-		t.Errorf("read again within a second: certificate %s, want %s", got, first)
+		t.Errorf("within a second after the last check, the certificate is %s; want the old one, %s", got, first)
 	}
 	c.advance(1)
 	if got := shown(); got != serialOf(t, renewed) {
-		t.Errorf("certificate %s, want %s", got, serialOf(t, renewed))
+		t.Errorf("a second after the last check, the certificate is %s; want the new one, %s", got, serialOf(t, renewed))
 	}
 
-	// A certificate that is saved before its key is reported, and used once the key is saved.
+	// If a certificate is saved before its key, an error is logged. The certificate is used after the key
+	// has been saved.
 	third := s.issue("n2", "c1", time.Now())
 	s.write("n2.pem", third.Cert)
 	c.advance(time.Minute)
 	if got := shown(); got != serialOf(t, renewed) {
-		t.Errorf("before its key is saved: certificate %s, want %s", got, serialOf(t, renewed))
+		t.Errorf("before the new key is saved, the certificate is %s; want the old one, %s", got, serialOf(t, renewed))
 	}
 	if len(log.with("cannot load the changed certificate files")) != 1 {
-		t.Errorf("a certificate without its key is not reported exactly once: %q", log.with(""))
+		t.Errorf("the log is %q; want exactly one line about files that cannot be loaded", log.with(""))
 	}
 	s.write("n2-key.pem", third.Key)
 	c.advance(checkEvery)
 	if got := shown(); got != serialOf(t, third) {
-		t.Errorf("after its key is saved: certificate %s, want %s", got, serialOf(t, third))
+		t.Errorf("after the new key is saved, the certificate is %s; want the new one, %s", got, serialOf(t, third))
 	}
 }
 
@@ -210,16 +211,16 @@ func TestExpiry(t *testing.T) {
 	}
 	out, in := dialed(t, n1, n2, Raft)
 	if n := len(log.with("expires soon")); n != 1 {
-		t.Errorf("%d lines about a certificate that expires soon, want 1, from n1", n)
+		t.Errorf("the log has %d lines about a certificate that expires soon; want 1, from n1", n)
 	}
 	if left := expires(n1).Sub(c.now()); left > 24*time.Hour || left < 23*time.Hour {
-		t.Errorf("the certificate expires in %v, want a day", left)
+		t.Errorf("the certificate of n1 expires in %v; want 23 to 24 hours", left)
 	}
 	c.advance(25 * time.Hour)
 	_, err = dial(t, n2, "n1", n1, Raft)
 	refused(t, err, ErrCertificate)
 	if errors.Is(err, ErrRefused) {
-		t.Errorf("%v: refused by the peer; want a refusal by this node", err)
+		t.Errorf("Dial returns %v, a refusal by the peer; want a refusal by the dialing node", err)
 	}
 	_, err = dial(t, n1, "n2", n2, Raft)
 	refused(t, err, ErrRefused, ErrCertificate)
@@ -257,7 +258,7 @@ func TestCertificateNames(t *testing.T) {
 		leaf.DNSNames = strings.Fields(test.names)
 		leaf.Subject.CommonName = "n2.c1.throttled" // must be ignored
 		if err := cfg.checkNames(&leaf, test.node); !errors.Is(err, test.want) {
-			t.Errorf("node %q with a certificate for %q: %v, want %v", test.node, test.names, err, test.want)
+			t.Errorf("node %q with a certificate for %q: checkNames returns %v; want %v", test.node, test.names, err, test.want)
 		}
 	}
 }
@@ -273,7 +274,7 @@ func TestOldTLS(t *testing.T) {
 		c.MinVersion, c.MaxVersion = v, v
 		err := tls.Client(connect(t, l), c).HandshakeContext(t.Context())
 		if (err == nil) != (v == tls.VersionTLS13) {
-			t.Errorf("%s as client: %v", name, err)
+			t.Errorf("%s: the handshake of a client returns %v; want success with TLS 1.3 only", name, err)
 		}
 
 		c = &tls.Config{MinVersion: v, MaxVersion: v, Certificates: []tls.Certificate{cert}}
@@ -293,7 +294,7 @@ func TestOldTLS(t *testing.T) {
 		_, dialErr := l.Dial(ctx, "n2", ln.Addr().String(), Raft)
 		cancel()
 		if err := <-done; (err == nil) != (v == tls.VersionTLS13) || dialErr == nil {
-			t.Errorf("%s as server: %v, %v", name, err, dialErr)
+			t.Errorf("%s: the handshake of a server returns %v, and Dial returns %v; want a handshake with TLS 1.3 only, and no stream", name, err, dialErr)
 		}
 		if err := ln.Close(); err != nil {
 			t.Error(err)
@@ -314,10 +315,10 @@ func TestNoResumption(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a, err := readAnswer(secure); err != nil || a.code != codeOK {
-			t.Fatalf("answer %+v: %v", a, err)
+			t.Fatalf("the answer is %+v, error %v; want codeOK", a, err)
 		}
 		if secure.ConnectionState().DidResume {
-			t.Error("a session was resumed")
+			t.Error("the link has resumed a session")
 		}
 		if err := accepted(t, l, Control).Close(); err != nil {
 			t.Error(err)
@@ -325,7 +326,7 @@ func TestNoResumption(t *testing.T) {
 		closed(t, secure)
 	}
 	if cache.puts > 0 {
-		t.Errorf("%d tickets were issued", cache.puts)
+		t.Errorf("the link has issued %d session tickets; want 0", cache.puts)
 	}
 }
 

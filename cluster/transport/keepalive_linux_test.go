@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// probed checks that the system probes the peer of a socket after 15 s.
+// probed checks that the system probes the peer of a socket after 15 s of silence.
 func probed(t *testing.T, fd int) {
 	t.Helper()
 	for _, o := range []struct {
@@ -19,7 +19,7 @@ func probed(t *testing.T, fd int) {
 		{syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1},
 	} {
 		if got, err := syscall.GetsockoptInt(fd, o.level, o.option); err != nil || got != o.want {
-			t.Errorf("option %d of level %d is %d (%v), want %d", o.option, o.level, got, err, o.want)
+			t.Errorf("socket option %d of level %d is %d, error %v; want %d", o.option, o.level, got, err, o.want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// keepAlive closes the connection if the peer is silent for half a minute.
+// keepAlive closes a connection if the machine of the peer does not respond for half a minute.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // Link is the endpoint of a node for connections to and from other nodes. Its methods are
@@ -119,7 +119,7 @@ func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 // them is authorized separately.
 //
 // A node never opens Raft or Client streams to itself. A peer with the name of this node
-// is a different node with the same name, and is not allowed.
+// is therefore a different node with the same name, and is not allowed.
 func (l *Link) SetAllowed(allowed func(node string, p Purpose) bool) {
 	if allowed == nil {
 		l.allowed.Store(nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/throttledhq/throttled/internal/goroutines"
 )
 
-// TestStreams checks that streams are returned for their purpose, with the right peer.
+// TestStreams checks that each stream is accepted with the purpose and the peer that it was dialed with.
 func TestStreams(t *testing.T) {
 	s := newSite(t)
 	n1 := s.link("n1")
@@ -29,18 +29,18 @@ func TestStreams(t *testing.T) {
 			}
 			flows(t, out, in)
 			if err := out.Close(); err != nil {
-				t.Errorf("close: %v", err)
+				t.Errorf("Close of the dialed stream returns %v", err)
 			}
 			if _, err := in.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Errorf("the other end reads %v", err)
+				t.Errorf("after Close, Read at the other end returns %v; want io.EOF", err)
 			}
 		}
 	}
 	if n1.Streams(Purpose(0)) != nil {
-		t.Error("there are streams for an unknown purpose")
+		t.Error("Streams of an unknown purpose is not nil")
 	}
 	if PeerOf(connect(t, n1)) != "" {
-		t.Error("a plain connection has a peer")
+		t.Error("PeerOf of a TCP connection is not empty")
 	}
 }
 
@@ -60,7 +60,7 @@ func TestStreamsClosed(t *testing.T) {
 		}
 	}
 	if _, err := n1.Streams(Raft).Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Accept: %v, want %v", err, net.ErrClosed)
+		t.Errorf("Accept returns %v; want %v", err, net.ErrClosed)
 	}
 	_ = unclaimed.SetReadDeadline(time.Now().Add(patience))
 	closed(t, unclaimed)
@@ -99,7 +99,7 @@ func TestAllowed(t *testing.T) {
 	n1.Recheck()
 	for _, c := range open {
 		if _, err := c.near.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("the stream of a removed node reads %v", err)
+			t.Errorf("Read of a stream of a removed node returns %v; want net.ErrClosed", err)
 		}
 		closed(t, c.far)
 	}
@@ -107,7 +107,7 @@ func TestAllowed(t *testing.T) {
 		_, err := dial(t, n2, "n1", n1, p)
 		refused(t, err, ErrRefused, ErrNotAllowed)
 		if _, err = dial(t, n1, "n2", n2, p); !errors.Is(err, ErrNotAllowed) {
-			t.Errorf("a stream to a removed node: %v", err)
+			t.Errorf("Dial of a removed node returns %v; want ErrNotAllowed", err)
 		}
 	}
 	flows(t, control2, control1)
@@ -115,7 +115,7 @@ func TestAllowed(t *testing.T) {
 	out, in := dialed(t, n2, n1, Control)
 	flows(t, out, in)
 	if n := len(log.with("closed a stream")); n != 1 {
-		t.Errorf("%d lines about the closed stream, want 1", n)
+		t.Errorf("the log has %d lines about closed streams; want 1", n)
 	}
 
 	n1.SetAllowed(nil)
@@ -157,11 +157,11 @@ func TestExpected(t *testing.T) {
 		t.Helper()
 		c, err := n1.Raft().Dial(to, patience)
 		if !errors.Is(err, want) {
-			t.Fatalf("expected node %q: %v, want %v", node, err, want)
+			t.Fatalf("if node %q is expected, Dial returns %v; want %v", node, err, want)
 		}
 		if err == nil {
 			if PeerOf(c) != "n2" {
-				t.Errorf("expected node %q: peer %q", node, PeerOf(c))
+				t.Errorf("if node %q is expected, the peer is %q; want n2", node, PeerOf(c))
 			}
 			_ = c.Close()
 			_ = accepted(t, n2, Raft).Close()
@@ -171,7 +171,7 @@ func TestExpected(t *testing.T) {
 	for node, want := range map[string]error{"n2": nil, "": nil, "n3": ErrOtherNode} {
 		n1.SetExpected(func(addr string) string {
 			if addr != string(to) {
-				t.Errorf("called with %s, want %s", addr, to)
+				t.Errorf("the function of SetExpected is called with %s; want %s", addr, to)
 			}
 			return node
 		})
@@ -185,11 +185,11 @@ func TestExpected(t *testing.T) {
 func TestRaftDialTimeout(t *testing.T) {
 	l := open(t, plain("n1"), func(c *Config) { c.HandshakeTimeout = time.Hour })
 	if _, err := l.Raft().Dial(raft.ServerAddress(impostor(t, nil)), 20*time.Millisecond); err == nil {
-		t.Error("a stream to a silent peer is opened")
+		t.Error("Dial of a silent peer succeeds; want an error")
 	}
 	n2 := open(t, plain("n2"))
 	if _, err := l.Raft().Dial(raft.ServerAddress(n2.ln.Addr().String()), 0); err != nil {
-		t.Errorf("without a timeout: %v", err)
+		t.Errorf("Dial with a timeout of 0 returns %v", err)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestCloseEndsAll(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1", func(c *Config) { c.HandshakeTimeout = time.Hour }), s.link("n2")
 	if !eventually(func() bool { return len(goroutines.Of(ofLinks)) > len(before) }) {
-		t.Error("the goroutines of the links are not found")
+		t.Error("goroutines.Of does not find the goroutines of the links")
 	}
 	var ends []net.Conn
 	for _, p := range []Purpose{Raft, Client, Control} {
@@ -233,7 +233,7 @@ func TestCloseEndsAll(t *testing.T) {
 	closeLink(t, n1)
 	closeLink(t, n1) // second call
 	if err := <-waiting; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Accept: %v, want %v", err, net.ErrClosed)
+		t.Errorf("Accept returns %v; want %v", err, net.ErrClosed)
 	}
 	for _, c := range ends {
 		_ = c.SetReadDeadline(time.Now().Add(patience))
@@ -242,11 +242,11 @@ func TestCloseEndsAll(t *testing.T) {
 	closeLink(t, n2)
 	goroutines.AwaitEnd(t, ofLinks, before)
 	if _, err := net.DialTimeout("tcp", n1.ln.Addr().String(), patience); err == nil {
-		t.Error("the closed link listens")
+		t.Error("the closed link accepts a connection")
 	}
 }
 
-// TestKeepAlive checks that silent peers are probed, at both ends.
+// TestKeepAlive checks that TCP keep-alive is configured at both ends of a stream.
 func TestKeepAlive(t *testing.T) {
 	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
 	out, in := dialed(t, n1, n2, Raft)

@@ -14,24 +14,24 @@ const (
 	leastRate = 8 << 10
 	// checksPerDeadline is the number of checks for progress within the duration of a deadline.
 	checksPerDeadline = 8
-	// chunk is the maximum number of bytes per write to the connection below. Bytes count as
+	// chunk is the maximum number of bytes per write to the underlying connection. Bytes count as
 	// written when that write returns.
 	chunk = 16 << 10
 )
 
 // progress is a connection with progress deadlines: a deadline set to two seconds from now
 // expires if no bytes have moved in either direction for two seconds. The same timeout is
-// therefore suitable for small messages and for large ones on a slow link, and a silent
+// therefore suitable for small messages and for large ones on a slow network, and a silent
 // peer is detected as early as with plain deadlines. A deadline is extended by at most the
 // time that the moved bytes take at [leastRate]. Otherwise a peer could hold a stream
 // forever by sending a byte from time to time.
 //
 // Received bytes count as moved, and so do sent bytes once the other end has acknowledged
 // them. Bytes that are only in the send buffer of the system do not count: it holds
-// megabytes, which take half a minute on a slow link.
+// megabytes, which take half a minute on a slow network.
 //
-// A progress is the connection below TLS. It can resume a write that a deadline has interrupted, and
-// TLS cannot.
+// A progress wraps the connection below TLS, because a progress can resume a write that a deadline
+// has interrupted, and TLS cannot.
 type progress struct {
 	net.Conn
 	queued      func() int64 // number of bytes written that the other end has not acknowledged
@@ -94,11 +94,11 @@ type progressDeadline struct {
 	timeout  time.Duration // maximum time without progress; 0: no deadline, or a deadline in the past
 	first    int64         // bytes moved when the deadline was set
 	seen     int64         // bytes moved as of the last check
-	last     time.Time     // time of the first check that found this number
+	last     time.Time     // time at which seen was last increased, or at which the deadline was set
 }
 
-// set sets a deadline, and schedules the first check. The function setDeadline sets the deadline of
-// the connection below to the time of the check.
+// set sets a deadline, and schedules the first check by calling setDeadline, which sets the deadline
+// of the underlying connection.
 func (w *progressDeadline) set(t time.Time, moved func() int64, setDeadline func(time.Time) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

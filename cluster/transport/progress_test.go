@@ -20,7 +20,7 @@ import (
 // It returns the address of the proxy.
 func slowProxy(t *testing.T, to *Link, rate int) raft.ServerAddress {
 	t.Helper()
-	// Short segments and small buffers, as on a real link.
+	// Short segments and small buffers, as on a real network.
 	narrow := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
 		err := raw.Control(func(fd uintptr) {
@@ -64,7 +64,7 @@ func trickle(to io.Writer, from io.Reader, rate int) {
 	}
 }
 
-// slowTimeout is the message timeout of Raft in the tests of slow links.
+// slowTimeout is the message timeout of Raft in the tests of slow connections.
 const slowTimeout = 4 * time.Second
 
 func transportOn(t *testing.T, l *Link) *raft.NetworkTransport {
@@ -109,7 +109,7 @@ func entries(bytesInAll int) *raft.AppendEntriesRequest {
 	return r
 }
 
-// TestSlowLink checks that messages of any length pass a link on which they take much
+// TestSlowLink checks that long messages pass a slow connection, on which they take much
 // longer than the timeout of Raft. It sends single messages, a pipeline, and a snapshot.
 func TestSlowLink(t *testing.T) {
 	const rate, size = 64 << 10, 512 << 10 // each kind of message takes at least eight seconds
@@ -136,10 +136,10 @@ func TestSlowLink(t *testing.T) {
 			all.Go(func() {
 				begun := time.Now()
 				if err := send(); err != nil {
-					t.Errorf("%s %s: after %v: %v", name, kind, time.Since(begun), err)
+					t.Errorf("%s %s: fails after %v with %v", name, kind, time.Since(begun), err)
 				}
 				if took := time.Since(begun); took < slowTimeout*3/2 {
-					t.Errorf("%s %s: took only %v: the link is not slow", name, kind, took)
+					t.Errorf("%s %s: takes only %v, so the connection is not slow; want at least 6 s", name, kind, took)
 				}
 			})
 		}
@@ -170,7 +170,8 @@ func pipelined(tr *raft.NetworkTransport, addr raft.ServerAddress, all ...*raft.
 	return errors.Join(<-failed, p.Close())
 }
 
-// TestSilentPeer checks that a peer that reads nothing, or does not answer, is disconnected after the timeout of Raft.
+// TestSilentPeer checks that AppendEntries fails after the timeout of Raft if the peer neither reads nor
+// answers. The small message fits in the buffers of the system, the large message does not.
 func TestSilentPeer(t *testing.T) {
 	for name, size := range map[string]int{"answers nothing": 4 << 10, "takes nothing": 32 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +183,7 @@ func TestSilentPeer(t *testing.T) {
 				t.Errorf("AppendEntries returns %v; want an expired deadline", err)
 			}
 			if took := time.Since(begun); took < slowTimeout || took > patience/2 {
-				t.Errorf("disconnected after %v", took)
+				t.Errorf("AppendEntries returns after %v; want 4 s to 1 min", took)
 			}
 		})
 	}
@@ -195,8 +196,8 @@ func inProgress() (near *progress, far net.Conn) {
 	return near, far
 }
 
-// TestProgress uses a peer that reads or sends some bytes at intervals and then stops, with a deadline
-// of two seconds. It checks when the connection fails.
+// TestProgress sets a deadline of two seconds. The peer reads or sends some bytes at intervals, and then
+// stops. The test checks when the connection fails.
 func TestProgress(t *testing.T) {
 	const second = time.Second
 	for _, test := range []struct {
@@ -242,10 +243,10 @@ func TestProgress(t *testing.T) {
 					err := do(near, far, all)
 					took := time.Since(begun)
 					if test.ends == 0 && err != nil || test.ends > 0 && !errors.Is(err, os.ErrDeadlineExceeded) {
-						t.Errorf("after %v: %v", took, err)
+						t.Errorf("the call returns after %v with %v; want an expired deadline, or nil if all bytes pass", took, err)
 					}
 					if test.ends > 0 && (took < test.ends-second/4 || took > test.ends+second/4) {
-						t.Errorf("disconnected after %v, want %v", took, test.ends)
+						t.Errorf("the call returns after %v; want %v", took, test.ends)
 					}
 				})
 			})
@@ -269,7 +270,8 @@ func peer(c net.Conn, sends bool, size int, every time.Duration, times int) {
 	}
 }
 
-// TestPastDeadline checks that a deadline in the past interrupts pending calls, and that there is no default deadline.
+// TestPastDeadline checks that a deadline in the past interrupts pending calls, and that there is no
+// default deadline.
 func TestPastDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := inProgress()
@@ -281,7 +283,7 @@ func TestPastDeadline(t *testing.T) {
 			timer := time.AfterFunc(time.Minute, func() { _ = near.SetDeadline(time.Unix(1, 0)) })
 			begun := time.Now()
 			if _, err := near.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Minute {
-				t.Errorf("after %v: %v", time.Since(begun), err)
+				t.Errorf("Read returns after %v with %v; want an expired deadline after 1 min", time.Since(begun), err)
 			}
 			if _, err := near.Write([]byte{1}); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("Write returns %v; want an expired deadline", err)

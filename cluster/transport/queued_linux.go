@@ -19,7 +19,7 @@ func queuedIn(c net.Conn) int64 {
 	}
 	var n int32
 	_ = raw.Control(func(fd uintptr) { // a closed connection has no bytes in flight
-		// TIOCOUTQ is SIOCOUTQ for a socket.
+		// On a socket, TIOCOUTQ is the same request as SIOCOUTQ.
 		_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&n)))
 	})
 	return int64(n)

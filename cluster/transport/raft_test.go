@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// noted is a state machine that only counts.
+// noted is a state machine that counts the applied entries and stores nothing else.
 type noted struct{ applied int }
 
 func (n *noted) Apply(*raft.Log) any                 { n.applied++; return n.applied }
@@ -59,7 +59,7 @@ func startRaft(t *testing.T, l *Link, pace time.Duration) *raftNode {
 	return r
 }
 
-// bootstrap bootstraps a cluster of the nodes of some links.
+// bootstrap bootstraps a cluster of the nodes of the given links.
 func bootstrap(r *raftNode, links ...*Link) error {
 	var c raft.Configuration
 	for _, l := range links {
@@ -119,7 +119,7 @@ type field struct {
 
 // encodeRPC encodes an RPC without the library.
 func encodeRPC(kind byte, fields ...field) []byte {
-	b := []byte{kind, 0xde, 0, byte(len(fields))} // a map with 16 bits of size
+	b := []byte{kind, 0xde, 0, byte(len(fields))} // 0xde: a map whose size has 16 bits
 	text := func(s []byte) { b = append(binary.BigEndian.AppendUint16(append(b, 0xda), uint16(len(s))), s...) }
 	for _, f := range fields {
 		text([]byte(f.name))
@@ -137,8 +137,8 @@ func encodeRPC(kind byte, fields ...field) []byte {
 	return b
 }
 
-// evil is the server that the forged messages name as their sender. One of them also makes it the
-// only server of the cluster.
+// evil is the server that the forged messages name as their sender. One of these messages also makes
+// evil the only server of the cluster.
 var evil = raft.Server{ID: "evil", Address: "127.0.0.1:1"}
 
 // forgedVote returns a vote request with the highest term, after which no further election is possible.
@@ -149,7 +149,7 @@ func forgedVote() []byte {
 		field{"LastLogIndex", uint64(1000)}, field{"LastLogTerm", uint64(1000)}, field{"LeadershipTransfer", true})
 }
 
-// forgedSnapshot returns a snapshot that replaces the state of a node.
+// forgedSnapshot returns a snapshot that replaces the state of a node and the configuration of the cluster.
 func forgedSnapshot(configuration []byte) []byte {
 	return encodeRPC(typeInstallSnapshot,
 		field{"ProtocolVersion", 3}, field{"ID", []byte(evil.ID)}, field{"Addr", []byte(evil.Address)},
@@ -205,10 +205,10 @@ func TestRaftOverLinks(t *testing.T) {
 			}
 			for err := raft.ErrNotLeader; err != nil; {
 				select {
-				case r := <-leader: // it may lose leadership on a loaded machine
+				case r := <-leader: // the leader may lose leadership on a loaded machine
 					err = r.Apply([]byte("x"), patience).Error()
 				case <-time.After(patience):
-					t.Fatalf("no stable leader: %v", err)
+					t.Fatalf("no leader commits an entry; the last error is %v", err)
 				}
 			}
 		})

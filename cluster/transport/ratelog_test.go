@@ -30,14 +30,14 @@ func TestRateLog(t *testing.T) {
 		n.warn(step.kind, "text", "kind", step.kind)
 		got := log.with("text")
 		if len(got) != step.lines {
-			t.Fatalf("%+v: %d lines", step, len(got))
+			t.Fatalf("after step %+v, the log has %d lines", step, len(got))
 		}
 		if len(got) == before {
 			continue
 		}
 		before = len(got)
 		if last := got[len(got)-1]; strings.Contains(last, "lines_dropped") != (step.left != "") || !strings.Contains(last, step.left) {
-			t.Errorf("%+v: the line is %q", step, last)
+			t.Errorf("after step %+v, the last line is %q; want the dropped lines of the step", step, last)
 		}
 	}
 }

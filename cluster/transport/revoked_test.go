@@ -24,22 +24,23 @@ func TestParseSerials(t *testing.T) {
 	} {
 		got, err := parseSerials(text)
 		if err != nil || len(got) != len(strings.Fields(want)) {
-			t.Errorf("%q: %v, %v; want %s", text, got, err, want)
+			t.Errorf("parseSerials(%q) returns %v, %v; want %s", text, got, err, want)
 		}
 		for _, serial := range strings.Fields(want) {
 			if _, ok := got[serial]; !ok {
-				t.Errorf("%q lacks %s", text, serial)
+				t.Errorf("the result of parseSerials(%q) lacks %s", text, serial)
 			}
 		}
 	}
 	for _, text := range []string{"n4", "a1\n0x2", "a1 b2", "-1", "0", "a1\x00", "serial=", "serial=serial=a1", "Serial=a1"} {
 		if got, err := parseSerials(text); !errors.Is(err, ErrSerials) {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("parseSerials(%q) returns %v, %v; want ErrSerials", text, got, err)
 		}
 	}
 }
 
-// revoking returns a change that configures a list of revoked certificates, and a function that replaces the list.
+// revoking writes a list of revoked certificates. It returns a change that configures the list, and a
+// function that replaces the list.
 func (s *site) revoking(text string) (change func(*Config), replace func(text string)) {
 	s.t.Helper()
 	s.write("revoked", []byte(text))
@@ -47,7 +48,7 @@ func (s *site) revoking(text string) (change func(*Config), replace func(text st
 	return func(c *Config) { c.RevokedFile = file }, func(text string) { s.write("revoked", []byte(text)) }
 }
 
-// hex returns the serial number of a node's certificate in the format of a list.
+// hex returns the serial number of the certificate of a node, in the format of a list.
 func (s *site) hex(node string) string {
 	s.t.Helper()
 	number, err := certs.Serial(s.dir, node)
@@ -80,7 +81,7 @@ func TestRevokedInPlace(t *testing.T) {
 		}
 		changed, err := r.read()
 		if got := len(*r.serials.Load()); err != nil || changed != step.changed || got != step.serials {
-			t.Errorf("%q: changed %v, %d serial numbers, %v", step.text, changed, got, err)
+			t.Errorf("content %q: read returns %v, and the list has %d serial numbers, error %v", step.text, changed, got, err)
 		}
 	}
 }
@@ -158,7 +159,7 @@ func awaitLine(t *testing.T, log *lines, text string) {
 		select {
 		case <-ticker.C:
 		case <-end:
-			t.Fatalf("no line with %q", text)
+			t.Fatalf("no line of the log contains %q", text)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 //
 // Second, it works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). A leader sends
 // entries to a follower through a pipeline. After an answer that ends the pipeline, such as a
-// refusal, the library receives no further answers. If it is about to send another request at that
-// moment, it blocks forever, because the answers to earlier requests are never received. The
-// follower then receives heartbeats but no entries until a different node is the leader, and
-// Shutdown never returns on the old leader.
+// refusal, the library receives no further answers. If the library sends another request at that
+// moment, the call can block forever, because it waits until answers to earlier requests are
+// received. The follower then gets heartbeats but no entries until a different node is the leader,
+// and Shutdown never returns on the old leader.
 type RaftTransport struct {
 	*raft.NetworkTransport // for outgoing messages; it accepts no streams
 	config                 raft.NetworkTransportConfig
@@ -40,7 +40,7 @@ func NewRaftTransport(c *raft.NetworkTransportConfig) *RaftTransport {
 	return t
 }
 
-// Serve starts to accept messages, checked by guard. It must be called once, before Raft is started.
+// Serve starts to accept messages, which guard checks. Serve must be called once, before Raft is started.
 func (t *RaftTransport) Serve(guard Guard) {
 	t.guard = guard
 	t.tasks.Go(t.accept)
@@ -95,9 +95,10 @@ func (t *RaftTransport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress,
 	return t.guard.Term(resp.Term)
 }
 
-// Acknowledged sets a function that is called for each acknowledgment in a pipeline. The node id
-// acknowledges that its log equals the log of this node, the leader of term, up to index. The function is
-// called before Raft receives the answer, by one goroutine for each pipeline.
+// Acknowledged sets the function f, which is called for each acknowledgment in a pipeline. The follower
+// with the given id acknowledges that its log equals the log of this node up to the given index. term is
+// the term in which this node leads. f is called before Raft receives the answer, by one goroutine for
+// each pipeline.
 func (t *RaftTransport) Acknowledged(f func(id string, term, index uint64)) { t.acknowledged.Store(&f) }
 
 // reportAcknowledgment calls the function set by Acknowledged if an answer is an acknowledgment.

@@ -14,7 +14,7 @@ func newTransport(l *Link) *RaftTransport {
 	return servedBy(l, trusting{})
 }
 
-// servedBy returns a transport over a link with a guard.
+// servedBy returns a transport over a link. g is the guard of the transport.
 func servedBy(l *Link, g Guard) *RaftTransport {
 	t := NewRaftTransport(&raft.NetworkTransportConfig{Stream: l.Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger()})
 	t.Serve(g)
@@ -42,7 +42,8 @@ func (g limited) Term(term uint64) error {
 	return nil
 }
 
-// transportTo returns a transport with a guard, and the address of a node that answers its messages.
+// transportTo returns a transport with the guard g, and the address of a node that answers messages by
+// calling answer.
 func transportTo(t *testing.T, g Guard, answer func(command any) any) (from *RaftTransport, addr raft.ServerAddress) {
 	t.Helper()
 	from, to := servedBy(open(t, plain("n1")), g), newTransport(open(t, plain("n2")))
@@ -63,7 +64,7 @@ func transportTo(t *testing.T, g Guard, answer func(command any) any) (from *Raf
 	return from, to.LocalAddr()
 }
 
-// startPipeline opens a pipeline to a node that answers requests with answer.
+// startPipeline opens a pipeline to a node that answers requests by calling answer.
 func startPipeline(t *testing.T, answer func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse) raft.AppendPipeline {
 	t.Helper()
 	from, addr := transportTo(t, trusting{}, func(command any) any { return answer(command.(*raft.AppendEntriesRequest)) })
@@ -92,7 +93,7 @@ func appendEntries(t *testing.T, p raft.AppendPipeline, term uint64) error {
 	case err := <-sent:
 		return err
 	case <-time.After(patience):
-		t.Fatal("a request is neither sent nor refused")
+		t.Fatal("AppendEntries does not return; want a result")
 		return nil
 	}
 }
@@ -114,18 +115,18 @@ func TestPipeline(t *testing.T) {
 	})
 	for term := range uint64(100) {
 		if err := appendEntries(t, p, term); err != nil {
-			t.Fatalf("request %d: %v", term, err)
+			t.Fatalf("AppendEntries in term %d returns %v", term, err)
 		}
 		f := awaitAnswer(t, p)
 		if f.Request().Term != term || f.Response().LastLog != 10+term || f.Error() != nil {
-			t.Fatalf("answer %d is %+v to %+v, %v", term, f.Response(), f.Request(), f.Error())
+			t.Fatalf("in term %d, the answer is %+v to the request %+v, error %v; want the answer to the last request", term, f.Response(), f.Request(), f.Error())
 		}
 	}
 	if err := p.Close(); err != nil {
-		t.Errorf("close: %v", err)
+		t.Errorf("Close of the pipeline returns %v", err)
 	}
 	if err := appendEntries(t, p, 100); err == nil {
-		t.Error("a closed pipeline accepts a request")
+		t.Error("AppendEntries on a closed pipeline succeeds; want an error")
 	}
 }
 
@@ -143,7 +144,7 @@ func TestPipelineEnds(t *testing.T) {
 				return &a
 			})
 			if err := appendEntries(t, p, 5); err != nil {
-				t.Fatalf("the first request: %v", err)
+				t.Fatalf("AppendEntries of the first request returns %v", err)
 			}
 			awaitAnswer(t, p)
 			var err error
@@ -151,7 +152,7 @@ func TestPipelineEnds(t *testing.T) {
 				err = appendEntries(t, p, 5)
 			}
 			if err == nil {
-				t.Error("requests are still accepted")
+				t.Error("AppendEntries succeeds after the answer that ends the pipeline; want an error")
 			}
 		})
 	}
@@ -174,7 +175,7 @@ func TestPipelineCloses(t *testing.T) {
 			return
 		}
 	}
-	t.Error("requests are still accepted")
+	t.Error("AppendEntries succeeds after the pipeline was closed; want an error")
 }
 
 // answerAt returns a function that answers any message with success in a term.
@@ -217,31 +218,31 @@ func TestGuardOfAnswers(t *testing.T) {
 		for term, want := range map[uint64]error{highest: nil, highest + 1: errTooHigh} {
 			from, to := transportTo(t, limited{highest: highest}, answerAt(term))
 			if err := call(from, to); !errors.Is(err, want) {
-				t.Errorf("%s: an answer of term %d: %v, want %v", name, term, err, want)
+				t.Errorf("%s: if the answer has term %d, the call returns %v; want %v", name, term, err, want)
 			}
 		}
 	}
 }
 
-// TestGuardOfPipeline checks that an answer in a pipeline with a rejected term becomes a refusal, and is not counted as
-// an acknowledgment.
+// TestGuardOfPipeline checks that an answer in a pipeline becomes a refusal if the guard rejects its term.
+// The answer must not be reported as an acknowledgment.
 func TestGuardOfPipeline(t *testing.T) {
 	from, to := transportTo(t, limited{highest: 7}, answerAt(8))
 	from.Acknowledged(func(id string, term, index uint64) {
-		t.Errorf("%s acknowledges entry %d of term %d", id, index, term)
+		t.Errorf("an acknowledgment by %s of entry %d in term %d is reported; want none", id, index, term)
 	})
 	p := openPipeline(t, from, to)
 	if err := appendEntries(t, p, 8); err != nil {
 		t.Fatal(err)
 	}
 	if r := awaitAnswer(t, p).Response(); r.Success || r.Term != 8 {
-		t.Errorf("the answer is %+v", r)
+		t.Errorf("the answer is %+v; want a refusal in term 8", r)
 	}
 	q := openPipeline(t, from, to)
 	if err := appendEntries(t, q, 5); err != nil {
 		t.Fatal(err)
 	}
 	if r := awaitAnswer(t, q).Response(); r.Success || r.Term != 5 {
-		t.Errorf("the answer is %+v, want the term of the request", r)
+		t.Errorf("the answer is %+v; want a refusal in term 5, the term of the request", r)
 	}
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // TestCrash_EachStep runs a script of random calls of a log. Each call consists of steps: operations
-// on the files and on Base. For each step of the script, the test crashes the process, or cuts the
-// power, before that step, and crashes it again during the recovery. All acknowledged calls must survive. The
-// unfinished call may be applied in part.
+// on the files and on Base. For each step of the script, the test runs the script up to that step and
+// then crashes the process or cuts the power. It does the same again during the recovery. The effects
+// of all acknowledged calls must survive. The unfinished call may be applied in part.
 func TestCrash_EachStep(t *testing.T) {
 	for _, power := range []bool{false, true} {
 		for seed := range uint64(12 / race.Factor) {
@@ -63,7 +63,7 @@ func (c crash) run(t *testing.T, at int) bool {
 	if l, err := Open(m.config()); err == nil {
 		_ = l.Close()
 	} else if !errors.Is(err, errDisk) {
-		t.Fatalf("cut at step %d, in %v: %v", at, unfinished, err)
+		t.Fatalf("cut at step %d, in %v: Open returns %v; want nil or errDisk", at, unfinished, err)
 	}
 	c.check(t, m.restart(c.power, chance), fmt.Sprintf("cut at step %d, in %v", at, unfinished), before, unfinished)
 	return err != nil
@@ -73,11 +73,11 @@ func (c crash) run(t *testing.T, at int) bool {
 func (c crash) check(t *testing.T, m *machine, what string, before oracle, unfinished op) {
 	l, err := Open(m.config())
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: Open returns %v", what, err)
 	}
 	state, err := stateOf(l, before, unfinished)
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: wrong content: %v", what, err)
 	}
 	_, last := state.bounds()
 	more := commands(last+1, last+20, 99, 5)

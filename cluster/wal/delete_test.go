@@ -48,7 +48,7 @@ func TestDeleteRange_Steps(t *testing.T) {
 			first, _ := l.FirstIndex()
 			last, _ := l.LastIndex()
 			if first != tc.first || last != tc.last || l.held() != tc.held {
-				t.Errorf("the log has entries %d to %d, %d in memory; want %d to %d, and %d", first, last, l.held(), tc.first, tc.last, tc.held)
+				t.Errorf("the log has entries %d to %d, %d of them in memory; want %d to %d, %d of them in memory", first, last, l.held(), tc.first, tc.last, tc.held)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestDeleteRange_Watched(t *testing.T) {
 	must(t, l.StoreLogs(commands(3, 3, 2, 5)))
 	failure = errDisk
 	if err := l.DeleteRange(3, 3); !errors.Is(err, errDisk) {
-		t.Errorf("DeleteRange returns %v", err)
+		t.Errorf("DeleteRange returns %v; want errDisk", err)
 	}
 	checkFails(t, l, errDisk)
 }

@@ -1,7 +1,7 @@
 // Package wal implements a write-ahead log in front of a raft.LogStore, the base store. Storing
-// each entry in its own bbolt transaction is expensive. In this package, an entry is stored by one
-// append to a file. The entry is later moved to the base store in one transaction with
-// up to a thousand other entries.
+// each entry in its own bbolt transaction is expensive. A [Log] instead appends each entry to a
+// file. It later moves the entry to the base store, in one transaction with up to a thousand other
+// entries.
 //
 // [Open] returns a [Log], which is a raft.LogStore. The base store is Config.Base. Nothing else
 // may modify the base store or the files while the Log is open.
@@ -10,7 +10,7 @@
 //
 // When StoreLogs returns nil, its entries are acknowledged. They survive a crash of the process
 // and, with Config.Sync, a power failure. Open recovers every acknowledged entry. If the files are
-// damaged, it returns an error that wraps [ErrDamaged] and changes nothing. Close moves all entries
+// damaged, Open returns an error that wraps [ErrDamaged] and changes nothing. Close moves all entries
 // to Base and removes the files, so that Base can be used alone afterwards.
 //
 // After an error while writing, syncing or removing a file, or while modifying Base, every
@@ -28,8 +28,9 @@
 // each file. There are one or two files. Records are appended to the newest file. If there is an
 // older file, its entries are being moved to Base. A file is a sequence of records. A record holds
 // the entries of one StoreLogs call, and is padded with zeros to a multiple of the sector size, 512
-// bytes. All bytes after the header are scrambled: each byte is XORed with the byte at the same
-// offset in a fixed mask of one sector. Numbers are little-endian:
+// bytes. A record begins with a header of 16 bytes. All bytes after the header are scrambled: each
+// byte is XORed with a byte of a fixed mask, the one at the same offset in the sector. Numbers are
+// little-endian. The format of a record is:
 //
 //	"frn2"
 //	u32      length of the payload
@@ -40,35 +41,35 @@
 //	         data
 //
 // The indexes of the entries in the files are always consecutive, and the first index is
-// at most one above the last index of Base. Entries that do not follow the last one come
-// after the installation of a snapshot, or replace existing entries. StoreLogs stores them
-// directly in Base, after it has moved all entries of the files there.
+// at most one above the last index of Base. StoreLogs can receive entries that do not follow the
+// last one: after a snapshot was installed, or to replace existing entries. It then moves all
+// entries of the files to Base, and stores the new entries directly in Base.
 //
 // # Crash recovery
 //
 // Open skips the entries of the files whose index is not above the last index of Base, and
-// recovers the others. At any time, each skipped entry is also in Base, or was replaced or
-// deleted. This is true after every step of the following operations:
+// recovers the others. Each skipped entry is also in Base, or was replaced or deleted. This is
+// true even if a crash interrupts one of the following operations, after any of its steps:
 //
 //   - Moving entries: a transaction of Base is committed completely or not at all. A file is
 //     removed only after its last entry has been moved. If the file reappears after a power
 //     failure, Open skips its entries. The directory is therefore not synced after the removal.
-//   - Deleting entries below the last entry of Base: the last entry remains, so Open skips
-//     deleted entries that are still in the files. DeleteRange first moves entries until Base
-//     has an entry above the deleted range.
+//   - Deleting entries before the last entry of the log: DeleteRange first moves entries until
+//     Base has an entry above the deleted range. That entry remains in Base, so Open skips deleted
+//     entries that are still in the files.
 //   - Deleting the last entry: DeleteRange moves all entries, removes the files, and then deletes
 //     the range from Base. With Config.Sync, it syncs the directory before the deletion, because
 //     a file that reappears after a power failure would restore the entries. After each of these
-//     steps the log has the same entries as before or after the deletion.
+//     steps, either all entries of the range exist or none of them.
 //   - Storing entries that do not follow the last one: all entries are moved, the files are
 //     removed, then Base stores the new entries. If a file reappears after a power failure, Open
 //     skips its entries.
 //
 // A write that was interrupted by a crash is always the last record of the newest file. The end or
-// some sectors of this incomplete record are missing. Open drops the record with a warning. If it
-// finds any other invalid data, it rejects the file. This assumes that a disk writes a sector
-// atomically, that it loses no sector after a successful sync, and that the unwritten part of an
-// extended file reads as zeros. A record is dropped if
+// some sectors of this incomplete record are missing. Open drops the record with a warning. If
+// Open finds any other invalid data, it rejects the file. These rules assume that a disk writes a
+// sector atomically, that it loses no sector after a successful sync, and that the unwritten part
+// of an extended file reads as zeros. A record is dropped if
 //
 //   - the file ends before the record does, or
 //   - its header is valid, it is the last record of the file, and one of its sectors is all zeros, or
@@ -77,13 +78,13 @@
 // Because of the scrambling, no written sector is all zeros, not even after a single bit
 // flip. Damage to an acknowledged record is therefore not mistaken for an incomplete
 // write. Each write is one record and begins at a sector boundary, so no sector is written
-// twice. A header after invalid data belongs to a later write, which began only after the
-// earlier write was acknowledged. The invalid data is then damage, and Open rejects the file.
+// twice. A header after invalid data belongs to a later write. That write began after the invalid
+// record had been acknowledged, so the invalid data is damage, and Open rejects the file.
 //
 // # Caveats
 //
 // Open cannot detect that the newest file was truncated after its records were acknowledged: the
-// file looks like a shorter one, or like one that ends with an incomplete write. If a file system
-// exposes old data from other files after an incomplete write, Open rejects the file. Without
+// file looks like a shorter one, or like one that ends with an incomplete write. If the unwritten
+// part of an incomplete write contains old data of other files, Open rejects the file. Without
 // Config.Sync, a power failure can lose entries or leave files that Open rejects.
 package wal

@@ -15,8 +15,8 @@ var errDisk = errors.New("input/output error")
 
 // machine is an in-memory file system with a base store. Each operation on a file or on the base
 // store is a step, and the power can fail between any two steps. Synced data survives a power
-// failure. Of the data of a file that was not synced, a random part at the start survives, in which
-// random sectors are replaced by zeros.
+// failure. Of the unsynced data of a file, a random prefix survives, with random sectors replaced by
+// zeros.
 type machine struct {
 	mu      sync.Mutex
 	names   map[string]*memFile // by path: the files that the process sees
@@ -58,7 +58,7 @@ func (m *machine) powerCut(at int) {
 	}
 }
 
-// restart returns the machine after a crash of the process or, if power is set, after a
+// restart returns the machine as it is after a crash of the process or, if power is true, after a
 // power failure.
 func (m *machine) restart(power bool, r *rand.Rand) *machine {
 	m.mu.Lock()

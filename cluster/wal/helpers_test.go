@@ -86,7 +86,7 @@ func logFiles(t testing.TB, dir string) []string {
 	return paths
 }
 
-// oracle is the expected content of a log.
+// oracle is the expected content of a log: entries by index.
 type oracle map[uint64]*raft.Log
 
 func (o oracle) store(entries []*raft.Log) {
@@ -139,7 +139,7 @@ func compare(l raft.LogStore, want oracle) error {
 		switch err := l.GetLog(i, &got); {
 		case want[i] == nil && errors.Is(err, raft.ErrLogNotFound):
 		case want[i] == nil:
-			return fmt.Errorf("missing entry %d: %w", i, err)
+			return fmt.Errorf("GetLog(%d) returns the error %v; want raft.ErrLogNotFound", i, err)
 		case err != nil:
 			return fmt.Errorf("entry %d: %w", i, err)
 		case !same(&got, want[i]):

@@ -11,7 +11,7 @@ import (
 
 // The errors of a [Log].
 var (
-	// ErrDamaged is wrapped by Open when a file is corrupt or inconsistent with Base.
+	// ErrDamaged is wrapped by errors of Open and Read if a file is corrupt or inconsistent with Base.
 	ErrDamaged = errors.New("damaged")
 	// ErrClosed is returned by every call after Close.
 	ErrClosed = errors.New("the log is closed")
@@ -28,8 +28,8 @@ type Config struct {
 	// not touched.
 	Dir string
 	// Base is the store that entries are moved to. The Log does not sync Base, which must make
-	// its own content durable. It may keep the slices that it receives. A goroutine of the Log
-	// calls it too, so it must not panic.
+	// its own content durable. Base may keep the slices that it receives. Base must not panic,
+	// because a goroutine of the Log calls it too.
 	Base raft.LogStore
 	// Sync makes entries durable before StoreLogs returns.
 	Sync bool
@@ -39,15 +39,15 @@ type Config struct {
 	MaxBytes   int64
 	MaxEntries int
 	// Step runs each operation that creates or removes a file or syncs the directory,
-	// except when Open removes recovered files. It must call op. The error that it returns
-	// is treated as the error of the operation. It may be called concurrently. If Step
+	// except when Open removes recovered files. Step must call op. The error that Step returns
+	// is treated as the error of the operation. Step may be called concurrently. If Step
 	// is nil, op is called directly.
 	Step func(op func() error) error
 	// Log receives a warning if an incomplete write is dropped from the end of a file. If
 	// Log is nil, nothing is logged.
 	Log *slog.Logger
 
-	files files // nil means disk
+	files files // nil means disk{}
 }
 
 // Log is a raft.LogStore that appends to files in front of another raft.LogStore. Its methods
@@ -58,11 +58,11 @@ type Log struct {
 	cfg Config
 
 	writeMu sync.Mutex // held while entries are added or the last entry is deleted
-	buf     []byte     // buffer for the record of one call
+	buf     []byte     // buffer for the record of a StoreLogs call
 	active  segment    // the file that records are appended to
 	number  uint64     // number in the name of the active file
 
-	moveLock chan struct{} // has an element while a full file is being moved to Base
+	moveLock chan struct{} // has an element while a full file is moved to Base, and during runExclusive
 	baseMu   sync.Mutex    // held while Base is modified
 
 	mu          sync.Mutex // not held during I/O
@@ -142,7 +142,7 @@ func (l *Log) findBounds() error {
 }
 
 // Close moves all entries to Base and removes the files. If an earlier call has
-// failed, Close returns the error of that call and keeps the files. It does not close Base.
+// failed, Close returns the error of that call and keeps the files. Base is not closed.
 func (l *Log) Close() error {
 	l.closing.Do(func() {
 		l.writeMu.Lock()
@@ -210,9 +210,9 @@ func (l *Log) newest() uint64 {
 	return l.last
 }
 
-// GetLog copies the entry with the given index to entry. The slices Data and Extensions are shared
-// and must not be modified. If the entry is neither in memory nor in Base, GetLog returns the error
-// of Base, usually raft.ErrLogNotFound.
+// GetLog copies the entry with the given index to *entry. The copy shares the slices Data and
+// Extensions with the Log; they must not be modified. If the entry is not in memory, GetLog reads it
+// from Base, and returns the error of Base, which is raft.ErrLogNotFound if there is no such entry.
 func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	l.mu.Lock()
 	err, found := l.failure, l.recent.get(index)

@@ -90,7 +90,7 @@ func (o op) do(l any) error {
 	panic("no log")
 }
 
-// randomOp returns an operation. Most of them are typical of raft.
+// randomOp returns a random operation for a log with the content of model. Most operations are typical of raft.
 func randomOp(r *rand.Rand, model oracle, term uint64) op {
 	first, last := model.bounds()
 	span := last - first + 1
@@ -113,7 +113,7 @@ func randomOp(r *rand.Rand, model oracle, term uint64) op {
 	return op{entries: commands(last+1, last+1+n, term, size)}
 }
 
-// TestLog_Concurrent reads and compacts while entries are stored, like raft.
+// TestLog_Concurrent reads entries and deletes old ones while new ones are stored, like raft.
 func TestLog_Concurrent(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, Config{Dir: dir, Base: openBolt(t, dir, false), MaxEntries: 64})
@@ -131,11 +131,11 @@ func TestLog_Concurrent(t *testing.T) {
 				for ; i <= last; i++ {
 					var got raft.Log
 					if err := l.GetLog(i, &got); errors.Is(err, raft.ErrLogNotFound) {
-						if i+1000 > n { // older entries may have been deleted
-							t.Errorf("entry %d is missing", i)
+						if i+1000 > n { // smaller indexes may have been deleted
+							t.Errorf("GetLog(%d) returns raft.ErrLogNotFound; want the stored entry", i)
 						}
 					} else if err != nil || !same(&got, command(i, 1, 100)) {
-						t.Errorf("GetLog(%d) returns %+v, %v", i, got, err)
+						t.Errorf("GetLog(%d) returns %+v, %v; want the stored entry", i, got, err)
 					}
 				}
 				runtime.Gosched()
@@ -175,7 +175,7 @@ func TestLog_Closed(t *testing.T) {
 	l.baseMu.Lock() // blocks the goroutine that moves entries
 	must(t, l.StoreLogs(commands(51, 60, 1, 10)))
 	if len(goroutines.Since(before, ofLogs)) == 0 {
-		t.Error("the goroutine that moves entries is not found")
+		t.Error("goroutines.Since does not find the goroutine that moves entries")
 	}
 	l.baseMu.Unlock()
 	must(t, l.Close())
@@ -214,12 +214,12 @@ func TestLog_Memory(t *testing.T) {
 	for i := uint64(1); i <= 20000; i += 10 {
 		must(t, l.StoreLogs(commands(i, i+9, 1, 1)))
 		if n := l.held(); n > 2000+cachedEntries+10 {
-			t.Fatalf("after entry %d, %d entries are in memory", i, n)
+			t.Fatalf("after entry %d, %d entries are in memory; want at most 2000+cachedEntries+10", i, n)
 		}
 	}
 	must(t, l.runExclusive(l.moveAllAndReset))
 	if n := l.held(); n != cachedEntries {
-		t.Errorf("after all entries were moved, %d are in memory", n)
+		t.Errorf("after all entries were moved, %d are in memory; want cachedEntries", n)
 	}
 }
 
@@ -240,10 +240,10 @@ func TestLog_ForgottenEntry(t *testing.T) {
 	got := *command(9, 9, 9)
 	must(t, l.GetLog(1, &got))
 	if !same(&got, &raft.Log{Index: 1, Type: raft.LogNoop}) {
-		t.Errorf("entry 1 is %+v", got)
+		t.Errorf("entry 1 is %+v; want index 1, type LogNoop and no other fields", got)
 	}
 	if err := l.GetLog(2001, &got); !errors.Is(err, raft.ErrLogNotFound) {
-		t.Errorf("entry 2001: %v", err)
+		t.Errorf("GetLog(2001) returns %v; want raft.ErrLogNotFound", err)
 	}
 }
 
@@ -301,7 +301,7 @@ func failOnce(t *testing.T, what string, nth int) {
 	}
 	checkFails(t, l, errDisk)
 	if closeErr := l.Close(); !errors.Is(closeErr, errDisk) {
-		t.Errorf("Close returns %v", closeErr)
+		t.Errorf("Close returns %v; want errDisk", closeErr)
 	}
 	after := m.count("write")
 	checkFails(t, l, ErrClosed)

@@ -18,8 +18,9 @@ const (
 	cachedEntries = 512
 )
 
-// moveAway moves the entries up to the index last to Base. It then removes the file old, whose last
-// entry has this index, and receives from l.moveLock to permit the next rotation.
+// moveAway moves the entries of the full file old to Base, and then removes the file. last is the
+// index of the last entry of the file. Finally moveAway receives from l.moveLock, which permits the
+// next rotation.
 func (l *Log) moveAway(old segment, last uint64) {
 	defer func() { <-l.moveLock }()
 	if err := l.moveTo(last); err != nil {
@@ -31,7 +32,7 @@ func (l *Log) moveAway(old segment, last uint64) {
 	}
 }
 
-// moveTo moves the entries up to index to Base.
+// moveTo moves the entries up to the given index to Base.
 func (l *Log) moveTo(index uint64) error {
 	l.baseMu.Lock()
 	defer l.baseMu.Unlock()
@@ -108,8 +109,9 @@ func (l *Log) runExclusive(op func() error) error {
 	return op()
 }
 
-// moveAllAndReset moves all entries to Base, removes the file and begins a new one. With
-// Config.Sync the removal is durable. The function that runExclusive runs must call it.
+// moveAllAndReset moves all entries to Base. If the active file has entries, moveAllAndReset replaces
+// it by a new file. With Config.Sync, the removal of all earlier files is then durable.
+// moveAllAndReset may be called only within runExclusive.
 func (l *Log) moveAllAndReset() error {
 	if err := l.moveAll(); err != nil {
 		return err
@@ -140,8 +142,8 @@ func (l *Log) remove(path string) error {
 	return nil
 }
 
-// storeInBase stores entries in Base after all entries of the files have been moved. The
-// function that runExclusive runs must call it.
+// storeInBase moves all entries of the files to Base, and then stores the given entries in Base.
+// storeInBase may be called only within runExclusive.
 func (l *Log) storeInBase(entries []*raft.Log) error {
 	if err := l.moveAllAndReset(); err != nil {
 		return err

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child modifies a log until it is killed. It prints each operation before the operation
-// starts, and "done" when it has completed.
+// child modifies a log until the process is killed. It prints each operation before the operation
+// starts, and "done" when the operation has completed.
 func child(dir string, run uint64) error {
 	fmt.Println("open")
 	base, err := newBolt(dir, false)
@@ -99,12 +99,12 @@ func TestProcess_Killed(t *testing.T) {
 	}
 	t.Logf("%d processes were killed, %d of them during an operation; %d operations were acknowledged", runs, unfinished, acknowledged)
 	if unfinished < runs/4 || acknowledged < runs*10 {
-		t.Errorf("only %d processes were killed during an operation, or only %d operations were acknowledged", unfinished, acknowledged)
+		t.Errorf("%d processes were killed during an operation, and %d operations were acknowledged; want at least 30 and 1200", unfinished, acknowledged)
 	}
 }
 
-// runChild starts a child and kills it after it has printed the given number of lines. It returns the
-// acknowledged operations and the pending one, if any.
+// runChild starts a process that runs child, and kills the process after the given number of lines of
+// output. It returns the acknowledged operations and the pending one, if any.
 func runChild(t *testing.T, dir string, run uint64, lines int) (done []op, pending op) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -130,7 +130,7 @@ func runChild(t *testing.T, dir string, run uint64, lines int) (done []op, pendi
 		}
 	}
 	if err := cmd.Wait(); cmd.ProcessState.Exited() {
-		t.Fatalf("the process exited: %v", err)
+		t.Fatalf("the process exited before it was killed: %v", err)
 	}
 	return done, pending
 }
@@ -159,7 +159,7 @@ func inspect(t *testing.T, dir string, before oracle, pending op) oracle {
 	must(t, err)
 	state, err := stateOf(l, before, pending)
 	if err != nil {
-		t.Fatalf("after %v: %v", pending, err)
+		t.Fatalf("killed during %v: wrong content: %v", pending, err)
 	}
 	must(t, l.Close())
 	must(t, base.Close())

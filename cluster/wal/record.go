@@ -18,7 +18,7 @@ const (
 	sector     = 512
 	mark       = "frn2"
 	headerSize = len(mark) + 4 + 4 + 4
-	fixedSize  = 8 + 8 + 1 + 8 // bytes of an entry's fields of fixed size, without its length field
+	fixedSize  = 8 + 8 + 1 + 8 // size of the fields index, term, type and append time of an entry
 	// maxStored is the maximum total size of the entries of a record, in bytes. It is far below the
 	// maximum of the length fields, which are of type uint32.
 	maxStored = 1 << 30
@@ -26,9 +26,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mask is XORed with each sector of a record, except with the header. A sector of zeros in a file
-// was never written: because of the mask, data that consists of zeros is not written as zeros. Data
-// that contains the bytes of a record is not mistaken for a record of the file.
+// mask is XORed with each sector of a record, except with the header. mask contains no zero byte, so
+// data of zeros is not written as zeros, and a sector of zeros in a file was never written. Also, if
+// the data of an entry contains the bytes of a record, they are not mistaken for a record of the file.
 var mask = func() (m [sector]byte) {
 	for i, x := 0, uint32(1); i < sector; i++ {
 		x = x*1664525 + 1013904223
@@ -46,8 +46,8 @@ var (
 	errOrder   = errors.New("the indexes of entries are not consecutive")
 )
 
-// appendRecord appends to b a record of entries that are written together. The length of b must be a
-// multiple of sector, and the entries must have at most maxStored bytes.
+// appendRecord appends one record with all given entries to b. The length of b must be a multiple of
+// sector, and the total size of the entries must not exceed maxStored.
 func appendRecord(b []byte, entries ...*raft.Log) []byte {
 	var header [headerSize]byte
 	start := len(b)
@@ -112,9 +112,9 @@ func isZero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }
 
 var zeros [sector]byte
 
-// header is the header of a record.
+// header is the decoded header of a record.
 type header struct {
-	size int // of the payload, in bytes
+	size int // size of the payload, in bytes
 	sum  uint32
 }
 

@@ -26,16 +26,16 @@ func TestRecord_RoundTrip(t *testing.T) {
 		before := bytes.Repeat([]byte("before??"), sector/8)
 		b := appendRecord(bytes.Clone(before), want...)
 		if len(b)%sector != 0 || !bytes.HasPrefix(b, before) {
-			t.Errorf("%s: the record is %d bytes long", name, len(b)-len(before))
+			t.Errorf("%s: the record of %d bytes does not fill whole sectors, or the bytes before it have changed", name, len(b)-len(before))
 		}
 		got, rest, err := decodeRecord(append(b[len(before):], "after"...))
 		if err != nil || len(got) != len(want) || string(rest) != "after" {
-			t.Errorf("%s: %+v, rest %q, %v", name, got, rest, err)
+			t.Errorf("%s: decodeRecord returns %+v, rest %q, %v; want all entries, and the rest \"after\"", name, got, rest, err)
 			continue
 		}
 		for i := range got {
 			if !same(&got[i], want[i]) {
-				t.Errorf("%s: %+v; want %+v", name, got[i], *want[i])
+				t.Errorf("%s: the decoded entry is %+v; want %+v", name, got[i], *want[i])
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func TestRecord_Layout(t *testing.T) {
 		"c253af89351a135121b5956140c1ef2d55fb638d73fae1b7f5f9275faf2b1e4fefa62f05f33bd507"
 	got := appendRecord(nil, entry)
 	if len(got) != sector || hex.EncodeToString(got[:len(want)/2]) != want {
-		t.Errorf("the record of %d bytes begins with\n%x; want\n%s", len(got), got[:len(want)/2], want)
+		t.Errorf("the record of %d bytes begins with\n%x; want 512 bytes that begin with\n%s", len(got), got[:len(want)/2], want)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestRecord_Scrambled(t *testing.T) {
 	} {
 		for part := range slices.Chunk(appendRecord(nil, entry), sector) {
 			if n := len(part) - bytes.Count(part, []byte{0}); n < sector/2 {
-				t.Errorf("%s: a sector has only %d bytes that are not zero", name, n)
+				t.Errorf("%s: a sector has only %d bytes that are not zero; want at least 256", name, n)
 			}
 		}
 	}
@@ -85,37 +85,37 @@ func TestRecord_Refused(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		"nothing":                         {nil, errCut},
-		"part of a mark":                  {record[:2], errCut},
-		"part of a header":                {record[:headerSize-1], errCut},
-		"a header":                        {record[:headerSize], errCut},
-		"all but a byte":                  {record[:len(record)-1], errCut},
-		"zeros":                           {make([]byte, 100), errHeader},
-		"a zero":                          {make([]byte, 1), errHeader},
-		"another mark":                    {flipped(0), errHeader},
-		"another length":                  {flipped(4), errHeader},
-		"another byte in an entry":        {flipped(headerSize + 40), errPayload},
-		"another byte behind the last":    {flipped(len(record) - 1), errPayload},
-		"no entry":                        {payload(), errFields},
-		"part of an entry's length":       {payload(1, 0, 0), errFields},
-		"an entry that is cut":            {payload(9, 0, 0, 0, 1), errFields},
-		"an entry of no bytes":            {payload(0, 0, 0, 0), errFields},
-		"an entry without lengths":        {entry(""), errFields},
-		"extensions that are cut":         {entry("\x03ab"), errFields},
-		"a length that is cut":            {entry("\x80"), errFields},
-		"a length of ten bytes":           {entry("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), errFields},
-		"a length in excess bytes":        {entry("\x81\x00a"), errFields},
-		"the largest length":              {entry("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), errFields},
-		"something behind the last entry": {seal(append(appendEntry(make([]byte, headerSize), command(7, 3, 30)), 1), 0), errFields},
+		"nothing":                       {nil, errCut},
+		"part of a mark":                {record[:2], errCut},
+		"part of a header":              {record[:headerSize-1], errCut},
+		"a header":                      {record[:headerSize], errCut},
+		"all but a byte":                {record[:len(record)-1], errCut},
+		"zeros":                         {make([]byte, 100), errHeader},
+		"a zero":                        {make([]byte, 1), errHeader},
+		"another mark":                  {flipped(0), errHeader},
+		"another length":                {flipped(4), errHeader},
+		"another byte in an entry":      {flipped(headerSize + 40), errPayload},
+		"a changed byte in the padding": {flipped(len(record) - 1), errPayload},
+		"no entry":                      {payload(), errFields},
+		"part of an entry's length":     {payload(1, 0, 0), errFields},
+		"an entry that is cut":          {payload(9, 0, 0, 0, 1), errFields},
+		"an entry of no bytes":          {payload(0, 0, 0, 0), errFields},
+		"an entry without lengths":      {entry(""), errFields},
+		"extensions that are cut":       {entry("\x03ab"), errFields},
+		"a length that is cut":          {entry("\x80"), errFields},
+		"a length of ten bytes":         {entry("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), errFields},
+		"a length in excess bytes":      {entry("\x81\x00a"), errFields},
+		"the largest length":            {entry("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), errFields},
+		"a byte after the last entry":   {seal(append(appendEntry(make([]byte, headerSize), command(7, 3, 30)), 1), 0), errFields},
 	} {
 		if _, _, err := decodeRecord(tc.b); !errors.Is(err, tc.want) {
-			t.Errorf("%s: %v; want %v", name, err, tc.want)
+			t.Errorf("%s: decodeRecord returns %v; want %v", name, err, tc.want)
 		}
 	}
 }
 
-// FuzzDecodeRecord decodes the input as a record and as the payload of a valid record. An accepted record
-// must be encoded to the same bytes.
+// FuzzDecodeRecord decodes the input as a record and as the payload of a valid record. If the decoding
+// succeeds, the entries must be encoded to the same bytes.
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(appendRecord(nil, command(9, 4, 20)))

@@ -72,9 +72,9 @@ func (l *Log) readFiles() (found, error) {
 	return all, nil
 }
 
-// readFile appends to all the entries of a file that are not in Base. last is the index of the
-// newest entry in Base and in all, and readFile returns its new value. An incomplete write is
-// accepted only at the end of the newest file.
+// readFile reads a file and appends its entries that are not in Base to all.entries. last is the
+// index of the newest entry of Base and all.entries; readFile returns its new value. An incomplete
+// write is accepted only if the file is the newest.
 func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint64, error) {
 	data, err := l.cfg.files.ReadFile(path)
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint6
 	}
 	for i := range entries {
 		switch index := entries[i].Index; {
-		case index <= l.last: // Base has the entry
+		case index <= l.last: // skipped, see "Crash recovery" in doc.go
 		case index != last+1:
 			return 0, fmt.Errorf("%s is %w: it has entry %d instead of entry %d", path, ErrDamaged, index, last+1)
 		default:
@@ -123,8 +123,8 @@ func decodeFile(data []byte) (entries []raft.Log, valid int, err error) {
 	return entries, len(data), nil
 }
 
-// isTorn reports whether rest, the invalid end of a file, is an incomplete write. The end or some
-// sectors of such a record were never written. err is the error of decodeFile. No other
+// isTorn reports whether rest, the invalid end of a file, is an incomplete write: the end or some
+// sectors of the record were never written. err is the error of decodeFile. No other
 // record can follow an incomplete one, since a write begins only after the previous write has
 // completed.
 func isTorn(rest []byte, err error) bool {

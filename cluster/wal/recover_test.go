@@ -18,7 +18,7 @@ import (
 	"github.com/throttledhq/throttled/internal/race"
 )
 
-// content returns a file with one record per entry.
+// content returns the content of a file with one record per entry.
 func content(entries ...*raft.Log) (b []byte) {
 	for _, entry := range entries {
 		b = appendRecord(b, entry)
@@ -26,7 +26,7 @@ func content(entries ...*raft.Log) (b []byte) {
 	return b
 }
 
-// with returns a machine with the given files and the given entries in Base.
+// with returns a machine with the given entries in Base, and with log files of the given contents.
 func with(base []*raft.Log, contents ...[]byte) *machine {
 	m := newMachine()
 	m.base.store(base)
@@ -37,7 +37,7 @@ func with(base []*raft.Log, contents ...[]byte) *machine {
 	return m
 }
 
-// ends returns the start of the first record and the end of each record.
+// ends returns the offset of the first record, which is 0, and the offset of the end of each record.
 func ends(t *testing.T, data []byte) (offsets []int) {
 	t.Helper()
 	for rest := data; ; {
@@ -69,7 +69,7 @@ func TestOpen_Truncated(t *testing.T) {
 		want.store(commands(1, uint64(max(whole, 1)-1), 1, 30))
 		checkLog(t, l, want)
 		if clean := slices.Contains(offsets, cut); clean == (warning.Len() > 0) {
-			t.Errorf("cut at %d: the warning is %q", cut, &warning)
+			t.Errorf("cut at %d: the warning is %q; want one if and only if the cut is inside a record", cut, &warning)
 		}
 		must(t, l.Close())
 		if cut < len(data)-1 {
@@ -90,7 +90,7 @@ func refused(t *testing.T, m *machine) {
 	t.Helper()
 	base, names := maps.Clone(m.base), maps.Clone(m.names)
 	if _, err := Open(m.config()); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "front-") {
-		t.Errorf("Open returns %v; want ErrDamaged", err)
+		t.Errorf("Open returns %v; want ErrDamaged and the name of a file", err)
 	}
 	if !maps.Equal(base, m.base) || !maps.Equal(names, m.names) {
 		t.Error("Open changed the files or Base")
@@ -119,9 +119,10 @@ func TestOpen_Flipped(t *testing.T) {
 }
 
 // TestOpen_SectorsNeverWritten simulates power failures during the last write of a file. For each
-// subset of the sectors of this write, it opens a file with only these sectors, complete and
-// truncated. The acknowledged entries must be recovered. The entries of the last write must be
-// recovered only if all of its sectors are written.
+// subset of the sectors of this write, it opens a file in which the other sectors of the write are
+// zeros. It opens the complete file and truncated ones. The acknowledged entries must be recovered.
+// The entries of the last write must be recovered only if all of its sectors are written and the file
+// is complete.
 func TestOpen_SectorsNeverWritten(t *testing.T) {
 	acknowledged := commands(1, 3, 1, 200)
 	before := appendRecord(content(acknowledged[0]), acknowledged[1:]...)
@@ -159,7 +160,7 @@ func TestOpen_SectorsNeverWritten(t *testing.T) {
 	}
 }
 
-// opens checks that Open accepts a file and recovers the entries want.
+// opens checks that Open accepts a file and that the log then has the entries of want.
 func opens(t *testing.T, data []byte, want oracle) {
 	t.Helper()
 	l, err := Open(with(nil, data).config())
@@ -183,7 +184,7 @@ func TestOpen_AcknowledgedSectors(t *testing.T) {
 		data[at] ^= 1
 		return data
 	}
-	long := content(commands(1, 3, 1, 1100)...) // three sectors each
+	long := content(commands(1, 3, 1, 1100)...) // three records of three sectors
 	torn := appendRecord(nil, command(4, 1, 1100))
 	for name, data := range map[string][]byte{
 		"the header of the first record":         without(long, 0),
@@ -193,7 +194,7 @@ func TestOpen_AcknowledgedSectors(t *testing.T) {
 		"the end of a record before the last":    without(long, 5),
 		"a record before an incomplete write":    append(without(long, 6), without(torn, 1)...),
 		"a record before a truncated write":      append(without(long, 7), torn[:40]...),
-		"a damaged header, and a sector":         flip(without(long, 7), 6*sector+9),
+		"a damaged header and a zeroed sector":   flip(without(long, 7), 6*sector+9),
 		"a flipped bit and zeros behind":         append(flip(long, 7*sector), make([]byte, sector)...),
 		"zeros and text":                         append(append(long, make([]byte, 10)...), "text"...),
 	} {
@@ -209,21 +210,21 @@ func TestOpen_Fits(t *testing.T) {
 		files [][]byte
 		last  uint64 // entries 1 to last are recovered
 	}{
-		"no file":                  {commands(1, 5, 1, 9), nil, 5},
-		"nothing in Base":          {nil, [][]byte{content(commands(1, 5, 1, 9)...)}, 5},
-		"two files":                {nil, [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
-		"all entries in Base":      {commands(1, 9, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
-		"some entries in Base":     {commands(1, 7, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
-		"a file from before a gap": {commands(1, 20, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(21, 22, 1, 9)...)}, 22},
-		"a new file that is empty": {nil, [][]byte{content(commands(1, 5, 1, 9)...), {}}, 5},
-		"zeros at the end":         {nil, [][]byte{append(content(commands(1, 5, 1, 9)...), make([]byte, 100)...)}, 5},
-		"a file of zeros":          {commands(1, 3, 1, 9), [][]byte{make([]byte, 4096)}, 3},
+		"no file":                       {commands(1, 5, 1, 9), nil, 5},
+		"nothing in Base":               {nil, [][]byte{content(commands(1, 5, 1, 9)...)}, 5},
+		"two files":                     {nil, [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
+		"all entries in Base":           {commands(1, 9, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
+		"some entries in Base":          {commands(1, 7, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(6, 9, 1, 9)...)}, 9},
+		"a file left from before a gap": {commands(1, 20, 1, 9), [][]byte{content(commands(1, 5, 1, 9)...), content(commands(21, 22, 1, 9)...)}, 22},
+		"a new file that is empty":      {nil, [][]byte{content(commands(1, 5, 1, 9)...), {}}, 5},
+		"zeros at the end":              {nil, [][]byte{append(content(commands(1, 5, 1, 9)...), make([]byte, 100)...)}, 5},
+		"a file of zeros":               {commands(1, 3, 1, 9), [][]byte{make([]byte, 4096)}, 3},
 		"a torn record with a record in it": {nil, [][]byte{append(content(command(1, 1, 9)),
 			record(&raft.Log{Index: 2, Data: slices.Concat(make([]byte, sector-headerSize-4-fixedSize-1), record(command(3, 1, 9)), []byte("the rest is cut"))})[:2*sector]...)}, 1},
 	} {
 		l, err := Open(with(tc.base, tc.files...).config())
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Open returns %v", name, err)
 			continue
 		}
 		want := oracle{}
@@ -235,18 +236,18 @@ func TestOpen_Fits(t *testing.T) {
 
 func TestOpen_Refused(t *testing.T) {
 	for name, m := range map[string]*machine{
-		"an entry is missing after those behind": with(commands(1, 4, 1, 9), content(commands(6, 9, 1, 9)...)),
-		"what was behind is gone":                with(nil, content(commands(6, 9, 1, 9)...)),
-		"an entry is missing between files":      with(nil, content(commands(1, 4, 1, 9)...), content(commands(6, 9, 1, 9)...)),
-		"an entry is missing in a file":          with(nil, content(command(1, 1, 9), command(3, 1, 9))),
-		"an entry twice":                         with(nil, content(command(1, 1, 9), command(1, 1, 9))),
-		"files that overlap":                     with(nil, content(commands(1, 4, 1, 9)...), content(commands(4, 9, 1, 9)...)),
-		"files in the wrong order":               with(nil, content(commands(5, 9, 1, 9)...), content(commands(1, 4, 1, 9)...)),
-		"another format":                         with(nil, []byte("fro")),
-		"text":                                   with(nil, []byte("hello, world")),
-		"zeros before a record":                  with(nil, append(append(content(command(1, 1, 9)), 0), content(command(2, 1, 9))...)),
-		"the format before":                      with(nil, []byte("frontv1\n")),
-		"index 0":                                with(nil, content(command(math.MaxUint64, 1, 9), command(0, 1, 9))),
+		"an entry is missing between Base and the file": with(commands(1, 4, 1, 9), content(commands(6, 9, 1, 9)...)),
+		"the entries in Base are missing":               with(nil, content(commands(6, 9, 1, 9)...)),
+		"an entry is missing between files":             with(nil, content(commands(1, 4, 1, 9)...), content(commands(6, 9, 1, 9)...)),
+		"an entry is missing in a file":                 with(nil, content(command(1, 1, 9), command(3, 1, 9))),
+		"an entry twice":                                with(nil, content(command(1, 1, 9), command(1, 1, 9))),
+		"files that overlap":                            with(nil, content(commands(1, 4, 1, 9)...), content(commands(4, 9, 1, 9)...)),
+		"files in the wrong order":                      with(nil, content(commands(5, 9, 1, 9)...), content(commands(1, 4, 1, 9)...)),
+		"another format":                                with(nil, []byte("fro")),
+		"text":                                          with(nil, []byte("hello, world")),
+		"zeros before a record":                         with(nil, append(append(content(command(1, 1, 9)), 0), content(command(2, 1, 9))...)),
+		"the previous format":                           with(nil, []byte("frontv1\n")),
+		"index 0":                                       with(nil, content(command(math.MaxUint64, 1, 9), command(0, 1, 9))),
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, m) })
 	}
@@ -264,7 +265,7 @@ func TestOpen_OtherFiles(t *testing.T) {
 	must(t, l.Close())
 	for _, name := range others {
 		if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(data) != "not a log" {
-			t.Errorf("%s: %q, %v", name, data, err)
+			t.Errorf("%s: the content is %q, the error of ReadFile %v; want \"not a log\"", name, data, err)
 		}
 	}
 }
@@ -272,6 +273,6 @@ func TestOpen_OtherFiles(t *testing.T) {
 func TestOpen_NoDirectory(t *testing.T) {
 	_, err := Open(Config{Dir: filepath.Join(t.TempDir(), "missing"), Base: baseStore{newMachine()}})
 	if !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Open returns %v", err)
+		t.Errorf("Open returns %v; want os.ErrNotExist", err)
 	}
 }

@@ -57,9 +57,9 @@ func (r *ring) dropFrom(index uint64) {
 	}
 }
 
-// oldestOfNewest counts entries backward from the newest one. It stops after n entries, or when the counted
-// entries have at least limit bytes together. It returns the index of the oldest counted entry, or
-// r.next if it counted none.
+// oldestOfNewest counts entries backward from the newest one. It stops after n entries, or when the
+// total size of the counted entries reaches limit. It returns the index of the oldest counted entry,
+// or r.next if it counted none.
 func (r *ring) oldestOfNewest(n int, limit int64) uint64 {
 	i := r.next
 	for ; i > r.first && n > 0 && limit > 0; i-- {

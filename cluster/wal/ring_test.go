@@ -37,12 +37,12 @@ func TestRing_Model(t *testing.T) {
 			next++
 		}
 		if g.size() != len(model) {
-			t.Fatalf("step %d: the ring holds %d; want %d", step, g.size(), len(model))
+			t.Fatalf("step %d: the ring holds %d entries; want %d", step, g.size(), len(model))
 		}
 		for i := min(g.first, g.next) - 2; i < g.next+2; i++ {
 			got := g.get(i)
 			if term, ok := model[i]; ok != (got != nil) || ok && (got.Term != term || got.Index != i) {
-				t.Fatalf("step %d: entry %d is %v; want term %d, %v", step, i, got, term, ok)
+				t.Fatalf("step %d: get(%d) returns %v; want term %d (in the ring: %v)", step, i, got, term, ok)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func TestRing_Model(t *testing.T) {
 func TestRing_Newest(t *testing.T) {
 	var g ring
 	for i := uint64(1); i <= 10; i++ {
-		g.add(&raft.Log{Index: i, Data: make([]byte, 904)}) // 1000 bytes
+		g.add(&raft.Log{Index: i, Data: make([]byte, 904)}) // 1000 bytes as counted by sizeOf
 	}
 	for _, tc := range []struct {
 		n     int

@@ -44,8 +44,8 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// follow reports whether the entries can be appended to a file: they continue the log and
-// fit in a record.
+// follow reports whether the entries can be appended to a file, because they follow the last entry
+// without a gap and fit in one record.
 func (l *Log) follow(entries []*raft.Log) bool {
 	l.mu.Lock()
 	next := l.newest() + 1
@@ -60,7 +60,7 @@ func (l *Log) follow(entries []*raft.Log) bool {
 	return true
 }
 
-// write appends a record with the entries to the file.
+// write appends a record with the entries to the active file.
 func (l *Log) write(entries []*raft.Log) error {
 	b := appendRecord(l.buf[:0], entries...)
 	if l.buf = b; cap(b) > keptBuffer {
@@ -85,8 +85,8 @@ func writeAll(w io.Writer, b []byte) error {
 	return err
 }
 
-// isFull reports whether the active file is full, so that its entries must be moved to Base. There are
-// up to two files, so half of each limit applies to one file.
+// isFull reports whether the active file is full, so that its entries must be moved to Base. A file is
+// full at half of MaxBytes or MaxEntries, because there can be two files.
 func (l *Log) isFull() bool {
 	return l.active.bytes >= (l.cfg.MaxBytes+1)/2 || l.active.entries >= (l.cfg.MaxEntries+1)/2
 }
@@ -111,8 +111,8 @@ func (l *Log) rotate() error {
 	return nil
 }
 
-// startDurably begins a new file. With Config.Sync, startDurably also makes its
-// directory entry durable.
+// startDurably begins a new file. With Config.Sync, it also makes the directory entry of the file
+// durable.
 func (l *Log) startDurably() error {
 	if err := l.startFile(); err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// stepsOf returns the steps that op executes on a machine.
+// stepsOf calls op and returns the steps that the machine executes meanwhile: operations on the files
+// and on Base.
 func (m *machine) stepsOf(op func()) []string {
 	m.mu.Lock()
 	n := len(m.ops)
@@ -19,7 +20,7 @@ func (m *machine) stepsOf(op func()) []string {
 	return slices.Clone(m.ops[n:])
 }
 
-// TestStoreLogs_Steps checks the steps of each kind of call and their order.
+// TestStoreLogs_Steps checks the steps of each kind of StoreLogs call, and their order.
 func TestStoreLogs_Steps(t *testing.T) {
 	m := newMachine()
 	c := m.config()
@@ -41,13 +42,13 @@ func TestStoreLogs_Steps(t *testing.T) {
 	} {
 		steps := m.stepsOf(func() { must(t, l.StoreLogs(tc.entries)) })
 		if got := strings.Join(steps, ", "); got != tc.want {
-			t.Errorf("%s: %s; want %s", tc.what, got, tc.want)
+			t.Errorf("%s: the steps are %s; want %s", tc.what, got, tc.want)
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if first, last := m.base.bounds(); first != 1 || last != 36 || m.base[31].Term != 2 {
-		t.Errorf("Base has entries %d to %d, entry 31 is %+v", first, last, m.base[31])
+		t.Errorf("Base has entries %d to %d, and entry 31 is %+v; want 1 to 36, and term 2", first, last, m.base[31])
 	}
 }
 
@@ -86,7 +87,7 @@ func TestStoreLogs_Waits(t *testing.T) {
 	checkReads(t, l, 8) // reads do not block
 	select {
 	case err := <-stored:
-		t.Fatalf("StoreLogs does not block: %v", err)
+		t.Fatalf("StoreLogs returns %v; want it to block", err)
 	default:
 	}
 	close(m.blocked)
@@ -127,7 +128,7 @@ func TestStoreLogs_Allocates(t *testing.T) {
 		store()
 	}
 	if n := testing.AllocsPerRun(40, store); n > 0 {
-		t.Errorf("StoreLogs allocates %v times", n)
+		t.Errorf("StoreLogs allocates %v times per call; want 0", n)
 	}
 }
 
@@ -139,7 +140,7 @@ func TestStoreLogs_ShortWrite(t *testing.T) {
 	l.active.file = short{l.active.file}
 	err := l.StoreLogs(commands(1, 2, 1, 5))
 	if err == nil || !strings.Contains(err.Error(), "short write") {
-		t.Errorf("StoreLogs returns %v", err)
+		t.Errorf("StoreLogs returns %v; want a short write", err)
 	}
 	checkFails(t, l, err)
 }

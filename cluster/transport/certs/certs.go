@@ -92,11 +92,11 @@ func ParseCA(pair Pair, now time.Time) (*CA, error) {
 // Pair returns the certificate of the CA and its key.
 func (ca *CA) Pair() Pair { return ca.pair }
 
-// Expires returns the expiry time of the CA. No certificate that it signed expires later.
+// Expires returns the expiry time of the CA. No certificate that the CA has signed expires later.
 func (ca *CA) Expires() time.Time { return ca.cert.NotAfter }
 
-// Issue issues a certificate for a node of a cluster, with a new key. It is valid for the
-// given number of 24-hour days from now, but not longer than the CA. Errors wrap
+// Issue issues a certificate for a node of a cluster, with a new key. The certificate is valid for
+// the given number of 24-hour days from now, but not longer than the CA. Errors wrap
 // topology.ErrName or ErrDays.
 func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error) {
 	if err := topology.CheckName(node); err != nil {
@@ -128,8 +128,8 @@ func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error)
 	return pair, nil
 }
 
-// Serial returns the serial number of the certificate of a pair, in hexadecimal digits. It returns an error if
-// the certificate cannot be parsed.
+// Serial returns the serial number of the certificate of a pair, in hexadecimal digits. It returns an
+// error if the certificate cannot be parsed.
 func (p Pair) Serial() (string, error) {
 	block, _ := pem.Decode(p.Cert)
 	if block == nil {

@@ -46,19 +46,19 @@ func issue(t *testing.T, ca *CA, node string, days int) *x509.Certificate {
 func TestIssue(t *testing.T) {
 	cert := issue(t, newCA(t), "n1", 30)
 	if want := []string{"n1.c1.throttled"}; !slices.Equal(cert.DNSNames, want) {
-		t.Errorf("names %q, want %q", cert.DNSNames, want)
+		t.Errorf("the DNS names are %q; want %q", cert.DNSNames, want)
 	}
 	if len(cert.IPAddresses)+len(cert.URIs)+len(cert.EmailAddresses) > 0 {
-		t.Errorf("it has names of other kinds: %v %v %v", cert.IPAddresses, cert.URIs, cert.EmailAddresses)
+		t.Errorf("the certificate has the IP addresses %v, the URIs %v and the email addresses %v; want none", cert.IPAddresses, cert.URIs, cert.EmailAddresses)
 	}
 	if cert.KeyUsage != x509.KeyUsageDigitalSignature || cert.IsCA || !cert.BasicConstraintsValid {
-		t.Errorf("key usage %v, CA %v: want only the signing of handshakes", cert.KeyUsage, cert.IsCA)
+		t.Errorf("the key usage is %v, IsCA is %v; want only digital signatures, and no CA", cert.KeyUsage, cert.IsCA)
 	}
 	if want := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}; !slices.Equal(cert.ExtKeyUsage, want) {
-		t.Errorf("usages %v, want %v", cert.ExtKeyUsage, want)
+		t.Errorf("the extended key usages are %v; want %v", cert.ExtKeyUsage, want)
 	}
 	if !cert.NotBefore.Equal(noon.Add(-time.Hour)) || !cert.NotAfter.Equal(noon.Add(30*24*time.Hour)) {
-		t.Errorf("valid from %v to %v, want from an hour before %v to 30 days after it", cert.NotBefore, cert.NotAfter, noon)
+		t.Errorf("the certificate is valid from %v to %v; want from an hour before %v to 30 days after it", cert.NotBefore, cert.NotAfter, noon)
 	}
 	if key, ok := cert.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
 		t.Errorf("the key is %T, want ECDSA on P-256", cert.PublicKey)
@@ -79,10 +79,10 @@ func TestIssueDiffers(t *testing.T) {
 func TestCAItself(t *testing.T) {
 	cert := leaf(t, newCA(t).Pair())
 	if !cert.IsCA || !cert.MaxPathLenZero || cert.KeyUsage != x509.KeyUsageCertSign|x509.KeyUsageCRLSign {
-		t.Errorf("CA %v, depth 0 %v, usage %v", cert.IsCA, cert.MaxPathLenZero, cert.KeyUsage)
+		t.Errorf("IsCA is %v, MaxPathLenZero is %v, the key usage is %v; want true, true, and the signing of certificates and CRLs", cert.IsCA, cert.MaxPathLenZero, cert.KeyUsage)
 	}
 	if want := noon.AddDate(10, 0, 0); !cert.NotAfter.Equal(want) || !newCA(t).Expires().Equal(want) {
-		t.Errorf("expires %v, want %v", cert.NotAfter, want)
+		t.Errorf("the CA expires at %v; want %v, also from Expires", cert.NotAfter, want)
 	}
 }
 
@@ -128,15 +128,15 @@ func TestVerify(t *testing.T) {
 			switch want := test.want.(type) {
 			case nil:
 				if err != nil {
-					t.Errorf("refused: %v", err)
+					t.Errorf("Verify returns %v; want nil", err)
 				}
 			case x509.InvalidReason:
 				if !errors.As(err, &invalid) || invalid.Reason != want {
-					t.Errorf("error %v, want reason %v", err, want)
+					t.Errorf("Verify returns %v; want an error with the reason %v", err, want)
 				}
 			default:
 				if !errors.As(err, &unknown) {
-					t.Errorf("error %v, want %T", err, want)
+					t.Errorf("Verify returns %v; want an error of type %T", err, want)
 				}
 			}
 		})
@@ -152,7 +152,7 @@ func TestNodeCannotSign(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ParseCA(node, noon); !errors.Is(err, ErrNotCA) {
-		t.Errorf("ParseCA of a node: %v, want %v", err, ErrNotCA)
+		t.Errorf("ParseCA of the certificate of a node returns %v; want %v", err, ErrNotCA)
 	}
 	both, err := tls.X509KeyPair(node.Cert, node.Key)
 	if err != nil {
@@ -184,11 +184,11 @@ func TestIssueRefuses(t *testing.T) {
 		{"n1", "c1", MaxDays + 1, ErrDays},
 	} {
 		if _, err := ca.Issue(test.node, test.cluster, test.days, noon); !errors.Is(err, test.want) {
-			t.Errorf("Issue(%q, %q, %d): %v, want %v", test.node, test.cluster, test.days, err, test.want)
+			t.Errorf("Issue(%q, %q, %d) returns %v; want %v", test.node, test.cluster, test.days, err, test.want)
 		}
 	}
 	if _, err := NewCA("c.1", noon); !errors.Is(err, topology.ErrName) {
-		t.Errorf("NewCA: %v, want %v", err, topology.ErrName)
+		t.Errorf("NewCA with an invalid name returns %v; want %v", err, topology.ErrName)
 	}
 }
 
@@ -207,10 +207,10 @@ func TestParseCARefuses(t *testing.T) {
 		{"not yet", pair, noon.AddDate(0, 0, -1), ErrExpired},
 	} {
 		if _, err := ParseCA(test.pair, test.at); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+			t.Errorf("%s: ParseCA returns %v; want %v", test.name, err, test.want)
 		}
 	}
 	if _, err := ParseCA(pair, noon); err != nil {
-		t.Errorf("ParseCA: %v", err)
+		t.Errorf("ParseCA of a valid CA returns %v", err)
 	}
 }

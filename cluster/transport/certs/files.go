@@ -70,7 +70,7 @@ func IssuedFile(dir string) string { return filepath.Join(dir, "issued") }
 
 // Record appends a line for a certificate to the file of certificates issued in a
 // directory. It creates the file and the directory if they do not exist. The line contains the
-// serial number, followed by the name and the time in a comment. A list of revoked
+// serial number, followed by a comment with the name and the time. A list of revoked
 // certificates has the same format. The line of a certificate stays in the file when the
 // certificate is replaced.
 func (p Pair) Record(dir, name string, now time.Time) error {

@@ -36,11 +36,11 @@ func TestSaveLoad(t *testing.T) {
 	certFile, keyFile := Files(dir, "n1")
 	for file, want := range map[string]string{certFile: string(p.Cert), keyFile: string(p.Key)} {
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
-			t.Errorf("%s differs from the saved content: %v", file, err)
+			t.Errorf("the content of %s differs from the saved pair, or ReadFile fails: %v", file, err)
 		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 4 {
-		t.Errorf("%d files (%v), want 4 and no temporary file", len(entries), err)
+		t.Errorf("the directory has %d files, error %v; want 4, and no temporary file", len(entries), err)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestSaveModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(key); err != nil || info.Mode() != 0o600 {
-		t.Errorf("the key has mode %v (%v), want 0600", info.Mode(), err)
+		t.Errorf("the file of the key has mode %v, error %v; want 0600", info.Mode(), err)
 	}
 }
 
@@ -68,16 +68,16 @@ func TestSaveFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := newCA(t).Save(dir); err == nil {
-		t.Error("a directory was replaced by a file")
+		t.Error("Save succeeds although the path of the key is a directory; want an error")
 	}
 	if _, err := os.Stat(cert); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is a certificate without its key: %v", err)
+		t.Errorf("Stat of the certificate returns %v; want no certificate without its key", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("%d files (%v), want the existing one", len(entries), err)
+		t.Errorf("the directory has %d files, error %v; want only the existing one", len(entries), err)
 	}
 	if err := newCA(t).Save(filepath.Join(cert, "\x00")); err == nil {
-		t.Error("saved to an invalid directory")
+		t.Error("Save to an invalid directory succeeds; want an error")
 	}
 }
 
@@ -88,11 +88,11 @@ func TestSaveRefusesNames(t *testing.T) {
 		"": topology.ErrName, "../x": topology.ErrName, "a/b": topology.ErrName,
 	} {
 		if err := (Pair{}).Save(dir, node); !errors.Is(err, want) {
-			t.Errorf("%q: %v, want %v", node, err, want)
+			t.Errorf("Save with the name %q returns %v; want %v", node, err, want)
 		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("%d files (%v), want none", len(entries), err)
+		t.Errorf("the directory has %d files, error %v; want none", len(entries), err)
 	}
 }
 
@@ -120,10 +120,10 @@ func TestLoadCAFails(t *testing.T) {
 			}
 			_, err := LoadCA(dir, test.at)
 			if !errors.Is(err, test.want) {
-				t.Errorf("error %v, want %v", err, test.want)
+				t.Errorf("LoadCA returns %v; want %v", err, test.want)
 			}
 			if absent := errors.Is(err, fs.ErrNotExist); absent != (test.want == fs.ErrNotExist) {
-				t.Errorf("error %v: fs.ErrNotExist %v", err, absent)
+				t.Errorf("LoadCA returns %v, which wraps fs.ErrNotExist: %v; want the opposite", err, absent)
 			}
 		})
 	}

@@ -4,6 +4,6 @@ package certs
 // from host certificates.
 const zone = "throttled"
 
-// Name returns the DNS name in the certificate of a node. It is unique, since neither part
-// contains a dot (see package topology).
+// Name returns the DNS name in the certificate of a node. No two nodes have the same DNS name, since
+// the names of nodes and clusters contain no dots (see package topology).
 func Name(node, cluster string) string { return node + "." + cluster + "." + zone }

@@ -10,7 +10,7 @@ func TestNamesAreApart(t *testing.T) {
 		for _, cluster := range names {
 			name := Name(node, cluster)
 			if other, ok := seen[name]; ok {
-				t.Errorf("%s of %s has the name %s, as does %s", node, cluster, name, other)
+				t.Errorf("node %s of cluster %s has the DNS name %s, and so has node %s", node, cluster, name, other)
 			}
 			seen[name] = node + " of " + cluster
 		}
