@@ -101,7 +101,7 @@ func (f *flusher) submit() raft.ApplyFuture {
 	c.wall = f.clock.wall().UnixNano()
 	c.seal(buf)
 	f.closed = generation
-	l.pipeline.add(generation, readAt)
+	l.flights.add(generation, readAt)
 	f.counts.entries.Add(1)
 	f.counts.bytes.Add(uint64(len(buf)))
 	return f.raft.Apply(buf, enqueueWithin)

@@ -100,10 +100,10 @@ func TestSkippedGeneration(t *testing.T) {
 		r := leader.leaderships.current()
 		refused := decide(leader.Node, "t", 7)
 		generation, _ := leader.table.Collect(nil)
-		r.pipeline.add(generation, leader.clock.monotonic())
-		r.pipeline.mu.Lock()
-		r.pipeline.took = 2 * pipelineAfter // allows a second generation in flight
-		r.pipeline.mu.Unlock()
+		r.flights.add(generation, leader.clock.monotonic())
+		r.flights.mu.Lock()
+		r.flights.took = 2 * secondFlightAfter // allows a second generation in flight
+		r.flights.mu.Unlock()
 		next := decide(leader.Node, "s", 1)
 		if err := leader.WaitCommitted(next); err != limiter.ErrUncertain {
 			t.Errorf("WaitCommitted for the next generation: %v, want ErrUncertain", err)

@@ -74,7 +74,7 @@ var errSkipped = errors.New("an earlier generation is missing in the log; restar
 // commit commits a generation. It returns errSkipped if an earlier generation is not committed because Raft rejected
 // its entry.
 func (d *leader) commit(l *leadership, c *changes) error {
-	if !l.pipeline.isNext(c.generation) || !d.table.Commit(c.generation, d.clock.replayTime(c)) {
+	if !l.flights.isNext(c.generation) || !d.table.Commit(c.generation, d.clock.replayTime(c)) {
 		return errSkipped
 	}
 	d.clock.record(c, l.commit(c.generation, d.clock.monotonic()), true)

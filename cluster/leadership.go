@@ -21,7 +21,7 @@ type leadership struct {
 
 	demanded atomic.Uint64 // newest generation with a waiter
 	waiters  waiters
-	pipeline pipeline
+	flights  flights
 	lease    lease
 
 	leaving atomic.Bool // a hand-over is in progress: the server holds commands for the next leader
@@ -48,12 +48,12 @@ func (l *lease) holds(now, length time.Duration) bool {
 
 func newLeadership(epoch, term uint64) *leadership {
 	return &leadership{
-		epoch:    epoch,
-		term:     term,
-		pipeline: pipeline{freed: make(chan struct{}, 1)},
-		wake:     make(chan struct{}, 1),
-		over:     make(chan struct{}),
-		done:     make(chan struct{}),
+		epoch:   epoch,
+		term:    term,
+		flights: flights{freed: make(chan struct{}, 1)},
+		wake:    make(chan struct{}, 1),
+		over:    make(chan struct{}),
+		done:    make(chan struct{}),
 	}
 }
 
@@ -99,11 +99,11 @@ func (l *leadership) await(generation uint64) error {
 
 // awaitRoom blocks until one more generation may be in flight. It returns false if the leadership ends first.
 func (l *leadership) awaitRoom() bool {
-	for !l.pipeline.hasRoom() {
+	for !l.flights.hasRoom() {
 		select {
 		case <-l.over:
 			return false
-		case <-l.pipeline.freed:
+		case <-l.flights.freed:
 		}
 	}
 	return true
@@ -113,7 +113,7 @@ func (l *leadership) awaitRoom() bool {
 // time at which the log time of the generation was read.
 func (l *leadership) commit(generation uint64, now time.Duration) (readAt time.Duration) {
 	l.waiters.committed.Store(generation)
-	readAt = l.pipeline.remove(generation, now)
+	readAt = l.flights.remove(generation, now)
 	l.lease.confirmed.Store(int64(readAt))
 	l.waiters.unblock(generation)
 	return readAt

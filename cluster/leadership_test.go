@@ -32,13 +32,13 @@ func TestCommitUnblocksAll(t *testing.T) {
 		if got := r.demanded.Load(); got != 7 {
 			t.Errorf("the newest demanded generation is %d, want 7", got)
 		}
-		r.pipeline.add(5, time.Second)
-		r.pipeline.add(6, 2*time.Second)
-		if waits, age := r.pipeline.oldest(3 * time.Second); waits != 2 || age != 2*time.Second {
+		r.flights.add(5, time.Second)
+		r.flights.add(6, 2*time.Second)
+		if waits, age := r.flights.oldest(3 * time.Second); waits != 2 || age != 2*time.Second {
 			t.Errorf("%d generations in flight, the oldest for %v; want 2, and 2s", waits, age)
 		}
-		if readAt := r.commit(6, 4*time.Second); readAt != 2*time.Second || r.lease.confirmed.Load() != int64(2*time.Second) || r.pipeline.took != 2*time.Second {
-			t.Errorf("commit returned %v, and the commit took %v; want 2s for both and for the lease", readAt, r.pipeline.took)
+		if readAt := r.commit(6, 4*time.Second); readAt != 2*time.Second || r.lease.confirmed.Load() != int64(2*time.Second) || r.flights.took != 2*time.Second {
+			t.Errorf("commit returned %v, and the commit took %v; want 2s for both and for the lease", readAt, r.flights.took)
 		}
 		synctest.Wait()
 		mu.Lock()
@@ -46,7 +46,7 @@ func TestCommitUnblocksAll(t *testing.T) {
 			t.Errorf("unblocked waiters by generation: %v, want 10 of 5 and 10 of 6", unblocked)
 		}
 		mu.Unlock()
-		r.pipeline.add(7, 3*time.Second)
+		r.flights.add(7, 3*time.Second)
 		r.commit(7, 3*time.Second)
 		waiting.Wait()
 		if unblocked[7] != 10 {
@@ -59,7 +59,7 @@ func TestCommitUnblocksAll(t *testing.T) {
 // get limiter.ErrUncertain.
 func TestEndOfLeadership(t *testing.T) {
 	r := newLeadership(1, 1)
-	r.pipeline.add(1, 0)
+	r.flights.add(1, 0)
 	r.commit(1, 0)
 	close(r.over)
 	if err := r.await(1); err != nil {
@@ -88,7 +88,7 @@ func TestWaitsAreReused(t *testing.T) {
 			if err := r.await(generation - 1); err != nil {
 				t.Error(err)
 			}
-			r.pipeline.add(generation, 0)
+			r.flights.add(generation, 0)
 			r.commit(generation, 0)
 			waiting.Wait()
 		}
@@ -102,28 +102,28 @@ func TestRoom(t *testing.T) {
 		if !r.awaitRoom() {
 			t.Error("no room for the first generation")
 		}
-		r.pipeline.add(1, 0)
+		r.flights.add(1, 0)
 		room := make(chan bool, 1)
 		go func() { room <- r.awaitRoom() }()
 		synctest.Wait()
 		if len(room) > 0 {
 			t.Error("room for a second generation while the commit time is unknown")
 		}
-		r.commit(1, pipelineAfter)
+		r.commit(1, secondFlightAfter)
 		if !<-room {
 			t.Error("no room after the first generation is committed")
 		}
-		r.pipeline.add(2, 0)
-		if !r.pipeline.hasRoom() {
+		r.flights.add(2, 0)
+		if !r.flights.hasRoom() {
 			t.Error("no room for a second generation although commits are slow")
 		}
-		r.pipeline.add(3, 0)
-		if r.pipeline.hasRoom() {
+		r.flights.add(3, 0)
+		if r.flights.hasRoom() {
 			t.Error("room for a third generation")
 		}
-		r.commit(3, pipelineAfter-1)
-		r.pipeline.add(4, 0)
-		if r.pipeline.hasRoom() {
+		r.commit(3, secondFlightAfter-1)
+		r.flights.add(4, 0)
+		if r.flights.hasRoom() {
 			t.Error("room for a second generation although commits are fast")
 		}
 		close(r.over)

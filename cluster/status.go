@@ -29,7 +29,7 @@ func (n *Node) Status() topology.Status {
 		s.MayLose = n.setting.leaseTime()
 	}
 	if l != nil {
-		s.Waiting, s.Unflushed = l.pipeline.oldest(n.clock.monotonic())
+		s.Waiting, s.Unflushed = l.flights.oldest(n.clock.monotonic())
 		s.Followers = n.leader.followers()
 	} else if last := n.raft.LastContact(); !last.IsZero() {
 		s.Contact = time.Since(last)

@@ -74,7 +74,7 @@ func TestSentinelListener(t *testing.T) {
 		one := p.ask("SENTINEL", "MASTER", "mymaster")
 		all := p.ask("SENTINEL", "MASTERS")
 		if one.kind != pairs || len(all.list) != 1 {
-			t.Fatalf("MASTER returned %s, want fields; MASTERS returned %s, want one master", one, all)
+			t.Fatalf("MASTER returned %s, want a reply of type %c; MASTERS returned %s, want one master", one, pairs, all)
 		}
 		checkFields(t, "MASTER", one, masterNames, master)
 		checkFields(t, "MASTERS", all.list[0], masterNames, master)
@@ -175,11 +175,11 @@ func TestGoRedisFailover(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	for i, leader := range []string{"a", "b", "a"} {
 		l.lead(leader)
-		// The library closes its connections to the old leader, and sends commands without a reply again. A command
-		// may therefore be charged twice.
+		// The library closes its connections to the old leader, and resends the commands that have had no reply. A
+		// command may therefore be charged twice.
 		got, err := client.Do(t.Context(), "CL.THROTTLE", "k", 100, 1, 3600).Int64Slice()
 		if err != nil || got[2] > int64(100-i) {
-			t.Fatalf("with leader %s: got reply %v, error %v, want one unit less for each leader, and no error", leader, got, err)
+			t.Fatalf("with leader %s: got reply %v, error %v; want at most %d remaining, and no error", leader, got, err, 100-i)
 		}
 		var role []any
 		if !eventually(func() bool {

@@ -80,7 +80,7 @@ var limitForms = newLimitForms([]limitForm{
 	{
 		word: "leaky", args: "key capacity:integer count:integer period",
 		minFirst: 1, conditionText: "capacity * period / count" + within292,
-		summary: "Checks a leaky bucket that drains at a steady rate, queues the request if it is admitted, and returns how long to delay it",
+		summary: "Checks a leaky bucket, which drains at a steady rate. An admitted request is added to the bucket, and the reply has the time by which the caller must delay it",
 		modes: []limitMode{{kind: limiter.LeakyBucket, compile: func(p limitParams) (limiter.Limit, error) {
 			return leaky.NewLimit(p.first, p.second, p.period)
 		}}},

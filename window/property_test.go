@@ -14,10 +14,11 @@ import (
 // each admitted charge or refund, even for a refund that has no effect.
 func check(c limitertest.Decided) {
 	c.Check()
-	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "set")
+	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "Change.Set is not equal to: admitted, with a quantity other than 0")
 }
 
-// anyState draws a state that may have been set manually: mostly well formed, and near now.
+// anyState draws a state that decisions need not be able to produce. The state is usually well formed, with its newest
+// sub-window near now.
 func anyState(r *rand.Rand, l *limiter.Limit, n int, now uint64) limiter.State {
 	width := uint64(l.Interval)
 	if r.UintN(2) == 0 {
@@ -133,12 +134,12 @@ func TestNeverOverAdmits(t *testing.T) {
 		}
 	}
 	if full < 2_000 {
-		t.Errorf("the limit was reached only %d times, want 2000", full)
+		t.Errorf("the limit was reached %d times, want at least 2000", full)
 	}
 }
 
-// TestStretches checks the bounds of BUCKETS over unaligned intervals: the limit holds in any
-// (n-1)/n of a period, but may be exceeded in a whole period.
+// TestStretches checks the bounds of BUCKETS over unaligned intervals. The limit holds in every interval of length
+// period * (n-1)/n, but not in every interval of length period.
 func TestStretches(t *testing.T) {
 	l := mustLimit(t, 100, time.Hour, 3)
 	s, now := limiter.State{}, t0

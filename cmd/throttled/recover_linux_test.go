@@ -14,8 +14,7 @@ import (
 	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
-// terminal opens a pseudoterminal and returns the end of the operator and the end of the
-// program.
+// terminal opens a pseudoterminal. It returns the side that the operator uses and the side that the program uses.
 func terminal(t *testing.T) (operator, program *os.File) {
 	t.Helper()
 	operator, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

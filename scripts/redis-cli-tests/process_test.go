@@ -157,7 +157,7 @@ func (where place) restore(t testing.TB, sec *section, undo variables) {
 	admin.leave(t)
 }
 
-// plain converts the name of an option to the name of a variable.
+// plain converts the name of an option to a valid name of a script variable: hyphens become underscores.
 func plain(option string) string { return strings.ReplaceAll(option, "-", "_") }
 
 // leave sends QUIT, and returns when the server has closed the connection.

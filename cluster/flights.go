@@ -9,14 +9,14 @@ import (
 const (
 	// maxInFlight is the maximum number of generations in flight: one can be written while another one is sent.
 	maxInFlight = 2
-	// A second generation is submitted while one is in flight only if commits take at least pipelineAfter. If commits
+	// A second generation is submitted while one is in flight only if commits take at least secondFlightAfter. If commits
 	// are faster, waiting for the generation in flight adds little latency, and larger generations cost less per
 	// decision.
-	pipelineAfter = time.Millisecond
+	secondFlightAfter = time.Millisecond
 )
 
-// pipeline holds the generations in flight: those that were submitted but are not committed.
-type pipeline struct {
+// flights holds the generations in flight: those that were submitted but are not committed.
+type flights struct {
 	freed chan struct{} // signals that a generation is no longer in flight
 
 	mu       sync.Mutex
@@ -31,51 +31,51 @@ type flight struct {
 }
 
 // hasRoom reports whether one more generation may be in flight.
-func (p *pipeline) hasRoom() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.inFlight) == 0 || len(p.inFlight) < maxInFlight && p.took >= pipelineAfter
+func (f *flights) hasRoom() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.inFlight) == 0 || len(f.inFlight) < maxInFlight && f.took >= secondFlightAfter
 }
 
 // add adds a generation whose log time was read at readAt on the monotonic clock.
-func (p *pipeline) add(generation uint64, readAt time.Duration) {
-	p.mu.Lock()
-	p.inFlight = append(p.inFlight, flight{generation, readAt})
-	p.mu.Unlock()
+func (f *flights) add(generation uint64, readAt time.Duration) {
+	f.mu.Lock()
+	f.inFlight = append(f.inFlight, flight{generation, readAt})
+	f.mu.Unlock()
 }
 
 // isNext reports whether a generation is the oldest generation in flight.
-func (p *pipeline) isNext(generation uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.inFlight) > 0 && p.inFlight[0].generation == generation
+func (f *flights) isNext(generation uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.inFlight) > 0 && f.inFlight[0].generation == generation
 }
 
 // remove removes a generation and all earlier ones. It returns the time at which the log time of the newest removed
 // generation was read.
-func (p *pipeline) remove(generation uint64, now time.Duration) (readAt time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.inFlight) > 0 && p.inFlight[0].generation <= generation {
-		readAt = p.inFlight[0].readAt
-		p.inFlight = p.inFlight[1:]
+func (f *flights) remove(generation uint64, now time.Duration) (readAt time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.inFlight) > 0 && f.inFlight[0].generation <= generation {
+		readAt = f.inFlight[0].readAt
+		f.inFlight = f.inFlight[1:]
 	}
-	p.took = now - readAt
+	f.took = now - readAt
 	select {
-	case p.freed <- struct{}{}:
+	case f.freed <- struct{}{}:
 	default:
 	}
 	return readAt
 }
 
 // oldest returns the number of generations in flight, and the age of the oldest one.
-func (p *pipeline) oldest(now time.Duration) (waiting int, age time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.inFlight) > 0 {
-		age = now - p.inFlight[0].readAt
+func (f *flights) oldest(now time.Duration) (waiting int, age time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.inFlight) > 0 {
+		age = now - f.inFlight[0].readAt
 	}
-	return len(p.inFlight), age
+	return len(f.inFlight), age
 }
 
 // waiters unblocks calls when the generations for which they wait are committed.
