@@ -41,7 +41,7 @@ func TestWorkedExample(t *testing.T) {
 		want := limiter.Decision{Limited: tt.limited, Limit: 5, Remaining: tt.left, RetryAfter: tt.retry, ResetAfter: tt.reset}
 		newTAT, d := Decide(l, tat, t0+ms(tt.at), tt.quantity)
 		if d != want || newTAT != t0+ms(tt.tat) {
-			t.Errorf("row %d: got t0+%d, %+v, want t0+%d, %+v", i, newTAT-t0, d, ms(tt.tat), want)
+			t.Errorf("row %d: got the TAT t0+%d ns, %+v; want the TAT t0+%d ns, %+v", i, newTAT-t0, d, ms(tt.tat), want)
 		}
 		tat = newTAT
 	}
@@ -107,8 +107,8 @@ func TestClockEnds(t *testing.T) {
 	}
 }
 
-// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit does not,
-// with and without an error.
+// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit allocates none,
+// whether or not it returns an error.
 func TestAllocs(t *testing.T) {
 	for _, br := range branches {
 		limitertest.NoAllocs(t, "Decide "+br.name, func() { outTAT, out = Decide(branchLimit, br.tat, t0, br.quantity) })

@@ -3,7 +3,7 @@
 //
 // [NewLimit] compiles max_burst, count and period to a [limiter.Limit]. [Decide] takes
 // that limit, the state of a key and the time, and returns the new state and the
-// decision. Both are pure functions: the package keeps no state, reads no clock, and is
+// decision. Both functions are pure: the package keeps no state, reads no clock, and is
 // safe for concurrent use.
 //
 // # Terms
@@ -28,14 +28,14 @@
 //
 //	admitted     if used + T * quantity <= T * limit
 //	new TAT      = max(TAT, now) + T * quantity
-//	remaining    = (T * limit - used) / T, clamped to 0..limit
+//	remaining    = (T * limit - used) / T after the decision, clamped to 0..limit
 //	retry after  = used + T * quantity - T * limit, if refused
 //	reset after  = used, after the decision
 //
 // The classical definition for one unit compares the old TAT with a tolerance tau of T * max_burst:
-// a cell conforms if TAT <= now + tau. Here the new TAT, which is TAT + T, is compared with
-// now + T * limit, which is now + tau + T. The two conditions are equivalent. This form also holds
-// for quantities other than 1.
+// a unit conforms if TAT <= now + tau. Here the new TAT, which is TAT + T, is compared with
+// now + T * limit, which is now + tau + T. The two conditions are equivalent. The condition used here
+// also holds for quantities other than 1.
 //
 // A refused request does not change the state, so repeated requests do not prolong
 // the wait. Three quantities are special:
@@ -65,7 +65,7 @@
 //
 // T is rounded up to a whole nanosecond, so that the units admitted over any interval are at most
 // limit + rate * time. Rounding adds less than 1 ns per unit. The effective rate is therefore
-// unchanged at 1000 a second and 0.02 % lower at 300 000 a second. The effective rate is never
+// unchanged at 1000 units a second and 0.02 % lower at 300 000 units a second. The effective rate is never
 // above one unit a nanosecond. All other arithmetic is exact: once retry after has elapsed, the
 // same request is admitted, and one nanosecond earlier it is refused.
 //

@@ -24,7 +24,7 @@ func NewLimit(maxBurst, count int64, period limiter.Period) (limiter.Limit, erro
 	if !ok {
 		return limiter.Limit{}, limiter.ErrRange
 	}
-	// Both factors are at least 1, so this also detects that one of them does not fit an int64.
+	// Both factors are at least 1. If one of them does not fit an int64, the product does not fit either.
 	if hi, tolerance := bits.Mul64(interval, limit); hi != 0 || tolerance > math.MaxInt64 {
 		return limiter.Limit{}, limiter.ErrRange
 	}

@@ -29,15 +29,15 @@ func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
 	}
 	switch {
 	case c.Got.Limited || quantity == 0:
-		c.Expect(newTAT == tat, "refused or peeked, but the TAT changed")
+		c.Expect(newTAT == tat, "a refused request or a peek changed the TAT")
 	case quantity < 0:
-		c.Expect(now <= newTAT && newTAT <= base, "refund beyond a full bucket")
+		c.Expect(now <= newTAT && newTAT <= base, "the TAT after a refund is not between now and the TAT before it")
 	default:
 		cost := uint64(l.Interval) * uint64(quantity)
-		c.Expect(newTAT == base+cost && newTAT > now, "charged the wrong cost")
-		c.Expect(newTAT-now <= uint64(l.Interval)*uint64(l.Max), "charged beyond the tolerance")
+		c.Expect(newTAT == base+cost && newTAT > now, "a charge did not move the TAT by T * quantity")
+		c.Expect(newTAT-now <= uint64(l.Interval)*uint64(l.Max), "the TAT after a charge is further ahead than the burst tolerance")
 		back := c.Then(0, -quantity)
-		back.Expect(back.After().Expires == base, "a refund does not undo the charge")
+		back.Expect(back.After().Expires == base, "a refund of the whole charge does not restore the TAT")
 		part := common.Run(t, l, c.Old, now, quantity-quantity/2)
 		rest := part.Then(0, quantity/2)
 		rest.Expect(!part.Got.Limited && !rest.Got.Limited && rest.After().Expires == newTAT, "two partial charges differ from one charge")
@@ -106,7 +106,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				// Only intervals that end with a charge are checked. A refund at the end makes the
 				// sum smaller, so the check would be weaker.
 				if trace[j].charged > 0 && exceeds(net-l.Max, trace[j].at-trace[i].at, count, period) {
-					t.Fatalf("limit %d, %d per %d s: %d charged in %d ns, more than limit + rate * time", l.Max, count, period, net, trace[j].at-trace[i].at)
+					t.Fatalf("limit %d, rate %d per %d s: %d units were charged in %d ns, more than limit + rate * time", l.Max, count, period, net, trace[j].at-trace[i].at)
 				}
 			}
 		}
@@ -147,8 +147,8 @@ func randomTrace(r *rand.Rand, l limiter.Limit) []event {
 	return trace
 }
 
-// exceeds reports whether units in elapsed nanoseconds are more than a rate of count per
-// period seconds allows, by exact arithmetic.
+// exceeds reports whether the given number of units is more than a rate of count units per period
+// seconds allows in the elapsed nanoseconds. The arithmetic is exact.
 func exceeds(units int64, elapsed uint64, count, period int64) bool {
 	if units <= 0 {
 		return false
@@ -164,14 +164,14 @@ func exceeds(units int64, elapsed uint64, count, period int64) bool {
 func TestSaturated(t *testing.T) {
 	for _, tt := range []struct {
 		burst, count, period int64
-		want                 int64 // in one second, including both ends
+		want                 int64 // units admitted in one second, including both ends
 	}{
 		{0, 1, 1, 2},
 		{4, 10, 1, 15},
 		{4, 10_000, 1, 10_005},
-		{0, 1500, 1, 1500}, // T = 666667 ns, so the 1501st is 500 ns late
+		{0, 1500, 1, 1500}, // T = 666667 ns, so the 1501st unit is admitted 500 ns after the end of the second
 		{0, 100_000, 1, 100_001},
-		{6000, 6000, 1, 12_000}, // T = 166667 ns, so the 12001st is 2 us late
+		{6000, 6000, 1, 12_000}, // T = 166667 ns, so the 12001st unit is admitted 2 us after the end of the second
 		{99, 6000, 60, 200},
 	} {
 		l, err := NewLimit(tt.burst, tt.count, limiter.Seconds(tt.period))
@@ -188,12 +188,12 @@ func TestSaturated(t *testing.T) {
 				continue
 			}
 			if d.RetryAfter <= 0 {
-				t.Fatalf("burst %d, count %d, period %d: refused without a wait: %+v", tt.burst, tt.count, tt.period, d)
+				t.Fatalf("burst %d, count %d, period %d: a request is refused, but RetryAfter is not above 0: %+v", tt.burst, tt.count, tt.period, d)
 			}
 			now += uint64(d.RetryAfter)
 		}
 		if got != tt.want {
-			t.Errorf("burst %d, count %d, period %d: %d admitted in a second, want %d", tt.burst, tt.count, tt.period, got, tt.want)
+			t.Errorf("burst %d, count %d, period %d: %d units were admitted in a second, want %d", tt.burst, tt.count, tt.period, got, tt.want)
 		}
 	}
 }

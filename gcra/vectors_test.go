@@ -21,8 +21,8 @@ var vectorsJSON []byte
 // vector is one call, or a value stored under the key by another command.
 type vector struct {
 	Group     string
-	N         int      // number of a call; 0 for a value
-	TNs       uint64   `json:"t_ns"` // since the start
+	N         int      // number of the call; 0 if a value is stored
+	TNs       uint64   `json:"t_ns"` // nanoseconds since t0_ns
 	Args      []string // after the key
 	RedisCell reply    `json:"redis_cell"`
 	Set       *string  // SET key value
@@ -221,7 +221,7 @@ func TestVectors(t *testing.T) {
 		}
 	}
 	if len(seen) != calls {
-		t.Errorf("%d calls, want %d", len(seen), calls)
+		t.Errorf("vectors.json has %d calls, want %d", len(seen), calls)
 	}
 	for n := range overrides {
 		if !seen[n] {

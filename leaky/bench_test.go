@@ -59,8 +59,8 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
-// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit does not,
-// with and without an error.
+// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit allocates none,
+// whether or not it returns an error.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 64)
 	for _, br := range branches {

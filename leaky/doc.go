@@ -4,8 +4,8 @@
 //
 // [NewLimit] compiles capacity, count and period to a [limiter.Limit]. [Decide] takes that
 // limit, the state of a key and the time, and returns the change of the state and the
-// decision. The decision has a Wait: the caller delays the request for that long. Both are
-// pure functions: the package keeps no state, reads no clock, delays nothing, and is safe
+// decision. The decision has a Wait: the caller delays the request for that long. Both
+// functions are pure: the package keeps no state, reads no clock, delays nothing, and is safe
 // for concurrent use.
 //
 // # Terms
@@ -26,7 +26,7 @@
 //	admitted     if used + T * quantity <= T * capacity
 //	wait         = used before the request's own charge
 //	new TAT      = max(TAT, now) + T * quantity
-//	remaining    = (T * capacity - used) / T, clamped to 0..capacity
+//	remaining    = (T * capacity - used) / T after the decision, clamped to 0..capacity
 //	retry after  = used + T * quantity - T * capacity, if refused
 //	reset after  = used, after the decision
 //
@@ -55,8 +55,9 @@
 //
 // This package corresponds to nginx's limit_req with a burst and without nodelay: the excess
 // is the queue, the burst is capacity - 1, and a request is delayed by the length of the queue
-// before it. With nodelay, limit_req does not delay requests, like package gcra. limit_req counts
-// in thousandths of a request and in milliseconds. This package counts in nanoseconds.
+// before it. With nodelay, limit_req does not delay requests: package gcra corresponds to that.
+// limit_req counts in thousandths of a request and in milliseconds. This package counts in
+// nanoseconds.
 //
 // # Example
 //
@@ -78,7 +79,7 @@
 // because the departure times of the other requests have already been returned. In that case
 // two departures coincide. For example, three requests leave at 0, 0.5 and 1 s. If the
 // second one is refunded, the queue ends at 1 s, and the next request also leaves at 1 s.
-// The rate holds over any interval that starts later.
+// The rate holds over any interval that starts after these departures.
 //
 // Callers must observe the departure times: the package cannot detect a caller that does not
 // wait.

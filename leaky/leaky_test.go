@@ -57,7 +57,7 @@ func check(c limitertest.Decided) {
 	case c.Quantity >= 0:
 		want = decide.Run(c.TB, c.Limit, c.Old, c.Now, 0).Got.ResetAfter
 	}
-	c.Expect(c.Got.Wait == want, "wrong wait", want)
+	c.Expect(c.Got.Wait == want, "Wait is wrong; want the duration at the end of this message", want)
 	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "Expires is not now + ResetAfter")
 	c.Got.Wait = 0
 	if c.Old.Expires > c.Now && c.Old.Expires-c.Now > math.MaxInt64 {
@@ -87,7 +87,7 @@ func TestWorkedExample(t *testing.T) {
 	}, func(i int, c limitertest.Decided) {
 		check(c)
 		if c.Got.Wait != waits[i] {
-			t.Errorf("row %d: waits %v, want %v", i, c.Got.Wait, waits[i])
+			t.Errorf("row %d: Wait is %v, want %v", i, c.Got.Wait, waits[i])
 		}
 	})
 }

@@ -25,13 +25,13 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// A slot is the time from the departure of a request to the departure of the next request.
+// A slot is the time from the departure of a request to the earliest departure of the next request.
 type slot struct{ from, to *big.Int }
 
 // bigQueue is an oracle for Decide: the queue of admitted requests, with big integers.
 type bigQueue []slot
 
-// at returns the queue at time t, without expired slots, and the end of that queue.
+// at returns the queue at time t, without expired slots, and the time at which that queue ends.
 func (q bigQueue) at(t uint64) (bigQueue, *big.Int) {
 	now := new(big.Int).SetUint64(t)
 	for len(q) > 0 && q[0].to.Cmp(now) <= 0 {
@@ -55,8 +55,7 @@ func (q bigQueue) join(l limiter.Limit, t uint64, quantity int64) (slot, bool) {
 	return slot{end, to}, to.Cmp(most) <= 0
 }
 
-// leave removes slots from the end of the queue. Their total length is the time of
-// -quantity units.
+// leave shortens the queue at its end by the time in which -quantity units leave.
 func (q bigQueue) leave(l limiter.Limit, t uint64, quantity int64) bigQueue {
 	q, _ = q.at(t)
 	credit := new(big.Int).Mul(big.NewInt(int64(l.Interval)), big.NewInt(quantity))
@@ -127,8 +126,8 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	_, end := w.queue.at(w.now)
 	want.ResetAfter = time.Duration(end.Uint64() - w.now)
 	want.Remaining = w.queue.free(l, w.now)
-	c.Expect(d == want, "the decision differs", want, w.queue)
-	c.Expect(c.Change.Set == set && (!set || c.Change.Expires == end.Uint64()), "the change differs", w.queue)
+	c.Expect(d == want, "the decision differs from the oracle", want, w.queue)
+	c.Expect(c.Change.Set == set && (!set || c.Change.Expires == end.Uint64()), "the change differs from the oracle", w.queue)
 	if want.Limited {
 		w.retry(c)
 	}
@@ -140,13 +139,13 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 func (w *walk) retry(c limitertest.Decided) {
 	wait := c.Got.RetryAfter
 	if c.Quantity > c.Limit.Max {
-		c.Expect(wait == limiter.NoRetry, "unexpected retry after")
+		c.Expect(wait == limiter.NoRetry, "RetryAfter is not NoRetry")
 		return
 	}
-	c.Expect(wait > 0, "retry after is not above 0")
+	c.Expect(wait > 0, "RetryAfter is not above 0")
 	_, ok := w.queue.join(c.Limit, w.now+uint64(wait), c.Quantity)
 	_, early := w.queue.join(c.Limit, w.now+uint64(wait)-1, c.Quantity)
-	c.Expect(ok && !early, "retry after is not the earliest time with room", w.queue)
+	c.Expect(ok && !early, "RetryAfter is not the earliest time at which the queue has room", w.queue)
 }
 
 // advance moves the clock, mostly to a time close to the next change.

@@ -71,7 +71,7 @@ func TestDeparturesAreEven(t *testing.T) {
 					earliest = max(a.at, last.departure+uint64(l.Interval)*uint64(last.quantity))
 				}
 				if a.departure != earliest {
-					t.Fatalf("%s, %+v: %+v, which follows %+v, leaves at the wrong time", in.name, l, a, last)
+					t.Fatalf("%s, %+v: the request %+v leaves at the wrong time after the previous request %+v", in.name, l, a, last)
 				}
 				if a.departure > a.at {
 					queued++
@@ -80,7 +80,7 @@ func TestDeparturesAreEven(t *testing.T) {
 			}
 		}
 		if slow := in.name == "even, at half the rate"; !slow && (queued < 500 || refused < 500) {
-			t.Errorf("%s: %d queued and %d refused, want at least 500 of each", in.name, queued, refused)
+			t.Errorf("%s: %d requests were queued and %d were refused, want at least 500 of each", in.name, queued, refused)
 		}
 	}
 }
@@ -132,11 +132,11 @@ func TestNeverOverAdmits(t *testing.T) {
 						continue
 					}
 					if !all[i].limited && exceeds(got, all[j].departure-all[i].departure, count, period) {
-						t.Fatalf("%s, %+v: %d departed in %d ns, more than rate * time", in.name, l, got, all[j].departure-all[i].departure)
+						t.Fatalf("%s, %+v: %d units departed in %d ns, more than rate * time", in.name, l, got, all[j].departure-all[i].departure)
 					}
 					got += all[j].quantity
 					if exceeds(got-capacity, all[j].at-all[i].at, count, period) {
-						t.Fatalf("%s, %+v: %d admitted in %d ns, more than capacity + rate * time", in.name, l, got, all[j].at-all[i].at)
+						t.Fatalf("%s, %+v: %d units were admitted in %d ns, more than capacity + rate * time", in.name, l, got, all[j].at-all[i].at)
 					}
 				}
 			}
@@ -144,8 +144,8 @@ func TestNeverOverAdmits(t *testing.T) {
 	}
 }
 
-// exceeds reports whether units in elapsed nanoseconds are more than a rate of count per
-// period seconds allows, by exact arithmetic.
+// exceeds reports whether the given number of units is more than a rate of count units per period
+// seconds allows in the elapsed nanoseconds. The arithmetic is exact.
 func exceeds(units int64, elapsed uint64, count, period int64) bool {
 	if units <= 0 {
 		return false

@@ -23,7 +23,7 @@ const (
 )
 
 // kinds holds two names for each kind. The field name is the reply of TYPE, and the name of the command without "CL.".
-// The field encoding is the reply of OBJECT ENCODING, and distinguishes kinds with the same command.
+// The field encoding is the reply of OBJECT ENCODING, which distinguishes the kinds of one command, such as CL.WINDOW.
 var kinds = [...]struct{ name, encoding string }{
 	Throttle:      {"throttle", "gcra"},
 	SlidingWindow: {"window", "sliding"},
@@ -62,8 +62,9 @@ type Limit struct {
 	// unit is restored. For a TokenBucket it is the refill interval, for WindowBuckets the
 	// length of one sub-window, and for the other kinds the length of the window.
 	Interval time.Duration
-	// Amount is the number of tokens of one refill of a TokenBucket, the number of sub-windows of a window of
-	// WindowBuckets, the number of requests that a WindowLog may hold, and 0 for the other kinds.
+	// Amount is the number of tokens that one refill adds to a TokenBucket, or the number of requests that a
+	// WindowLog can hold. For the other windows it is the number of sub-windows, which is 1 except for WindowBuckets.
+	// For Throttle and LeakyBucket it is 0.
 	Amount int64
 }
 
@@ -85,8 +86,8 @@ func (p Period) Duration() (time.Duration, bool) {
 	return time.Duration(p.N) * p.Unit, true
 }
 
-// ErrRange is returned for parameters that do not describe a limit, or for which a time or quantity does not fit in an
-// int64.
+// ErrRange is returned for parameters that do not describe a limit, and for limits whose times or quantities do not fit
+// in an int64.
 var ErrRange = errors.New("rate limit parameters out of range")
 
 // Request is a request to an Engine for one decision.
@@ -172,12 +173,12 @@ type Decision struct {
 	Err  error // the reason why no decision was made; the other fields are then zero
 }
 
-// The errors of an Engine. A protocol server maps each to its own form of error.
+// The errors of an Engine. A protocol server converts them to errors of its protocol.
 var (
 	// ErrWrongKind is wrapped by WrongKindError.
 	ErrWrongKind = errors.New("key is in use by another kind of limiter")
-	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit the memory limit. Requests for
-	// other existing keys are still decided exactly.
+	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit in the memory limit.
+	// Requests that need no more memory are still decided exactly.
 	ErrOutOfMemory = errors.New("memory limit reached")
 	// ErrSameKey is returned for a request with the same key as an earlier request of its group.
 	ErrSameKey = errors.New("two limits of a group have the same key")
@@ -191,8 +192,9 @@ var (
 	ErrUncertain = errors.New("leadership was lost: the request may have been charged")
 )
 
-// WrongKindError is returned when the key holds the state of another algorithm. The value is the Kind of that state. It
-// wraps ErrWrongKind. Converting a WrongKindError to an error does not allocate.
+// WrongKindError is returned when the key of a request holds the state of a different algorithm than the request names.
+// The value of the error is the Kind of that state. The error wraps ErrWrongKind. Converting a WrongKindError to an
+// error does not allocate.
 type WrongKindError Kind
 
 // Error names the algorithm that holds the key.
@@ -218,13 +220,13 @@ type Entry struct {
 	State uint64        // a value that changes whenever the state of the key changes
 }
 
-// Usage holds the counters of an Engine for its keyspace since the Engine was started.
+// Usage holds the present size of the keyspace of an Engine, and counters since the Engine was started.
 type Usage struct {
 	Keys    int64 // keys held, including expired keys that were not dropped yet
 	Bytes   int64 // memory held for keys
 	Peak    int64 // the maximum of Bytes
-	Hits    int64 // decisions and lookups that found a live key
-	Misses  int64 // decisions and lookups that found no live key
+	Hits    int64 // decisions and lookups that found a key that had not expired
+	Misses  int64 // decisions and lookups that found no such key
 	Expired int64 // keys dropped because they had expired
 	Evicted int64 // keys dropped to make room for others
 	Changes int64 // changes of the state of a key, expiry excluded
@@ -232,7 +234,7 @@ type Usage struct {
 	Pauses  Pauses
 }
 
-// Pauses holds, for each kind of maintenance work, the longest time for which the work has blocked decisions on some
+// Pauses holds, for each type of maintenance work, the longest time for which the work has blocked decisions on some
 // keys since the Engine was made.
 type Pauses struct {
 	Growth     time.Duration // making room for a new key, including Compaction and Eviction
@@ -246,9 +248,9 @@ type Pauses struct {
 // decision is one atomic step on its key.
 //
 // An Engine that replicates its state decides immediately, and commits the decision later. Do not reveal a decision, or
-// any other state that the Engine has returned, before the commit: first call WaitCommitted with the CommitToken that
-// Decide has returned, or with one that LastWrite has returned after the state was read. Without replication,
-// WaitCommitted never blocks.
+// any other state that the Engine has returned, to a client before the commit: first call WaitCommitted with the
+// CommitToken that Decide has returned, or with one that LastWrite has returned after the state was read. Without
+// replication, WaitCommitted never blocks.
 type Engine interface {
 	// Decide decides the requests in order, and stores the decision on reqs[i] in out[i]. reqs and out must have the
 	// same length.
@@ -263,15 +265,15 @@ type Engine interface {
 	Decide(reqs []Request, out []Decision) CommitToken
 	// LastWrite returns a CommitToken that covers everything done before the call.
 	LastWrite() CommitToken
-	// WaitCommitted blocks until everything that the CommitToken covers is committed, so that it cannot be lost as
-	// long as a majority of the cluster keeps its data. It returns ErrUncertain if it is unknown whether everything
-	// was committed. It returns ErrNotLeading if this engine was not the leader when the CommitToken was made; the
-	// state returned with that CommitToken may then be stale.
+	// WaitCommitted blocks until everything that the CommitToken covers is committed. Committed changes are not lost as
+	// long as a majority of the nodes keeps its data. WaitCommitted returns ErrUncertain if it is unknown whether
+	// everything was committed. It returns ErrNotLeading if this engine was not the leader when the CommitToken was
+	// made; the state returned with that CommitToken may then be stale.
 	WaitCommitted(CommitToken) error
 	Keyspace
 }
 
-// Keyspace is the view of an Engine's state as a set of keys.
+// Keyspace provides access to the state of an Engine as a set of keys.
 type Keyspace interface {
 	// Lookup returns the entry of key, and reports whether the key exists.
 	Lookup(key []byte) (Entry, bool)
@@ -282,7 +284,8 @@ type Keyspace interface {
 	// and continues until Scan returns 0. A key that exists during the whole scan is visited at least once.
 	// The key passed to visit is valid only during the call. The function visit must not call the Engine.
 	Scan(cursor uint64, count int, visit func(key []byte, kind Kind)) uint64
-	// RandomKey returns a copy of an existing key, and reports whether there is one. The number random selects the key.
+	// RandomKey returns a copy of an existing key, and reports whether there is one. The parameter random selects the
+	// key.
 	RandomKey(random uint64) (key []byte, found bool)
 	// Clear deletes all keys. It returns ErrNotLeading, and changes nothing, if this engine does not decide.
 	Clear() error

@@ -33,11 +33,11 @@ func TestKindValues(t *testing.T) {
 	kinds := []Kind{Throttle, SlidingWindow, FixedWindow, WindowBuckets, WindowLog, TokenBucket, LeakyBucket}
 	for i, k := range kinds {
 		if int(k) != i+1 || !k.Known() {
-			t.Errorf("%v: the value is %d, and Known returns %t; want Known true and the value %d, because the values are stored with keys", k, k, k.Known(), i+1)
+			t.Errorf("kind %v has the value %d, and Known returns %t; want Known true and the value %d, because the values are stored with keys", k, k, k.Known(), i+1)
 		}
 	}
 	if Kind(0).Known() || Kind(len(kinds)+1).Known() {
-		t.Error("Known returns true for kind 0, or for a kind that is not in this test")
+		t.Error("Known returns true for kind 0 or for the kind after the last one of this test, want false for both")
 	}
 }
 
@@ -99,7 +99,7 @@ func TestWrongKindError(t *testing.T) {
 			t.Errorf("%v: the error must wrap ErrWrongKind, and must not wrap ErrSameKey", err)
 		}
 		if want := "key is in use by another kind of limiter: " + k.String() + " (" + k.Encoding() + ")"; err.Error() != want {
-			t.Errorf("got %q, want %q", err, want)
+			t.Errorf("the text of the error is %q, want %q", err, want)
 		}
 		if n := testing.AllocsPerRun(100, func() { sink = WrongKindError(k) }); n != 0 {
 			t.Errorf("%v: the conversion to an error makes %v allocations, want 0", sink, n)

@@ -20,7 +20,7 @@ type sample struct {
 
 const ping = "*1\r\n$4\r\nPING\r\n"
 
-// corpus has a row for each known kind of valid or malformed request. The tests read these inputs whole and in pieces,
+// corpus has a row for each known form of valid or malformed request. The tests read these inputs whole and in pieces,
 // and use them as seeds of the fuzzers.
 var corpus = []sample{
 	// Empty requests.

@@ -10,7 +10,7 @@
 // [Reply] encodes replies and collects them, so that the caller can write them with one call. It handles all
 // differences between RESP2 and RESP3.
 //
-// [SplitLine], [ParseInt] and [ParseSigned] parse text as Redis and redis-cell do.
+// [SplitLine] and [ParseInt] parse text like Redis, and [ParseSigned] parses it like redis-cell.
 //
 // The arguments that a Reader returns point into its buffer and are valid until the next
 // Fill.

@@ -21,7 +21,7 @@ func TestProtocolErrorTexts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := tt.err.Error(); got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
+			t.Errorf("the text of the error is %q, want %q", got, tt.want)
 		}
 	}
 }

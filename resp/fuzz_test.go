@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// seed returns a prefix of the input of a sample that is short enough for the fuzzer. With
-// an input of 70000 bytes, the fuzzer takes a minute to find the relevant bytes.
+// seed returns at most the first 300 bytes of the input of a sample. The input is truncated, because the fuzzer takes a
+// minute to find the relevant bytes in an input of 70000 bytes.
 func (s sample) seed() []byte { return []byte(s.input[:min(len(s.input), 300)]) }
 
 // FuzzReader compares the result of a Reader with that of the function reference, for any limits and for three

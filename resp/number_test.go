@@ -52,10 +52,10 @@ func TestParseByHand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if n, ok := ParseSigned([]byte(tt.text)); n != tt.n || ok != tt.asSigned {
-			t.Errorf("ParseSigned(%q): got %d, %v, want the number and asSigned of the row", tt.text, n, ok)
+			t.Errorf("ParseSigned(%q): got the number %d and ok %v, want n and asSigned of the table row with this text", tt.text, n, ok)
 		}
 		if n, ok := ParseInt([]byte(tt.text)); ok != tt.asInt || ok && n != tt.n {
-			t.Errorf("ParseInt(%q): got %d, %v, want the number and asInt of the row", tt.text, n, ok)
+			t.Errorf("ParseInt(%q): got the number %d and ok %v, want n and asInt of the table row with this text", tt.text, n, ok)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func checkLine(t *testing.T, n int64) {
 	for room := range len(want) + 1 {
 		b := append(make([]byte, 0, 1+room), 'x')
 		if got := string(appendLine(b, ':', n)); got != want {
-			t.Fatalf("the line of %d is %q if the buffer has room for %d bytes", n, got, room)
+			t.Fatalf("appendLine of %d returns %q if the buffer has room for %d bytes, want x, a colon, the number, CR and LF", n, got, room)
 		}
 	}
 }

@@ -31,8 +31,8 @@ type Reader struct {
 	// The state of the command that begins at buf[start]. Offsets are relative to start, so that they stay valid when
 	// the bytes are moved within the buffer or to another one.
 	parsed  int    // bytes that have been parsed
-	scanned int    // bytes after parsed that are known to contain no line end
-	missing int    // arguments not yet complete; 0 between commands
+	scanned int    // bytes after the parsed ones that are known to contain no line end
+	missing int    // number of arguments that are not complete; 0 between commands
 	length  int    // bytes of the next argument; -1 until its length has been parsed
 	spans   []span // positions of the complete arguments
 
@@ -241,7 +241,7 @@ func (r *Reader) tooMuch(err, unauthenticated ProtocolError) error {
 	return err
 }
 
-// head parses a head, which begins at the parse position: a type byte, a number, and CR LF. It returns the number.
+// head parses the head at the parse position, and returns its number. A head is a type byte, a number, and CR LF.
 func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err error) {
 	n, size := shortHead(r.buf[r.start+r.parsed : r.end])
 	if limit, _ := r.lineLimit(tooLong); size > 0 && size-1 <= limit {

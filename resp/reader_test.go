@@ -104,8 +104,9 @@ func TestReaderReadsTheCorpus(t *testing.T) {
 	}
 }
 
-// TestReaderBetweenGoodCommands reads each sample of the corpus with a valid command before and after it. The first
-// command must always be returned, and the second must not be returned if the sample causes an error.
+// TestReaderBetweenGoodCommands reads samples of the corpus with a PING before and after each. It skips incomplete
+// samples, and samples with other limits than authenticatedLimits. The first PING must always be returned. The second
+// PING must not be returned if the sample causes an error.
 func TestReaderBetweenGoodCommands(t *testing.T) {
 	for _, s := range corpus {
 		if s.limits != authenticatedLimits || strings.HasPrefix(s.name, "unfinished") {
@@ -150,7 +151,7 @@ func TestReaderWhateverTheCutsOfLongPipelines(t *testing.T) {
 		}
 		for range 5 {
 			if got := readAll(t, authenticatedLimits, randomCuts(rnd, input)); !got.equals(want) {
-				t.Fatalf("got %s, want %s", got, want)
+				t.Fatalf("a random pipeline, read in random pieces: got %s, want %s", got, want)
 			}
 		}
 	}
@@ -337,7 +338,7 @@ func TestReaderGivesBack(t *testing.T) {
 			old := weak.Make(&r.buf[0])
 			_, _ = r.Fill(&pieces{}) // an idle connection blocks in Fill
 			if most := fullBuffer + fullArgs*(spanSize+argSize); r.Size() > most || r.Pending() != len(rest) {
-				t.Errorf("the Reader holds %d bytes, and %d bytes are pending; want at most %d bytes, and only the rest pending", r.Size(), r.Pending(), most)
+				t.Errorf("the Reader holds %d bytes, and %d bytes are pending; want at most %d bytes, and pending only the bytes after the command", r.Size(), r.Pending(), most)
 			}
 			runtime.GC()
 			if old.Value() != nil {

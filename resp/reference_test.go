@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// reference returns the outcome that a Reader must have for the complete input. It is a simple implementation without
-// regard to speed, and shares no parsing code with the Reader.
+// reference returns the outcome that a Reader must have for the complete input. It is simple and slow, and shares no
+// parsing code with the Reader.
 func reference(l Limits, input string) outcome {
 	var o outcome
 	for input != "" {
@@ -296,7 +296,7 @@ func quoteHex(b []byte) []byte {
 	return append(text, '"')
 }
 
-// mutate changes, drops, adds or repeats a few bytes.
+// mutate changes, drops, adds or repeats a few bytes of b, and returns the result.
 func mutate(rnd *rand.Rand, b []byte) []byte {
 	if len(b) == 0 {
 		return b

@@ -49,7 +49,7 @@ func (r *Reply) Status(text string) { r.buf = redcon.AppendString(r.buf, text) }
 // OK adds the status OK.
 func (r *Reply) OK() { r.buf = redcon.AppendOK(r.buf) }
 
-// Error adds an error; text begins with its code. CR and LF become spaces, so that no
+// Error adds an error. The text begins with the error code. CR and LF become spaces, so that no
 // text can inject another reply.
 func (r *Reply) Error(text string) { r.buf = redcon.AppendError(r.buf, text) }
 

@@ -98,19 +98,19 @@ func TestReplyTruncate(t *testing.T) {
 	r.Bulk(make([]byte, 1000))
 	r.Truncate(5, 100)
 	if got := string(r.Bytes()); got != "+OK\r\n" {
-		t.Errorf("got %q, want only +OK", got)
+		t.Errorf("after Truncate(5, 100): got %q, want only +OK", got)
 	}
 	r.Truncate(0, 5000)
 	if r.Len() != 0 || cap(r.Bytes()) == 0 {
-		t.Errorf("length %d, capacity %d; want length 0 and the old capacity", r.Len(), cap(r.Bytes()))
+		t.Errorf("after Truncate(0, 5000): length %d, capacity %d; want length 0 and the old capacity", r.Len(), cap(r.Bytes()))
 	}
 	r.Truncate(0, 100)
 	if r.Len() != 0 || cap(r.Bytes()) != 0 {
-		t.Errorf("length %d, capacity %d; want length 0 and capacity 0", r.Len(), cap(r.Bytes()))
+		t.Errorf("after Truncate(0, 100): length %d, capacity %d; want length 0 and capacity 0", r.Len(), cap(r.Bytes()))
 	}
 	r.OK()
 	if got := string(r.Bytes()); got != "+OK\r\n" {
-		t.Errorf("got %q, want only +OK", got)
+		t.Errorf("OK after the buffer was freed: got %q, want only +OK", got)
 	}
 }
 

@@ -118,8 +118,8 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// endsWord reports whether c ends an unquoted word. The vertical tab and the form feed do not: Redis treats them as
-// white space before a word and after a quote, but as part of the word within a word.
+// endsWord reports whether c ends an unquoted word. The vertical tab and the form feed do not: before a word and
+// after a quote, Redis treats them as white space, but within a word as a part of the word.
 func endsWord(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n'
 }

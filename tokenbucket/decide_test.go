@@ -63,7 +63,7 @@ func TestWorkedExample(t *testing.T) {
 		check(c)
 		used, anchor := decode(c.After().Data)
 		if want := states[i]; used != want.used || anchor != t0+uint64(want.anchor) {
-			t.Errorf("row %d: wrong state: %d tokens used, anchor %d ns after t0", i, used, anchor-t0)
+			t.Errorf("row %d: the state has %d used tokens and an anchor %d ns after t0, which differs from the example", i, used, anchor-t0)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestClockEnds(t *testing.T) {
 	for _, now := range []uint64{0, limitertest.LastTime} {
 		c, d := Decide(&l, limiter.State{}, now, math.MaxInt64, nil)
 		if d.Limited || d.ResetAfter != math.MaxInt64 || c.Expires != now+math.MaxInt64 {
-			t.Errorf("charge of the whole capacity at time %d: %+v, %+v", now, c, d)
+			t.Errorf("charge of the whole capacity at time %d: %+v, %+v; want an admitted request and the longest ResetAfter", now, c, d)
 		}
 		if _, d := Decide(&l, limitertest.After(limiter.State{}, c), now, 1, nil); d.RetryAfter != 1 {
 			t.Errorf("charge to an empty bucket at time %d: %+v, want RetryAfter 1 ns", now, d)
@@ -194,8 +194,8 @@ func TestClockEnds(t *testing.T) {
 	}
 }
 
-// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit does not,
-// with and without an error.
+// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit allocates none,
+// whether or not it returns an error.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 64)
 	for _, br := range branches {

@@ -3,7 +3,7 @@
 //
 // [NewLimit] compiles capacity, refill amount and refill interval to a [limiter.Limit].
 // [Decide] takes that limit, the state of a key and the time, and returns the change of the
-// state and the decision. Both are pure functions: the package keeps no state, reads no
+// state and the decision. Both functions are pure: the package keeps no state, reads no
 // clock, and is safe for concurrent use.
 //
 // # Terms
@@ -25,12 +25,13 @@
 // refill times do not depend on the time at which a process was started.
 //
 //	refills      k = (now - anchor) / interval, rounded down
-//	used         = max(0, used - k * amount), as of anchor + k * interval
+//	used         = max(0, used - k * amount); the anchor becomes anchor + k * interval
 //	admitted     if used + quantity <= capacity
-//	remaining    = capacity - used, at least 0
+//	remaining    = capacity - used after the decision, at least 0
 //	retry after  = anchor + m * interval - now, with the smallest m for which
 //	               used - m * amount + quantity <= capacity
-//	reset after  = anchor + m * interval - now, with m = used / amount, rounded up
+//	reset after  = anchor + m * interval - now, with m = used / amount, rounded up, after
+//	               the decision
 //
 // A refused request does not change the state. Three quantities are special:
 //

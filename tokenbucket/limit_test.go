@@ -80,7 +80,7 @@ func TestNewLimitOracle(t *testing.T) {
 			fits++
 		}
 	}
-	// Both outcomes must be frequent for the test to be meaningful.
+	// Parameters in range and out of range must be frequent for the test to be meaningful.
 	if fits < rounds/20 || fits > rounds*19/20 {
 		t.Errorf("%d of %d sets of parameters are in range: too few or too many for a meaningful test", fits, rounds)
 	}

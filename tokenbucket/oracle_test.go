@@ -112,36 +112,36 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	before := w.oracle.at(l, w.now)
 	was := new(big.Int).Set(before.missing)
 	limited := quantity >= 0 && (quantity > l.Max || !before.admits(l, w.now, quantity))
-	c.Expect(d.Limited == limited, "admitted or refused")
+	c.Expect(d.Limited == limited, "Limited differs from the oracle")
 	if !limited && quantity != 0 {
 		before.missing.Add(before.missing, big.NewInt(quantity))
 		if before.missing.Sign() < 0 {
 			before.missing.SetInt64(0)
 		}
 		before.expires = math.MaxUint64
-		c.Expect(c.Change.Set == (quantity > 0 || was.Sign() > 0), "changed or not")
+		c.Expect(c.Change.Set == (quantity > 0 || was.Sign() > 0), "Change.Set differs from the oracle")
 	} else {
-		c.Expect(!c.Change.Set, "the state changed")
+		c.Expect(!c.Change.Set, "a refused request or a peek changed the state")
 	}
 	// The outcome must change exactly when RetryAfter and ResetAfter have elapsed.
 	if limited && quantity <= l.Max {
 		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return before.admits(l, t, quantity) })
 	} else {
-		c.Expect(d.RetryAfter == limiter.NoRetry, "unexpected retry after")
+		c.Expect(d.RetryAfter == limiter.NoRetry, "RetryAfter is not NoRetry")
 	}
 	w.wait(c, d.ResetAfter, "reset after", func(t uint64) bool { return before.full(l, t) })
 	want := limiter.Decision{Limited: limited, Limit: l.Max, Remaining: before.free(l, w.now), RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
-	c.Expect(d == want, "remaining")
+	c.Expect(d == want, "the decision differs from the oracle")
 	if c.Change.Set {
-		c.Expect(c.Change.Expires == w.now+uint64(d.ResetAfter), "expires")
+		c.Expect(c.Change.Expires == w.now+uint64(d.ResetAfter), "Expires is not now + ResetAfter")
 		before.expires = c.Change.Expires
 		w.state, w.oracle = c.After(), before
 	}
 	return d
 }
 
-// wait checks that the condition ok becomes true exactly when the duration got has elapsed. In
-// some calls, chosen at random, it also determines that time by binary search.
+// wait checks that the function ok first returns true at time now + got. In some calls, chosen at
+// random, it also determines that time by binary search.
 func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
 	c.ExpectEarliest(got, limitertest.LastTime, what, ok)
 	if w.r.UintN(64) == 0 && w.now+uint64(got) <= limitertest.LastTime {

@@ -16,7 +16,7 @@ func check(c limitertest.Decided) {
 	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "Expires is not now + ResetAfter")
 	if r := c.Got.Remaining; r > 0 && c.Change.Set {
 		back := c.Then(0, r).Then(0, -r)
-		back.Expect(back.Got.ResetAfter == c.Got.ResetAfter, "a refund does not undo the effect of the charge on reset after")
+		back.Expect(back.Got.ResetAfter == c.Got.ResetAfter, "ResetAfter differs after a charge and its refund")
 	}
 }
 
@@ -58,7 +58,7 @@ func FuzzDecide(f *testing.F) {
 type event struct {
 	at      uint64
 	charged int64 // 0 if refused
-	rest    bool  // the bucket was full
+	rest    bool  // the bucket was full before the request
 }
 
 // randomTrace makes random requests, often close to a refill.
@@ -108,7 +108,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				}
 				most := l.Max + l.Amount*refills
 				if sum > most {
-					t.Fatalf("%+v: %d charged in %d ns, more than capacity + amount * refills", l, sum, trace[j].at-trace[i].at)
+					t.Fatalf("%+v: %d tokens were charged in %d ns, more than capacity + amount * refills", l, sum, trace[j].at-trace[i].at)
 				}
 				if sum == most {
 					tight++
@@ -117,7 +117,7 @@ func TestNeverOverAdmits(t *testing.T) {
 		}
 	}
 	if tight < 1000 {
-		t.Errorf("only %d intervals reached the bound, want 1000", tight)
+		t.Errorf("only %d intervals reached the bound, want at least 1000", tight)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestSaturated(t *testing.T) {
 			now += uint64(d.RetryAfter)
 		}
 		if got != tt.want {
-			t.Errorf("%+v: %d admitted in a second, want %d", l, got, tt.want)
+			t.Errorf("%+v: %d tokens were admitted in a second, want %d", l, got, tt.want)
 		}
 	}
 }

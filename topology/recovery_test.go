@@ -3,7 +3,7 @@ package topology
 import "testing"
 
 // TestRecovery checks that the result of Next is valid, and depends on the cluster, its members and the previous
-// recovery. It also checks that Valid rejects other texts.
+// recovery. It also checks that Valid rejects malformed texts.
 func TestRecovery(t *testing.T) {
 	a, b := Member{ID: "n1", Raft: "h1:1"}, Member{ID: "n2", Raft: "h2:1"}
 	first := Recovery("").Next("c", []Member{a, b})

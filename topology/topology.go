@@ -76,7 +76,7 @@ type Status struct {
 	Snapshot  uint64        // index of the newest snapshot of the node
 	Heartbeat time.Duration // followers start an election after this time without contact with the leader
 	Settled   bool          // all voters run with this heartbeat
-	MayLose   time.Duration // a leader that fails loses at most the requests admitted within this time before; 0 in sync mode
+	MayLose   time.Duration // requests admitted within this time before the leader fails may be lost; 0 in sync mode
 	Contact   time.Duration // time since the last message from the leader; 0 on the leader itself
 	// RoundTrips counts the answered heartbeat messages that this node has sent as the leader since it started.
 	RoundTrips RoundTrips

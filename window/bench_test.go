@@ -96,7 +96,7 @@ func TestBranches(t *testing.T) {
 			want = false
 		}
 		if ch.Set != want || d.Limited == (want || br.quantity == 0) {
-			t.Errorf("%s: an outcome that the name does not state: %+v, %+v", br.name, ch, d)
+			t.Errorf("%s: the outcome does not match the name: %+v, %+v", br.name, ch, d)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import "github.com/throttledhq/throttled/limiter"
 //
 // The limit l must have been made by NewLimit. Any state is accepted: see the package comment.
 func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
-	// Slide has the same body. A decision takes about 20 ns. A function shared with Slide would add
-	// 12 ns, because the results would be copied once more.
+	// Slide has the same body. A shared function would add 12 ns to the 20 ns of a decision, because the
+	// results would be copied once more.
 	c := counters{parts: int(l.Amount), partWidth: uint64(l.Interval)}
 	c.read(&old, now, room)
 	used := c.sum(c.age)

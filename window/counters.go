@@ -17,9 +17,9 @@ type counters struct {
 	now   uint64 // the time of the decision
 	start uint64 // start of the current sub-window
 
-	// The last counter belongs to the current sub-window or to an earlier one. age is the distance
-	// in sub-windows, and also the number of counters that have expired. If all counters have
-	// expired, none are kept, and age is equal to parts.
+	// The last counter belongs to the current sub-window or to an earlier one. age is the distance from
+	// that sub-window to the current one, in sub-windows. The same number of counters has expired. If
+	// all counters have expired, none are kept, and age is equal to parts.
 	stored
 	age   int
 	least uint8  // minimum counter size for the new state, as a code (see stored)
@@ -28,11 +28,11 @@ type counters struct {
 	// converted is set if the counters were stored under other parameters. They are then in the
 	// memory of room, with 8 bytes each.
 	converted bool
-	// The newest sub-window under the old parameters may end after the current sub-window. Its
-	// units then count as of now: they are in the current count, and until something is charged
-	// they move forward with time, up to the sub-window that begins at movingStart. In this case,
-	// moving is the number of these units, and fixed is the number of other units in the current
-	// count. Otherwise the three fields are 0.
+	// The newest sub-window under the old parameters may end after the current sub-window. Its units
+	// then count as of now, so they are in the count of the current sub-window. Until something is
+	// charged, they move to later sub-windows as time passes, up to the one that begins at
+	// movingStart. In this case, moving is the number of these units, and fixed is the number of the
+	// other units in the count of the current sub-window. Otherwise the three fields are 0.
 	moving, movingStart, fixed uint64
 }
 

@@ -74,7 +74,7 @@ func TestSliding(t *testing.T) {
 		{45 * m, 0, false, 40, no, 75 * m},
 		{45 * m, 41, true, 40, 45 * time.Second, 75 * m},
 		{45 * m, 100, true, 40, 75 * m, 75 * m},
-		{45 * m, 70, true, 40, 15*m + 15*m, 75 * m}, // when 30 of the 40 are covered
+		{45 * m, 70, true, 40, 15*m + 15*m, 75 * m}, // until the sliding window covers only 30 of the 40 units
 		{45 * m, -40, false, 80, no, 15 * m},
 		{45 * m, -81, false, 100, no, 0},
 	})
@@ -156,14 +156,14 @@ func TestParametersChange(t *testing.T) {
 		{"sliding to longer", Slide, 100, 2 * h, 1, state(h, t0+uint64(h), 1, 40, 30),
 			[]limitertest.Row{{75 * m, 1, false, 29, no, 165 * m}}, state(2*h, t0, 1, 0, 71)},
 		{"sliding to shorter", Slide, 50, h / 2, 1, state(h, t0+uint64(h), 1, 40, 30), []limitertest.Row{
-			{75 * m, 10, true, 0, 7*m + 30*time.Second, 75 * m}, // when 10 of the 40 are covered
-			{75 * m, 30, true, 0, 55 * m, 75 * m},               // when 20 of the 30 are covered, in the window that starts at 90 m
+			{75 * m, 10, true, 0, 7*m + 30*time.Second, 75 * m}, // until the sliding window covers only 10 of the 40 units
+			{75 * m, 30, true, 0, 55 * m, 75 * m},               // until it covers only 20 of the 30 units, in the window that starts at 90 m
 		}, none},
 		// 40 units are in the sub-window that ends at 80 m, and 30 in the one that ends at 100 m.
 		// At 85 m, both counts are in the window that ends at 90 m, but the 30 units may move to
 		// the next window.
 		{"sliding, moving", Slide, 100, 90 * m, 1, state(20*m, t0+uint64(80*m), 1, 40, 30), []limitertest.Row{
-			{85 * m, 40, true, 30, 27*m + 30*time.Second, 35 * m}, // when 30 of the 40 are covered
+			{85 * m, 40, true, 30, 27*m + 30*time.Second, 35 * m}, // until the sliding window covers only 30 of the 40 units
 			{85 * m, 71, true, 30, 35 * m, 35 * m},                // the state has expired by then
 			{85 * m, -1, false, 31, no, 95 * m},
 		}, state(90*m, t0, 1, 0, 69)},
@@ -173,7 +173,7 @@ func TestParametersChange(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := play(t, tt.decide, mustLimit(t, tt.limit, tt.period, tt.parts), tt.old, tt.calls)
 			if tt.want.Data != nil && !equal(got, tt.want) {
-				t.Errorf("got %d %x, want %d %x", got.Expires, got.Data, tt.want.Expires, tt.want.Data)
+				t.Errorf("got the state %d %x (Expires, Data), want %d %x", got.Expires, got.Data, tt.want.Expires, tt.want.Data)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func TestExtremes(t *testing.T) {
 	for _, decide := range []limitertest.Decide{Slide, Count} {
 		ch, d := decide(l, limiter.State{}, last, most, nil)
 		if d.Limited || d.Remaining != 0 || ch.Expires != last+uint64(d.ResetAfter) {
-			t.Errorf("charge of the whole limit at the last time: %+v, %+v", ch, d)
+			t.Errorf("charge of the whole limit at the last time: %+v, %+v; want an admitted request that expires at the reset", ch, d)
 		}
 		s := limitertest.After(limiter.State{}, ch)
 		if _, d := decide(l, s, last, most, nil); !d.Limited || d.RetryAfter != d.ResetAfter {
@@ -204,7 +204,7 @@ func TestExtremes(t *testing.T) {
 	for _, width := range []time.Duration{h, 7 * m, 2 * h} {
 		l := mustLimit(t, 100, 4*width, 4)
 		if _, d := Count(l, state(h, 0, 1, 0, 0, 0, 60), uint64(59*m), 1, nil); d.Remaining != 39 {
-			t.Errorf("charge in the first hour: %+v, %+v; want 39 units remaining", l, d)
+			t.Errorf("charge in the first hour with the limit %+v: the decision is %+v; want 39 units remaining", l, d)
 		}
 	}
 	// Counts whose sum exceeds 64 bits saturate, even if a conversion adds them up.
@@ -212,7 +212,7 @@ func TestExtremes(t *testing.T) {
 	for _, l := range []*limiter.Limit{mustLimit(t, most, 2*h, 2), mustLimit(t, most, 24*h, 1)} {
 		ch, d := Count(l, s, t0+uint64(m), math.MinInt64, nil)
 		if !ch.Set || d.Limited || d.Remaining != 0 {
-			t.Errorf("%+v: refund of the smallest int64: %+v, %+v; want 0 remaining", l, ch, d)
+			t.Errorf("limit %+v, quantity math.MinInt64: %+v, %+v; want 0 units remaining", l, ch, d)
 		}
 	}
 }

@@ -4,7 +4,7 @@
 //
 // [NewLimit] compiles a caller's parameters (limit, period, parts) to a [limiter.Limit]. [Slide]
 // and [Count] take that limit, the state of a key and the time, and return the change of the state
-// and the decision. All are pure functions: the package keeps no state, reads no clock, and is safe
+// and the decision. All three functions are pure: the package keeps no state, reads no clock, and is safe
 // for concurrent use.
 //
 // # Terms
@@ -21,8 +21,8 @@
 //
 // # Rules
 //
-// A request is admitted if used + quantity <= limit, and is then added to the count of the current
-// sub-window. The three kinds differ in the definition of used:
+// A request is admitted if used + quantity <= limit. Its quantity is then added to the count of the
+// current sub-window. The three kinds differ in the definition of used:
 //
 //	FIXED         the count of the current window                     Count, 1 part
 //	BUCKETS n     the sum of the counts of the last n sub-windows,    Count, n parts
@@ -31,7 +31,7 @@
 //
 // For all of them:
 //
-//	remaining     limit - used, clamped to 0..limit
+//	remaining     limit - used after the decision, clamped to 0..limit
 //	retry after   time until used + quantity <= limit, if refused and nothing else is charged
 //	reset after   time until used is 0, counted after the decision
 //
@@ -55,10 +55,10 @@
 // the start of the next can each admit the whole limit, so up to twice the limit can be admitted in
 // a short burst.
 //
-// BUCKETS never admits more than the limit in n consecutive sub-windows. The same therefore holds
-// for any interval of (n-1)/n of a period. It does not hold for any interval of a whole period:
-// such an interval may overlap n+1 sub-windows, so the units of the oldest one may have been
-// admitted in addition to the limit.
+// BUCKETS never admits more than the limit in n consecutive sub-windows. The limit
+// therefore holds in every interval of length P * (n-1)/n. It does not hold in every interval of
+// length P: such an interval may overlap n+1 sub-windows, so the units of the oldest one may have
+// been admitted in addition to the limit.
 //
 // SLIDING assumes that the requests of the previous window were distributed evenly over it. If they
 // arrived at the end of that window, more than the limit may be admitted in the period that starts
@@ -135,6 +135,6 @@
 // overflow, except that a count saturates at 1<<64 - 1 if a conversion adds up more than that. A
 // returned Duration is capped at [math.MaxInt64] nanoseconds; only a state set manually can exceed it.
 //
-// The cost of Count is proportional to the number of parts: about one nanosecond for each part, and
-// several nanoseconds if the state is converted or a refund covers several sub-windows.
+// The cost of Count is proportional to the number of parts: about one nanosecond for each part, or
+// several nanoseconds for each part if the state is converted or a refund covers several sub-windows.
 package window

@@ -99,7 +99,7 @@ func TestNewLimitOracle(t *testing.T) {
 			t.Fatalf("NewLimit(%d, %d ns, %d) = %+v, %v, want %+v, %v", limit, period, parts, got, err, want, wantErr)
 		}
 	}
-	// Both outcomes must be frequent for the test to be meaningful.
+	// Parameters in range and out of range must be frequent for the test to be meaningful.
 	if fit < steps/10 || fit > steps*9/10 {
 		t.Errorf("%d of %d sets of parameters are in range: too few or too many for a meaningful test", fit, steps)
 	}

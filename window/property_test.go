@@ -14,7 +14,7 @@ import (
 // each admitted charge or refund, even for a refund that has no effect.
 func check(c limitertest.Decided) {
 	c.Check()
-	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "Change.Set is not equal to: admitted, with a quantity other than 0")
+	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "Change.Set must be true exactly for admitted requests with a quantity other than 0")
 }
 
 // anyState draws a state that decisions need not be able to produce. The state is usually well formed, with its newest
@@ -89,8 +89,8 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// TestNeverOverAdmits sums the admitted units of random traffic over each interval that has a
-// limit: a clock-aligned window, and for BUCKETS any n consecutive sub-windows.
+// TestNeverOverAdmits sums the admitted units of random traffic over each interval in which the
+// limit must hold: a clock-aligned window, and for BUCKETS any n consecutive sub-windows.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	full := 0
@@ -118,7 +118,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				sum += admitted[current-n]
 			}
 			if sum > l.Max {
-				t.Fatalf("limit %+v: %d admitted in the window that contains the time %d", l, sum, now)
+				t.Fatalf("limit %+v: %d units, more than the limit, are admitted in the window that ends with the sub-window of the time %d", l, sum, now)
 			}
 			if sum == l.Max {
 				full++
@@ -172,9 +172,9 @@ func TestStretches(t *testing.T) {
 		return most
 	}
 	if got := most(40 * time.Minute); got > 100 || got < 95 {
-		t.Errorf("the maximum in 40 minutes is %d, want 95 to 100", got)
+		t.Errorf("the maximum in 40 minutes is %d units, want 95 to 100", got)
 	}
 	if got := most(time.Hour); got <= 100 || got > 200 {
-		t.Errorf("the maximum in an hour is %d, want 101 to 200", got)
+		t.Errorf("the maximum in an hour is %d units, want 101 to 200", got)
 	}
 }

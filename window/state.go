@@ -11,7 +11,7 @@ import (
 
 const (
 	headerSize = 8
-	codeShift  = 62                // the two bits above the width of a sub-window
+	codeShift  = 62                // the upper two bits of the header encode the counter size
 	endOfTime  = uint64(1<<63 - 1) // the last time of the clock
 )
 

@@ -100,7 +100,7 @@ func TestState(t *testing.T) {
 		ch, d := tt.decide(l, tt.old, hour(tt.at), tt.quantity, nil)
 		got := limitertest.After(tt.old, ch)
 		if !ch.Set || d.Limited || !equal(got, tt.want) || ch.Keep != tt.keep {
-			t.Errorf("%s: %+v, %+v\n got %d %x\nwant %d %x", tt.name, ch, d, got.Expires, got.Data, tt.want.Expires, tt.want.Data)
+			t.Errorf("%s: %+v, %+v\n got the state %d %x\nwant the state %d %x", tt.name, ch, d, got.Expires, got.Data, tt.want.Expires, tt.want.Data)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestStateSize(t *testing.T) {
 			s = limitertest.After(s, ch)
 			now += uint64(20 * time.Minute)
 			if size := 8 + len(s.Data); size != tt.size {
-				t.Fatalf("limit %d: %d bytes, want %d", tt.limit, size, tt.size)
+				t.Fatalf("limit %d: the state has %d bytes, want %d", tt.limit, size, tt.size)
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func TestSizeGrows(t *testing.T) {
 		now += uint64(tt.after)
 		ch, d := Slide(mustLimit(t, tt.limit, tt.period, 1), s, now, tt.quantity, nil)
 		if s = limitertest.After(s, ch); !equal(s, tt.want) {
-			t.Fatalf("row %d: %+v\n got %d %x\nwant %d %x", i, d, s.Expires, s.Data, tt.want.Expires, tt.want.Data)
+			t.Fatalf("row %d: %+v\n got the state %d %x\nwant the state %d %x", i, d, s.Expires, s.Data, tt.want.Expires, tt.want.Data)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestMalformed(t *testing.T) {
 			ch, _ := Count(l, tt.old, now, 7, nil)
 			fresh, _ := Count(l, limiter.State{}, now, 7, nil)
 			if ch.Keep != 0 || ch.Expires != fresh.Expires || !bytes.Equal(ch.Tail, fresh.Tail) {
-				t.Errorf("%s: charge: %+v, want %+v", tt.name, ch, fresh)
+				t.Errorf("%s: charge: the change is %+v, want the change for an absent state, %+v", tt.name, ch, fresh)
 			}
 		}
 	}
@@ -219,8 +219,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestClockBehind checks decisions on states whose newest sub-window starts in the future. They
-// must use that start as the time.
+// TestClockBehind checks decisions on states whose newest sub-window starts in the future. The
+// decisions must use that start as the current time.
 func TestClockBehind(t *testing.T) {
 	now := t0 - uint64(h/2)
 	peek := func(name string, d limiter.Decision, limited bool, left int64, retry, reset time.Duration) {
@@ -234,7 +234,7 @@ func TestClockBehind(t *testing.T) {
 	ch, d := Slide(l, old, now, 10, nil)
 	peek("sliding, charge", d, false, 0, limiter.NoRetry, 5*h/2)
 	if got, want := limitertest.After(old, ch), state(h, t0, 1, 60, 40); !equal(got, want) {
-		t.Errorf("sliding, charge: got %x, want %x", got.Data, want.Data)
+		t.Errorf("sliding, charge: got the Data %x, want %x", got.Data, want.Data)
 	}
 	_, d = Slide(l, old, now, 40, nil)
 	peek("sliding, refused", d, true, 10, h, 5*h/2)
@@ -247,7 +247,7 @@ func TestClockBehind(t *testing.T) {
 	ch, d = Count(l, old, now, -31, nil)
 	peek("buckets, refund", d, false, 51, limiter.NoRetry, 3*h/2)
 	if got, want := limitertest.After(old, ch), state(h, t0-2*uint64(h), 1, 0, 0, 49); !equal(got, want) {
-		t.Errorf("buckets, refund: got %x, want %x", got.Data, want.Data)
+		t.Errorf("buckets, refund: got the Data %x, want %x", got.Data, want.Data)
 	}
 	// The wait exceeds the range of a Duration.
 	old = state(h, math.MaxInt64/uint64(h)*uint64(h), 1, 0, 0, 100)

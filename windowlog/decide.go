@@ -72,9 +72,10 @@ func (g *log) refuses(l *limiter.Limit, now uint64, quantity int64) (bool, time.
 // of units and entries remain. It returns false if the log is malformed.
 func (g *log) lastToExpire(units uint64, entries int) (uint64, bool) {
 	rest := *g
-	// Each entry has at least one unit. expire is therefore an upper bound of the number of entries
-	// that have to expire, and remain an upper bound of the number that can remain. The search
-	// starts at the oldest entry if expire <= remain, and otherwise at the newest entry.
+	// Each entry has at least one unit. The variable expire is therefore an upper bound of the number
+	// of entries that have to expire. The variable remain is an upper bound of the number of entries
+	// that can remain. The search starts at the oldest entry if expire <= remain, and otherwise at the
+	// newest entry.
 	expire := max(g.sum-min(g.sum, units), uint64(g.count-min(g.count, entries)))
 	if remain := min(units, uint64(entries)); expire <= remain {
 		return rest.dropOldest(0, units, entries)

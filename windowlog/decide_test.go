@@ -53,7 +53,7 @@ func run(t *testing.T, l limiter.Limit, rows []row) {
 	decide.Play(t, l, limiter.State{}, t0, plain, func(i int, c limitertest.Decided) {
 		check(c)
 		if requests, _ := decode(c.After().Data); len(requests) != rows[i].entries {
-			t.Errorf("row %d: %d entries, want %d", i, len(requests), rows[i].entries)
+			t.Errorf("row %d: the log has %d entries, want %d", i, len(requests), rows[i].entries)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestWaits(t *testing.T) {
 	} {
 		l := newLimit(t, tt.limit, 100*s, tt.entries)
 		if _, d := Decide(&l, state, t0+uint64(10*s), tt.quantity, nil); d.RetryAfter != tt.retry || d.Limited != (tt.retry != no) {
-			t.Errorf("limit %d, %d entries, quantity %d: wrong wait of %v: %+v", tt.limit, tt.entries, tt.quantity, d.RetryAfter, d)
+			t.Errorf("limit %d, %d entries, quantity %d: RetryAfter is %v, which is wrong; the decision is %+v", tt.limit, tt.entries, tt.quantity, d.RetryAfter, d)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func TestRefund(t *testing.T) {
 				continue
 			}
 			if got, ok := decode(limitertest.After(old, c).Data); !ok || !slices.Equal(got, tt.want) {
-				t.Errorf("after a refund of %d: %v, want %v", tt.quantity, got, tt.want)
+				t.Errorf("after a refund of %d: the entries are %v, want %v", tt.quantity, got, tt.want)
 			}
 		}
 	}
@@ -304,7 +304,7 @@ func TestClockEnds(t *testing.T) {
 	for _, now := range []uint64{0, limitertest.LastTime} {
 		c, d := Decide(&l, limiter.State{}, now, math.MaxInt64, nil)
 		if d.Limited || d.ResetAfter != MaxPeriod || c.Expires != now+MaxPeriod {
-			t.Errorf("charge of the whole limit at time %d: %+v, %+v", now, c, d)
+			t.Errorf("charge of the whole limit at time %d: %+v, %+v; want an admitted request that expires after MaxPeriod", now, c, d)
 		}
 		if _, d := Decide(&l, limitertest.After(limiter.State{}, c), now, 1, nil); d.RetryAfter != MaxPeriod {
 			t.Errorf("charge to an exhausted limit at time %d: %+v, want RetryAfter MaxPeriod", now, d)
@@ -315,12 +315,12 @@ func TestClockEnds(t *testing.T) {
 	state := limitertest.After(limiter.State{}, c)
 	c, _ = Decide(&l, state, MaxPeriod-1, 1, nil)
 	if got, ok := decode(limitertest.After(state, c).Data); !ok || !slices.Equal(got, []request{{0, 1}, {MaxPeriod - 1, 1}}) {
-		t.Errorf("entries at both ends of a window: %v, want both", got)
+		t.Errorf("entries at both ends of a window: the log contains %v, want both", got)
 	}
 }
 
-// TestAllocs checks that no code path of Decide allocates memory, and that NewLimit does not, with and
-// without an error.
+// TestAllocs checks that no code path of Decide allocates memory, and that NewLimit allocates none,
+// whether or not it returns an error.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 1<<20)
 	l := newLimit(t, 5000, time.Hour, MaxEntries)

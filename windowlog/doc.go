@@ -3,7 +3,7 @@
 //
 // [NewLimit] compiles a caller's parameters (limit, period, entries) to a [limiter.Limit]. [Decide]
 // takes that limit, the state of a key and the time, and returns the change of the state and the
-// decision. Both are pure functions: the package keeps no state, reads no clock, and is safe for
+// decision. Both functions are pure: the package keeps no state, reads no clock, and is safe for
 // concurrent use.
 //
 // # Terms
@@ -20,14 +20,14 @@
 // An entry of time t counts until t + P, exclusive.
 //
 //	admitted     if used + quantity <= limit, and the log can hold one more entry
-//	remaining    = limit - used, at least 0; 0 if the log cannot hold more entries
+//	remaining    = limit - used after the decision, at least 0; 0 if the log cannot hold more entries
 //	retry after  = t + P - now, if refused; t is the time of the entry after whose expiry the
 //	               request would be admitted
-//	reset after  = t + P - now; t is the time of the newest entry
+//	reset after  = t + P - now; t is the time of the newest entry after the decision
 //
 // No window of length P, aligned or not, therefore admits more than limit. Algorithms with a
 // smaller state cannot guarantee this: package window estimates or counts in steps, and gcra admits
-// up to twice its limit in the time in which an exhausted limit recovers. The price of the guarantee
+// up to twice its limit in the time in which an exhausted limit recovers. The cost of the guarantee
 // is memory for each request. A request takes one entry, regardless of its quantity.
 //
 // A refused request does not change the state: it adds no entry, and repeated requests do not
@@ -59,7 +59,7 @@
 //
 // # Change of parameters
 //
-// The parameters of each request apply to the same timestamps. Expired entries that a charge or a
+// The parameters of each request are applied to the stored timestamps. Expired entries that a charge or a
 // refund has dropped are not restored under a longer period. After a change to a smaller limit, more
 // units may be used, or more entries stored, than the new limit admits. 0 units then remain until
 // enough entries have expired.
@@ -70,9 +70,9 @@
 //
 // # Cost of a decision
 //
-// A decision reads the footer, and never visits all entries that count. It visits:
+// A decision reads the footer, and visits only these entries:
 //
-//   - entries that have expired since the last charge or refund. A charge or a refund drops them
+//   - the entries that have expired since the last charge or refund. A charge or a refund drops them
 //     from the log. A peek or a refusal does not change the state, so the next decision visits them
 //     again. An entry takes about 5 ns.
 //   - if the request is refused, the entries that have to expire before it would be admitted, or

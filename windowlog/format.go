@@ -15,7 +15,7 @@ const (
 	flagQuantity = 1
 
 	// minSpare and maxSpare limit the spare bytes for new entries. A charge rewrites the spare
-	// bytes, and a rebuild rewrites all bytes: a spare of 2 KiB balances the two costs for the
+	// bytes, and a rebuild rewrites all bytes: 2 KiB of spare bytes balance the two costs for the
 	// largest logs.
 	minSpare, maxSpare = 8, 2048
 )

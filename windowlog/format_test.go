@@ -122,11 +122,11 @@ func TestFormat(t *testing.T) {
 	} {
 		c, d := Decide(&l, s, t0+tt.at, tt.quantity, nil)
 		if !c.Set || c.Keep != tt.keep {
-			t.Fatalf("row %d: no change, or a wrong keep of %d: %+v", i, c.Keep, d)
+			t.Fatalf("row %d: the state did not change, or Keep is %d, which is wrong; the decision is %+v", i, c.Keep, d)
 		}
 		s = limitertest.After(s, c)
 		if got, want := string(s.Data), tt.stream+string(tt.footer); got != want {
-			t.Fatalf("row %d: data\n%x, want\n%x", i, got, want)
+			t.Fatalf("row %d: got the Data\n%x, want\n%x", i, got, want)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestEntryRoundTrip(t *testing.T) {
 				t.Fatalf("read forward: %+v, %t; want %+v", forward, ok, want)
 			}
 			if !okBackward || start != len(first) || backward != forward {
-				t.Fatalf("read backward: %+v at %d, %t; want the same entry", backward, start, okBackward)
+				t.Fatalf("read backward: %+v at %d, %t; want the entry that was read forward", backward, start, okBackward)
 			}
 		}
 	}
@@ -201,7 +201,9 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestMalformedEntries checks that damaged entries are detected when a decision visits them.
+// TestMalformedEntries checks that damaged entries are detected when a decision visits them. The name
+// of a case gives the damage, and the purpose for which the decision visits the damaged entry: to
+// refund units, to drop expired entries, or to compute RetryAfter (a wait).
 func TestMalformedEntries(t *testing.T) {
 	const p = 1000
 	l := limiter.Limit{Max: 20, Interval: p, Amount: 10}

@@ -79,8 +79,8 @@ func (g *log) dropOldest(from, units uint64, entries int) (last uint64, ok bool)
 // newest returns the newest entry and its offset. It returns false if that entry is malformed.
 func (g *log) newest() (start int, e entry, ok bool) {
 	start = g.startOfNumber(g.end)
-	// If the number before it is odd, that number is the delta of the entry, and the last number is
-	// its quantity. The entry then starts at the delta.
+	// The last uvarint starts at start. If the uvarint before it is odd, the uvarint before it is the
+	// delta of the entry, and the last uvarint is its quantity. The entry then starts at the delta.
 	if start > g.start {
 		if before := g.startOfNumber(start); g.data[before]&flagQuantity != 0 {
 			start = before

@@ -23,7 +23,7 @@ type meter struct {
 	charges int
 	written int // the sum of the lengths of the tails
 	worst   struct {
-		bytes, total float64 // maximum per entry, without and with the footer
+		bytes, total float64 // maximum size of the log divided by its entries, without and with the footer
 	}
 }
 
@@ -76,7 +76,7 @@ func TestMemory(t *testing.T) {
 				m.charge(100)
 				m.now += uint64(gap.most)/2 + r.Uint64N(uint64(gap.most)/2+1)
 			}
-			t.Logf("limit %d, gaps of up to %s: at most %.2f bytes per entry, %.2f with the footer, %d written per charge",
+			t.Logf("limit %d, gaps of up to %s: at most %.2f bytes per entry, %.2f with the footer, %d bytes written per charge",
 				limit, gap.name, m.worst.bytes, m.worst.total, m.written/m.charges)
 			if m.worst.bytes > entryBytes {
 				t.Errorf("limit %d, gaps of up to %s: %.2f bytes per entry, want at most 8", limit, gap.name, m.worst.bytes)
@@ -103,7 +103,7 @@ func TestShrinks(t *testing.T) {
 			entries, ok := decode(state.Data)
 			size := len(state.Data) - footerSize
 			if !ok || len(entries) != int(left)+1 || size > max(len(entries)*entryBytes, 40) {
-				t.Errorf("%d bytes for %d entries; %d entries were left before the charge", size, len(entries), left)
+				t.Errorf("%d bytes for %d entries, want at most 8 bytes for each, or 40; %d entries were left before the charge, want one more after it", size, len(entries), left)
 			}
 		}
 	}
@@ -134,9 +134,9 @@ func TestWritten(t *testing.T) {
 			m.charge(1)
 			m.now += uint64(time.Millisecond)
 		}
-		t.Logf("%d entries: %d bytes per charge", tt.entries, m.written/m.charges)
+		t.Logf("%d entries: %d bytes written per charge", tt.entries, m.written/m.charges)
 		if m.written/m.charges > tt.most {
-			t.Errorf("%d entries: %d bytes per charge, want at most %d", tt.entries, m.written/m.charges, tt.most)
+			t.Errorf("%d entries: %d bytes written per charge, want at most %d", tt.entries, m.written/m.charges, tt.most)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestWrittenInPlace(t *testing.T) {
 		now += uint64(time.Millisecond)
 	}
 	if inPlace < 980 {
-		t.Errorf("%d of 1000 charges in place, want at least 980", inPlace)
+		t.Errorf("%d of 1000 charges were written in place, want at least 980", inPlace)
 	}
 }
 

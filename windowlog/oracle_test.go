@@ -138,7 +138,7 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	c := decide.Run(w.t, l, w.state, w.now, quantity)
 	d := c.Got
 	limited := quantity >= 0 && (quantity > l.Max || !w.oracle.admits(l, w.now, quantity))
-	c.Expect(d.Limited == limited, "admitted or refused", w.oracle)
+	c.Expect(d.Limited == limited, "Limited differs from the oracle", w.oracle)
 	after := w.oracle
 	if set := !limited && quantity != 0; set {
 		after = plainLog{w.oracle.at(l, w.now), math.MaxUint64}
@@ -152,36 +152,36 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 			set = len(after.requests) > 0
 			after.requests = refund(after.requests, -uint64(quantity))
 		}
-		c.Expect(c.Change.Set == set, "changed or not", w.oracle)
+		c.Expect(c.Change.Set == set, "Change.Set differs from the oracle", w.oracle)
 	} else {
-		c.Expect(!c.Change.Set, "the state changed")
+		c.Expect(!c.Change.Set, "a refused request or a peek changed the state")
 	}
 	// The result must change exactly when RetryAfter and ResetAfter have elapsed.
 	if limited && quantity <= l.Max {
 		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return after.admits(l, t, quantity) })
 	} else {
-		c.Expect(d.RetryAfter == limiter.NoRetry, "unexpected retry after")
+		c.Expect(d.RetryAfter == limiter.NoRetry, "RetryAfter is not NoRetry")
 	}
 	w.wait(c, d.ResetAfter, "reset after", func(t uint64) bool { return after.empty(l, t) })
 	want := limiter.Decision{Limited: limited, Limit: l.Max, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 	if units, entries := after.sum(l, w.now); entries < uint64(l.Amount) && units < uint64(l.Max) {
 		want.Remaining = l.Max - int64(units)
 	}
-	c.Expect(d == want, "remaining", w.oracle)
+	c.Expect(d == want, "the decision differs from the oracle", w.oracle)
 	if c.Change.Set {
-		c.Expect(c.Change.Expires == w.now+uint64(d.ResetAfter), "expires")
+		c.Expect(c.Change.Expires == w.now+uint64(d.ResetAfter), "Expires is not now + ResetAfter")
 		after.expires = c.Change.Expires
 		w.state, w.oracle = c.After(), after
 		if len(after.requests) > 0 && w.r.UintN(16) == 0 {
 			requests, ok := decode(w.state.Data)
-			c.Expect(ok && slices.Equal(requests, after.requests), "the stored entries differ", w.oracle)
+			c.Expect(ok && slices.Equal(requests, after.requests), "the stored entries differ from the oracle", w.oracle)
 		}
 	}
 	return d
 }
 
-// wait checks that the condition ok becomes true exactly when the duration got has elapsed.
-// Occasionally it also determines that time by binary search.
+// wait checks that the function ok first returns true at time now + got. In some calls, chosen at
+// random, it also determines that time by binary search.
 func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
 	c.ExpectEarliest(got, math.MaxUint64, what, ok)
 	if w.r.UintN(64) == 0 {

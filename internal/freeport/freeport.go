@@ -12,7 +12,8 @@ import (
 )
 
 // The ports are below the ephemeral ports of operating systems, so that no listener or connection
-// with an ephemeral port takes a port before the server listens, or while it restarts.
+// with an ephemeral port takes the port of a server before the server listens, or while the server
+// restarts.
 //
 // They are divided into blocks. A process owns a block while it listens on the first port of
 // the block, so that tests of other packages, which run concurrently, get other ports.

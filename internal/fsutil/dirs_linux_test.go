@@ -28,7 +28,7 @@ func TestSystemCalls(t *testing.T) {
 			cmd := command(t, tt.role, dir, "strace", "-f", "-qq", "-y", "-o", trace,
 				"-e", "trace="+call, "-e", "signal=none", "-e", "inject="+tt.inject)
 			if got := stderrOf(t, cmd); got != tt.want {
-				t.Errorf("got %q; want %q", got, tt.want)
+				t.Errorf("the process writes the error %q; want %q", got, tt.want)
 			}
 			calls, err := os.ReadFile(trace)
 			must(t, err)
@@ -51,7 +51,7 @@ func TestDescriptors(t *testing.T) {
 		must(t, Sync(dir))
 	}
 	if after := descriptors(t, dir); before != 1 || after != before {
-		t.Errorf("%d descriptors are open, want %d", after, before)
+		t.Errorf("%d descriptors of the directory are open, want %d", after, before)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestLock_OneProcess(t *testing.T) {
 		must(t, f.Close())
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("locking left files behind: %v, %v", left, err)
+		t.Errorf("after the lock is released, the directory has the entries %v (error %v); want none", left, err)
 	}
 }
 

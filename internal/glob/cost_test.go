@@ -16,10 +16,10 @@ func hostile(stars, length int) (pattern, s string) {
 func TestMatch_Cost(t *testing.T) {
 	pattern, s := hostile(64, 4096)
 	if Match(pattern, s) {
-		t.Errorf("a text without a b matches")
+		t.Errorf("a text without the letter b matches the pattern")
 	}
 	if !Match(pattern, s+"b") {
-		t.Errorf("a text with a b at the end does not match")
+		t.Errorf("a text that ends with the letter b does not match the pattern")
 	}
 }
 
@@ -28,10 +28,10 @@ func TestMatch_Cost(t *testing.T) {
 func TestMatch_LongTail(t *testing.T) {
 	pattern, s := "*"+strings.Repeat("a", 500)+"b", strings.Repeat("a", 20000)
 	if Match(pattern, s) {
-		t.Errorf("a text without a b matches")
+		t.Errorf("a text without the letter b matches the pattern")
 	}
 	if !Match(pattern, s+"b") {
-		t.Errorf("a text with a b at the end does not match")
+		t.Errorf("a text that ends with the letter b does not match the pattern")
 	}
 }
 
@@ -39,7 +39,7 @@ func TestMatch_DoesNotAllocate(t *testing.T) {
 	pattern, s := []byte("user:*:[a-z0-9]?*"), []byte("user:eu:west:7f3a")
 	n := testing.AllocsPerRun(100, func() {
 		if !Match(pattern, s) || !MatchFold("USER:*", s) {
-			t.Fatal("no match")
+			t.Fatal("one of the patterns does not match its text")
 		}
 	})
 	if n != 0 {

@@ -27,7 +27,7 @@ const (
 func TestOf(t *testing.T) {
 	before := Of(ofWorkers)
 	if len(before) != 0 {
-		t.Errorf("before the first worker is created, its goroutines are %v", before)
+		t.Errorf("before the first worker is created, Of returns %v, want no goroutines", before)
 	}
 	first := newWorker()
 	one := Of(ofMakers) // the goroutine may not have started to run yet
@@ -41,7 +41,7 @@ func TestOf(t *testing.T) {
 	}
 	for number, stack := range two {
 		if !strings.HasPrefix(stack, "goroutine "+number+" [") {
-			t.Errorf("goroutine %q has the stack\n%s", number, stack)
+			t.Errorf("goroutine %q has a stack that does not begin with its number:\n%s", number, stack)
 		}
 	}
 	close(second.stop)

@@ -46,7 +46,7 @@ func TestLimiter_Allow(t *testing.T) {
 	} {
 		passed, reported := burst(l, step.text, step.lines, start.Add(step.at))
 		if passed != step.passed || reported != step.reported {
-			t.Errorf("%+v: %d lines pass, %d are reported as dropped", step, passed, reported)
+			t.Errorf("%+v: %d lines pass, %d are reported as dropped; want the numbers passed and reported", step, passed, reported)
 		}
 	}
 }
@@ -59,10 +59,10 @@ func TestLimiter_Periods(t *testing.T) {
 		for i := range 100 {
 			at := start.Add(time.Duration(i) * period)
 			if passed, _ := burst(l, "text", 3, at); passed != 1 {
-				t.Fatalf("%v, period %d: %d lines pass, want 1", period, i, passed)
+				t.Fatalf("periods of %v, period %d: %d lines pass, want 1", period, i, passed)
 			}
 			if passed, _ := burst(l, "text", 3, at.Add(period-period/1000)); passed != 0 {
-				t.Fatalf("%v, period %d: %d more lines pass before the end of the period", period, i, passed)
+				t.Fatalf("periods of %v, period %d: %d more lines pass before the end of the period, want none", period, i, passed)
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func TestLimiter_TakeMissed(t *testing.T) {
 		{time.Hour, nil},
 	} {
 		if got := l.TakeMissed(start.Add(step.at)); !slices.Equal(got, step.want) {
-			t.Errorf("at %v: %v; want %v", step.at, got, step.want)
+			t.Errorf("at %v: TakeMissed returns %v; want %v", step.at, got, step.want)
 		}
 	}
 	if passed, reported := burst(l, "b", 3, start.Add(2*time.Hour)); passed != 2 || reported != 0 {
@@ -113,7 +113,7 @@ func TestLimiter_ManyTexts(t *testing.T) {
 		passed += n
 	}
 	if len(l.texts) != maxTexts || passed != maxTexts+2 {
-		t.Errorf("%d texts are counted, want maxTexts; %d lines pass, want 2 more", len(l.texts), passed)
+		t.Errorf("%d texts are counted, want maxTexts; %d lines pass, want maxTexts + 2", len(l.texts), passed)
 	}
 	later := start.Add(time.Second)
 	if got := l.TakeMissed(later); !slices.Equal(got, []Missed{{otherTexts, 2*maxTexts - 2}}) {

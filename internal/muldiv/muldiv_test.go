@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// check compares both functions with big integers.
+// check compares Floor and Ceil with the same computation on big integers.
 func check(t *testing.T, a, b, c uint64) {
 	t.Helper()
 	product := new(big.Int).Mul(new(big.Int).SetUint64(a), new(big.Int).SetUint64(b))
@@ -18,7 +18,7 @@ func check(t *testing.T, a, b, c uint64) {
 	f := func(name string, got uint64, ok bool, want *big.Int) {
 		t.Helper()
 		if ok != want.IsUint64() || ok && got != want.Uint64() {
-			t.Errorf("%s(%d, %d, %d) = %d, %t; want %d", name, a, b, c, got, ok, want)
+			t.Errorf("%s(%d, %d, %d) = %d, %t; want %d, and false if that does not fit in 64 bits", name, a, b, c, got, ok, want)
 		}
 	}
 	got, ok := Floor(a, b, c)

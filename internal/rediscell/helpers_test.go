@@ -125,8 +125,8 @@ func (s sink) put(r limiter.Record) error {
 // load.
 const maxRoundTrip = uint64(20 * time.Second)
 
-// wantTATs compares records with the TATs of the source, whose clock is behind by the given
-// duration. No used time may be lost, and at most a round trip may be added.
+// wantTATs compares records with the TATs of the source, whose clock is behind the limiter clock by
+// the given duration. No used time may be lost, and at most a round trip may be added.
 func (s sink) wantTATs(t *testing.T, tats map[string]uint64, behind time.Duration) {
 	t.Helper()
 	if len(s) != len(tats) {

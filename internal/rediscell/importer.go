@@ -16,14 +16,14 @@ type Config struct {
 	// redis://[user:password@]host[:port][/db], or rediss:// for TLS. Several URLs are the
 	// masters of one cluster.
 	From []string
-	// Match is a pattern of SCAN that keys must match; "" for all.
+	// Match is a pattern of SCAN that keys must match; "" means all keys.
 	Match string
-	// Count is the COUNT option of SCAN, 1 to 10000; 0 for 1000.
+	// Count is the COUNT option of SCAN, from 1 to 10000; 0 means 1000.
 	Count int64
-	// Tolerance is the maximum difference between the TAT and the TTL of a key; 0 for a
+	// Tolerance is the maximum difference between the TAT and the TTL of a key; 0 means one
 	// second.
 	Tolerance time.Duration
-	// Now returns the current limiter time for the records, in nanoseconds; nil for wall
+	// Now returns the current limiter time for the records, in nanoseconds; nil means wall
 	// time.
 	Now func() uint64
 	// Progress, if not nil, is called after each page with the number of keys read so far and

@@ -48,7 +48,8 @@ const pttlAbsent = -2
 // the length of the longest TAT, so that the start of a longer value is not mistaken for a TAT.
 const valueBytes = 21
 
-// instant is the same point in time on two clocks, in nanoseconds. Both are below 1<<63.
+// instant is the same point in time on two clocks, in nanoseconds. Both times are below
+// 1<<63.
 type instant struct {
 	source uint64 // wall time of the source
 	ours   uint64 // limiter time
@@ -91,8 +92,8 @@ func parseTAT(s string) (uint64, bool) {
 	return tat, err == nil && (s[0] != '0' || s == "0")
 }
 
-// timeUntil returns tat - now, and reports whether it is at most 292 years, the longest time
-// that a limit can charge.
+// timeUntil returns tat - now, and reports whether it is at most 292 years, the longest used
+// time that a key can have.
 func timeUntil(tat, now uint64) (time.Duration, bool) {
 	if tat < now {
 		return -time.Duration(now - tat), true

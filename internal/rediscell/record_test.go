@@ -26,14 +26,14 @@ func TestFromRedis(t *testing.T) {
 		e.key = "user:1"
 		rec, got := fromRedis(e, readAt, time.Second)
 		if got != want {
-			t.Errorf("%s: %+v is %q; want %q", name, e, reasonNames[got], reasonNames[want])
+			t.Errorf("%s: %+v is classified as %q; want %q", name, e, reasonNames[got], reasonNames[want])
 			return
 		}
 		if got != imported {
 			return
 		}
 		if rec.Kind != limiter.Throttle || string(rec.Key) != e.key || rec.State != nil || rec.Expires != oursNow+uint64(left) {
-			t.Errorf("%s: %+v gives %+v; want %v left", name, e, rec, left)
+			t.Errorf("%s: %+v gives the record %+v; want a used time of %v", name, e, rec, left)
 		}
 	}
 	state := func(left time.Duration, pttl int64) entry {
@@ -127,10 +127,10 @@ func FuzzFromRedis(f *testing.F) {
 		rec, got := fromRedis(entry{key: key, value: value, pttl: pttl}, instant{source, ours}, time.Duration(tolerance))
 		want, used := oracle(value, pttl, source, time.Duration(tolerance))
 		if got != want {
-			t.Fatalf("%q with TTL %d at %d is %q; want %q", value, pttl, source, reasonNames[got], reasonNames[want])
+			t.Fatalf("%q with TTL %d at source time %d is classified as %q; want %q", value, pttl, source, reasonNames[got], reasonNames[want])
 		}
 		if got == imported && (rec.Expires-ours != used.Uint64() || rec.Expires <= ours || string(rec.Key) != key) {
-			t.Fatalf("%q with TTL %d at %d gives %+v at %d; want %d left", value, pttl, source, rec, ours, used)
+			t.Fatalf("%q with TTL %d at source time %d gives the record %+v at limiter time %d; want a used time of %d ns", value, pttl, source, rec, ours, used)
 		}
 	})
 }

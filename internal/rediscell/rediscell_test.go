@@ -60,14 +60,14 @@ func TestAllSorts(t *testing.T) {
 		sum += s.Keys
 	}
 	if sum != r.Scanned {
-		t.Errorf("the report counts %d keys; want %d", sum, r.Scanned)
+		t.Errorf("the imported and the skipped keys of the report are %d; want %d, the number of scanned keys", sum, r.Scanned)
 	}
 	want := func(why reason, keys ...string) {
 		t.Helper()
 		got := skipped(r, why).Examples
 		slices.Sort(got)
 		if !slices.Equal(slices.Compact(got), keys) {
-			t.Errorf("%s: %q; want %q", reasonNames[why], got, keys)
+			t.Errorf("%s: the examples are %q; want %q", reasonNames[why], got, keys)
 		}
 	}
 	want(noTTL, "centuries", "immortal")
@@ -93,7 +93,7 @@ func TestManyKeys(t *testing.T) {
 	}})
 	got.wantTATs(t, tats, 0)
 	if last != r.Scanned || calls < n/2/defaultCount {
-		t.Errorf("the last progress is %d of %d keys, after %d calls; want all keys, and a call for every other page", last, r.Scanned, calls)
+		t.Errorf("the last progress is %d of %d keys, after %d calls; want all keys, and at least one call for every two pages", last, r.Scanned, calls)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestMatch(t *testing.T) {
 	}})
 	got.wantTATs(t, tats, 0)
 	if r.Scanned != r.Imported {
-		t.Errorf("%+v: keys that do not match were read", r)
+		t.Errorf("keys that do not match were read: the report is %+v", r)
 	}
 }
 
@@ -148,19 +148,19 @@ func TestSeveralSources(t *testing.T) {
 	}
 	got, r := a.run(Config{From: []string{b.url}, Progress: func(_, total int64) {
 		if total != 300 {
-			t.Errorf("total %d; want 300", total)
+			t.Errorf("the total is %d; want 300", total)
 		}
 	}})
 	got.wantTATs(t, tats, 0)
 	if r.Imported != r.Scanned {
-		t.Errorf("some keys were not imported: %+v", r)
+		t.Errorf("some keys were not imported: the report is %+v", r)
 	}
 }
 
 func TestEmptySource(t *testing.T) {
 	got, r := startRedis(t, "").run(Config{})
 	if len(got) != 0 || r.Scanned != 0 || r.Imported != 0 || r.Skipped != nil {
-		t.Errorf("records %v and report %+v of an empty source", got, r)
+		t.Errorf("an empty source gives the records %v and the report %+v; want no keys", got, r)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestGone(t *testing.T) {
 	}
 	for i, want := range []reason{imported, absent, imported} {
 		if _, got := fromRedis(entries[i], at, time.Second); got != want {
-			t.Errorf("%+v is %q; want %q", entries[i], reasonNames[got], reasonNames[want])
+			t.Errorf("the entry %+v is classified as %q; want %q", entries[i], reasonNames[got], reasonNames[want])
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestInterrupted(t *testing.T) {
 		return got.put(rec)
 	})
 	if !errors.Is(err, context.Canceled) || len(got) == 0 || r.Imported >= 5000 {
-		t.Errorf("an interrupted import returns %v after %d of 5000 keys, want context.Canceled after a part", err, r.Imported)
+		t.Errorf("an interrupted import returns %v after %d of 5000 keys, want context.Canceled after some of the keys", err, r.Imported)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestConfig(t *testing.T) {
 	f := func(want string, c Config) {
 		t.Helper()
 		if _, err := Run(context.Background(), c, sink{}.put); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v; want %q", c, err, want)
+			t.Errorf("%+v: the error is %v; want %q", c, err, want)
 		}
 	}
 	from := []string{"redis://127.0.0.1:1?max_retries=-1"}

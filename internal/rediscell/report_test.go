@@ -53,7 +53,7 @@ func TestLines(t *testing.T) {
 	step(time.Second, 30, 100)
 	step(3*time.Second, 40, 0)
 	if got, want := b.String(), "20 of about 100 keys read\n40 keys read\n"; got != want {
-		t.Errorf("got %q; want %q", got, want)
+		t.Errorf("the lines are %q; want %q", got, want)
 	}
 }
 

@@ -39,7 +39,7 @@ type source struct {
 func dial(url string, now func() uint64) (*source, error) {
 	quiet()
 	opts, err := redis.ParseURL(url)
-	if err != nil || strings.Contains(url, "#") { // a bare # would cut the URL short
+	if err != nil || strings.Contains(url, "#") { // the URL parser would ignore everything after an unescaped #
 		return nil, ErrURL
 	}
 	opts.DisableIdentity = true // older servers would count CLIENT SETINFO as an error

@@ -38,7 +38,7 @@ func TestPassword(t *testing.T) {
 		t.Helper()
 		_, err := Run(context.Background(), Config{From: []string{url}}, sink{}.put)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Fatalf("%s: %v; want %q", url, err, want)
+			t.Fatalf("%s: the error is %v; want %q", url, err, want)
 		}
 		for _, part := range []string{"secret", "5ecret", "12345"} {
 			if strings.Contains(err.Error(), part) {
@@ -71,7 +71,7 @@ func TestTLS(t *testing.T) {
 
 	_, err := Run(context.Background(), Config{From: []string{"rediss://127.0.0.1:" + port + "?max_retries=-1"}}, sink{}.put)
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("an untrusted certificate: %v, want an error", err)
+		t.Errorf("an untrusted certificate: %v, want an error about the certificate", err)
 	}
 }
 

@@ -8,15 +8,15 @@ import (
 )
 
 // Check tests a decision against the rules that all algorithms obey. It makes further requests on the state after the
-// decision: at the same time, and after RetryAfter and ResetAfter.
+// decision: at the time of the decision, and after RetryAfter and ResetAfter.
 func (c Decided) Check() {
 	c.CheckNow()
 	c.retryAfter()
 	c.resetAfter()
 }
 
-// CheckNow is the part of Check that makes no request at another time. It is for decisions whose RetryAfter or
-// ResetAfter is inexact, because the exact time does not fit in a Duration.
+// CheckNow is the part of Check whose requests are all made at the time of the decision. It is for decisions whose
+// RetryAfter or ResetAfter is inexact, because the exact time does not fit in a Duration.
 func (c Decided) CheckNow() {
 	c.CheckAnswer()
 	c.remaining()
@@ -45,8 +45,8 @@ func (c Decided) CheckAnswer() {
 	c.expired()
 }
 
-// change checks that an admitted charge changes the state, that a refused request or a peek does not, and that the
-// state expires after ResetAfter.
+// change checks that an admitted charge changes the state, that a refused request or a peek does not change it, and
+// that a changed state expires after ResetAfter.
 func (c Decided) change() {
 	ch := c.Change
 	if !ch.Set {

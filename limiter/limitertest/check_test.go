@@ -34,7 +34,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	panic(r)
 }
 
-// record returns the failures of f.
+// record calls f, and returns the failures that f reports.
 func record(f func(tb testing.TB)) []string {
 	r := &recorder{}
 	func() {
@@ -79,7 +79,7 @@ func block(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 	return ch, d
 }
 
-// checkAll checks all kinds of decisions on a key in use, an expired key, and an absent key.
+// checkAll checks charges, peeks, refunds and refusals on a key in use, an expired key, and an absent key.
 func checkAll(tb testing.TB, f Decide) {
 	l := limiter.Limit{Max: 4, Interval: time.Second}
 	data := func(used byte) []byte { return []byte{'h', 'e', 'a', 'd', used, 0, 0, 0, 0, 0, 0, 0} }
@@ -90,7 +90,7 @@ func checkAll(tb testing.TB, f Decide) {
 	}
 }
 
-// A call holds the arguments and results of one call of block, for a mutation to change.
+// A call holds the arguments and results of one call of block, so that a mutation can change them.
 type call struct {
 	l        *limiter.Limit
 	old      limiter.State
@@ -277,7 +277,7 @@ func TestPlay(t *testing.T) {
 	}
 	rows[0].Limited = true
 	if got := play(nil); len(got) != 2 || !strings.HasPrefix(got[0], "row 0: got") || got[1] != "row 0: set is true" {
-		t.Errorf("a row with a wrong Limited: got the failures %v, want two", got)
+		t.Errorf("a row with a wrong Limited: got the failures %v, want two: the decision differs, and set is true", got)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestAnyInt(t *testing.T) {
 		}
 	}
 	if ends[0] < 500 || ends[math.MaxInt64] < 500 {
-		t.Errorf("0 was returned %d times, and the largest int64 %d times, want at least 500 times", ends[0], ends[math.MaxInt64])
+		t.Errorf("AnyInt returned 0 %d times and the largest int64 %d times, want each at least 500 times", ends[0], ends[math.MaxInt64])
 	}
 	if Within(0, 7) != 1 || Within(6, 7) != 7 || Within(7, 7) != 1 || Within(-1, math.MaxInt64) != 2 {
 		t.Error("want Within(0, 7) = 1, Within(6, 7) = 7, Within(7, 7) = 1, Within(-1, math.MaxInt64) = 2")

@@ -81,7 +81,7 @@ func (c Decided) ExpectEarliest(wait time.Duration, last uint64, what string, ok
 // After returns the state after the decision.
 func (c Decided) After() limiter.State { return After(c.Old, c.Change) }
 
-// After applies ch to old, as a caller does, and returns the result.
+// After applies ch to old, as a caller of Decide does, and returns the result.
 func After(old limiter.State, ch limiter.Change) limiter.State {
 	if !ch.Set {
 		return old

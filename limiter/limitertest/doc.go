@@ -4,7 +4,7 @@
 //	Decide   the signature that all algorithms share; Run makes one decision
 //	Decided  a decision with its arguments; Check tests it against the rules
 //	Row      a line of a table that Play runs on one key
-//	AnyInt   random numbers of any magnitude; Within folds them into a range
+//	AnyInt   random numbers of any magnitude; Within maps them to a range
 //	Steps    the number of random steps of a test; set by the flag -steps
 //
 // A test of an algorithm generates random limits, states and quantities, and checks each decision:
