@@ -23,7 +23,8 @@ func numberedKey(key []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(key[:0], "user:000"...), n)
 }
 
-// scattered maps consecutive numbers to numbers below a million, in an order with few cache hits.
+// scattered maps consecutive numbers to numbers below a million, in an order that causes few cache
+// hits.
 func scattered(i uint64) uint64 { return i * 0x9e3779b97f4a7c15 >> 44 }
 
 // asker sends requests for numbered keys without allocating.
@@ -54,9 +55,9 @@ func filled(n int, c Config) *Table {
 	return t
 }
 
-// BenchmarkDecide measures a decision with a stored result, in a table of a million keys. The uniform
-// case is dominated by two cache misses, for the slot and for the record; the hot case, which uses a
-// single key, has none.
+// BenchmarkDecide measures charges in a table of a million keys. The uniform case charges all keys,
+// and most of its time is two cache misses: one for the slot and one for the record. The hot case
+// charges a single key and has no cache misses.
 func BenchmarkDecide(b *testing.B) {
 	table := filled(million, Config{})
 	often := limiter.Limit{Max: 1e6, Interval: time.Hour}
@@ -85,9 +86,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideBatch measures a decision with a stored result as part of a batch, with one and ten
-// million keys, on one core and on all cores. The cache misses of a batch overlap, so a decision takes
-// less time than one miss (see BenchmarkWait).
+// BenchmarkDecideBatch measures charges in batches, in tables of one and ten million keys, on one core and on all
+// cores. The cache misses of a batch overlap, so a decision takes less time than one miss (see BenchmarkWait).
 func BenchmarkDecideBatch(b *testing.B) {
 	for _, keys := range []int{million, 10 * million} {
 		table := filled(keys, Config{})
@@ -115,7 +115,7 @@ func BenchmarkDecideBatch(b *testing.B) {
 	}
 }
 
-// batch is a pipeline of requests for keys in an order with few cache hits.
+// batch is a batch of requests. The order of their keys causes few cache hits.
 type batch struct {
 	table *Table
 	reqs  []limiter.Request
@@ -250,7 +250,7 @@ func BenchmarkSweepExpired(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*million), "ns/key")
 }
 
-// BenchmarkScan measures a call that visits ten keys, the default of SCAN.
+// BenchmarkScan measures a call of Scan that visits ten keys, the default of the command SCAN.
 func BenchmarkScan(b *testing.B) {
 	table := filled(million, Config{})
 	visited := 0

@@ -42,7 +42,7 @@ func mustClear(t *Table) {
 	}
 }
 
-// ask decides one request.
+// ask decides one request of kind Throttle.
 func ask(t *Table, key string, l limiter.Limit, quantity int64) limiter.Decision {
 	reqs := [1]limiter.Request{{Kind: limiter.Throttle, Key: []byte(key), Limit: l, Quantity: quantity}}
 	var out [1]limiter.Decision

@@ -72,14 +72,14 @@ func TestEarlierTimeAfterLaterTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := newFakeClock()
 			table := New(Config{Clock: clock.read, Shards: 1})
-			ask(table, "k", l, 10) // expires after 10 s
+			ask(table, "k", l, 10) // the key expires at 10 s
 			clock.advance(10 * time.Second)
 			drop(table)
 			clock.advance(-4 * time.Second)
 			if d := ask(table, "k", l, 10); d.Limited {
-				t.Errorf("the charge at 6 s was refused: %+v", d)
+				t.Errorf("the charge by the batch that read the clock at 6 s: got %+v, want admitted", d)
 			}
-			// The charge was made at 10 s, so no unit has recovered at 10 s.
+			// The charge was decided at 10 s, so at 10 s no unit has recovered yet.
 			clock.advance(4 * time.Second)
 			if d := ask(table, "k", l, 1); !d.Limited || d.RetryAfter != time.Second {
 				t.Errorf("the second charge, at 10 s: got %+v; want limited, RetryAfter 1 s", d)

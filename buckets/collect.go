@@ -39,7 +39,7 @@ func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
 	return generation, buf
 }
 
-// collect closes the generation in this shard and appends its changes.
+// collect closes the generation in this shard, and appends the changes of the shard to buf.
 func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,11 +54,11 @@ func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 	return buf
 }
 
-// appendChange appends a change with the current state of the key of undo entry i. It appends only
-// the changed tail of the state if the followers certainly hold the previous record. Followers may
-// have dropped the previous record if it has expired by their log time. This log time is not known
-// here, but it is not later than now. Therefore appendChange appends the tail only if the previous
-// record has not expired at time now.
+// appendChange appends the change of the key of undo entry i: its current state, or a delete if the
+// key is absent. It appends only the changed tail of the state if the followers certainly hold the
+// previous record. Followers may have dropped the previous record if it has expired by their log
+// time. This log time is not known here, but it is not later than now. Therefore appendChange
+// appends the tail only if the previous record has not expired at time now.
 func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 	u := s.undoLog()
 	e := &u.entries[i]

@@ -97,7 +97,7 @@ func TestCollectTail(t *testing.T) {
 		changes := commitAll(t, table)
 		list := decoded(t, changes)
 		if len(list) != 1 || (list[0].op == changeTail) != tail || len(changes) > most {
-			t.Errorf("%s: got %d changes, the first of type %#x, in %d bytes; want 1 change, a tail only if the step expects one, in at most %d bytes", what, len(list), list[0].op, len(changes), most)
+			t.Errorf("%s: got %d changes, the first with op %#x, in %d bytes; want 1 change, a tail if and only if the step expects a tail, in at most %d bytes", what, len(list), list[0].op, len(changes), most)
 		}
 		if err := follower.Replay(changes, clock.read()); err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestCollectTail(t *testing.T) {
 	sum, _ := follower.Hash(clock.read())
 	add(3)
 	if got, _ := table.Hash(clock.read()); got != sum {
-		t.Error("the committed hash includes uncommitted generations")
+		t.Error("the hash of the leader includes uncommitted generations, or differs from the hash of the follower")
 	}
 	table.Follow()
 	sameContent(t, "after the rollback of two generations", contentOf(table), contentOf(follower))
@@ -145,10 +145,10 @@ func TestCollectTail(t *testing.T) {
 	clock.advance(30 * time.Second)
 	sweepAll(table)
 	clock.advance(-30 * time.Second)
-	commitAll(t, table) // commits the current changes
+	commitAll(t, table) // at a log time before the expiry of the log
 	table.Follow()
 	if sameContent(t, "the follower", contentOf(follower), before); contentOf(table)["log"] == "" {
-		t.Error("the rollback has not restored the key log")
+		t.Error("after Follow the former leader does not hold the key log")
 	}
 }
 
@@ -171,7 +171,7 @@ func TestCollectTailOfExpired(t *testing.T) {
 	clock.advance(5 * time.Second)
 	list := decoded(t, commitAll(t, table))
 	if len(list) != 1 || list[0].op != opPut || len(list[0].rec.State) < 1000 {
-		t.Errorf("got %d changes, the first of type %#x; want 1 put with the complete state", len(list), list[0].op)
+		t.Errorf("got %d changes, the first with op %#x; want 1 put with the complete state", len(list), list[0].op)
 	}
 }
 

@@ -25,8 +25,8 @@ func (t *Table) CommittedRecords() iter.Seq[limiter.Record] {
 	}
 }
 
-// Hash returns a hash of the committed records that expire after now, in nanoseconds, and the number
-// of these records. The hash does not depend on the order of the records or on the table.
+// Hash returns a hash of the committed records that expire after now, in nanoseconds, and the
+// number of these records. The same records have the same hash in any order and in any table.
 func (t *Table) Hash(now uint64) (sum uint64, keys int64) {
 	var buf []byte
 	for rec := range t.CommittedRecords() {

@@ -131,7 +131,7 @@ func TestManyKeysInACrowd(t *testing.T) {
 		func(r *rand.Rand) {
 			for rec := range table.Records() {
 				if rec.Kind != limiter.Throttle {
-					t.Errorf("got a record of unknown kind %d", rec.Kind)
+					t.Errorf("Records yields a record of kind %d, want only Throttle", rec.Kind)
 				}
 			}
 		},

@@ -12,7 +12,7 @@ import (
 const lookahead = 16
 
 // maxLookahead is the maximum number of requests prefetched together. It is reached if a group of
-// maximum size starts at request number lookahead.
+// maximum size starts at request number lookahead, counted from 1.
 const maxLookahead = lookahead + limiter.MaxGroup - 1
 
 // Decide decides reqs in order and writes the results to out. It reads the clock once. It does not
@@ -66,7 +66,8 @@ func groupEnd(reqs []limiter.Request, i int) int {
 	return i + 1
 }
 
-// decideFetched decides requests and groups with the given hashes.
+// decideFetched decides single requests and groups. The argument hashes holds the hashes of their
+// keys.
 func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	for i := 0; i < len(reqs); {
 		end := groupEnd(reqs, i)

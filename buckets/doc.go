@@ -3,10 +3,10 @@
 // A [Table] distributes keys over shards by a hash that depends on a random seed, so that a client
 // cannot choose keys that all belong to one shard. Each shard has its own lock. A decision takes
 // one lock, reads or writes one record, and does not allocate unless the record needs more memory.
-// Records and indexes hold no pointers, so the garbage collector has nothing to scan, regardless of
-// the number of keys. A record can hold the state of any algorithm. A record consists of the key,
-// the kind of the algorithm, the expiry time, the state of the algorithm, and the gauge: one byte
-// that encodes the used share of the limit.
+// Records and indexes hold no pointers, so the garbage collector does not scan them. A record can
+// hold the state of any algorithm. A record consists of the key, the kind of the algorithm, the
+// expiry time, the state of the algorithm, and the gauge: one byte that encodes the used share of
+// the limit.
 //
 // The kind of a request selects the algorithm, which computes the decision and the new state. The
 // table stores the state, but interprets only its expiry time. Requests can be linked into groups,
@@ -19,9 +19,9 @@
 //   - A refusal or a peek changes nothing.
 //   - From its expiry time on, a record counts as absent, even if it has not been dropped yet.
 //   - Decisions and Put never exceed the memory limit. Replay, Restore and Follow may exceed it,
-//     because they apply state that has already been decided. At the limit, new keys are refused,
-//     and decisions on existing keys stay exact. With EvictSmallestDebt, a new key is stored, and the
-//     keys with the smallest used share of their limit are dropped (see [Eviction]). A key whose state
+//     because they apply state that has already been decided. At the limit, NoEviction refuses new
+//     keys, and EvictSmallestDebt drops the keys with the smallest used share of their limit to make
+//     room for a new key (see [Eviction]). Decisions on existing keys stay exact. A key whose state
 //     has to grow, such as a log, is treated like a new key.
 //   - A memory limit that is lowered below the memory in use applies to new keys immediately. With
 //     EvictSmallestDebt, [Table.RunRelief] evicts keys until the limit is met.

@@ -87,9 +87,9 @@ func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 }
 
 // TestFloodCostsWhatItGains checks that a client gains little by evicting its own exhausted key.
-// The client exhausts new keys until this target key is evicted and admits requests again. All keys
-// have the same limit. The units regained on the target key must be at most an eighth of the units
-// charged to the new keys.
+// The key is "target". The client exhausts new keys until target is evicted, so that a request for
+// target is admitted again. All keys have the same limit. The units regained on target must be at
+// most an eighth of the units charged to the new keys.
 func TestFloodCostsWhatItGains(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
@@ -184,7 +184,7 @@ func TestSmallestDebtIsRefused(t *testing.T) {
 	}
 }
 
-// If a record cannot be replaced by a larger record, all records remain unchanged.
+// If there is not enough memory to replace a record by a larger one, all records remain unchanged.
 func TestPutThatCannotEvict(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, MaxMemory: 4096, Eviction: EvictSmallestDebt, Shards: 1})
 	for i := range 40 {

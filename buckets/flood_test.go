@@ -102,7 +102,7 @@ func TestGaugesAreReplicated(t *testing.T) {
 	got := 0
 	for rec := range follows.Records() {
 		if got++; rec.Gauge == 0 || rec.Gauge != want[string(rec.Key)] {
-			t.Errorf("key %q has gauge %d, want %d", rec.Key, rec.Gauge, want[string(rec.Key)])
+			t.Errorf("on the follower, key %q has gauge %d, want the gauge of the leader, which is %d, and not 0", rec.Key, rec.Gauge, want[string(rec.Key)])
 		}
 	}
 	if got != len(want) || got != 7*20 {

@@ -24,9 +24,8 @@ import (
 type gauge byte
 
 const (
-	// The gauge of a time is computed from the bits of the time as a float64: the lower bits are
-	// rounded off (fullSteps is their number), and fullFirst is subtracted. A time of 1 ns
-	// therefore has the gauge 1.
+	// gaugeOfTime takes the bits of the time as a float64, rounds off the lower bits (fullSteps is
+	// their number), and subtracts fullFirst, so that a time of 1 ns has the gauge 1.
 	fullSteps = 50
 	fullFirst = 1023<<(52-fullSteps) - 1
 )

@@ -13,9 +13,10 @@ func (t *Table) decideGroupReplicated(reqs []limiter.Request, hashes []uint64, n
 	t.decideGroup(reqs, hashes, now, sc, out)
 }
 
-// decideGroup decides several requests in one atomic step. It locks the shards of all keys in
-// ascending order, so that groups cannot deadlock. All requests are decided before anything is
-// stored, and the results are stored only if all requests are admitted and there is room for all.
+// decideGroup decides several requests in one atomic step. It locks the shards of all keys in the
+// order of their numbers, so that groups cannot deadlock. All requests are decided before anything
+// is stored, and the results are stored only if all requests are admitted and there is room for
+// all.
 func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	if at := repeatedKey(reqs, hashes); at >= 0 {
 		failGroup(out, at, limiter.ErrSameKey)

@@ -96,7 +96,7 @@ func TestGroupErrors(t *testing.T) {
 			}
 		}
 		if u := table.Usage(); u.Keys != before.Keys || u.Changes != before.Changes {
-			t.Errorf("%s: the group was not charged, but the keys or the count of changes differ: %+v", name, u)
+			t.Errorf("%s: the group was not charged, but the number of keys or of changes has changed: the usage is %+v", name, u)
 		}
 	}
 	a, b := charge(limiter.Throttle, "a", slow, 1), charge(limiter.Throttle, "b", slow, 1)
@@ -171,8 +171,8 @@ func TestGroupOutOfMemory(t *testing.T) {
 	}
 }
 
-// A key of a group that is evicted to make room for the group is still charged, because room is made before anything
-// is stored.
+// If a key is evicted to make room for its own group, the key is still charged, because room is made before anything is
+// stored.
 func TestGroupEvictsItsOwn(t *testing.T) {
 	second := limiter.Seconds(1)
 	for kind, l := range map[limiter.Kind]limiter.Limit{
@@ -393,7 +393,7 @@ func TestKindsAllocateNothing(t *testing.T) {
 					}
 				})
 				if n != 0 || out[0].Err != nil {
-					t.Errorf("%v of %d, %s: %v allocations, error %v; want no allocation and no error", kind, l.Max, name, n, out[0].Err)
+					t.Errorf("%v with limit %d, %s: %v allocations, error %v; want no allocation and no error", kind, l.Max, name, n, out[0].Err)
 				}
 			}
 			decideAll(table, []limiter.Request{charge(kind, key, l, 1)})

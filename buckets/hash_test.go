@@ -58,7 +58,7 @@ func everySeedKey(i uint64) []byte {
 func TestCraftedKeys(t *testing.T) {
 	for _, h := range []uint64{0, 1, 1 << 63, 0xdead_beef_0000_0000} {
 		if got := xxhash.Sum64(keyOfHash(h)); got != h {
-			t.Errorf("the key has hash %#x, want %#x", got, h)
+			t.Errorf("the key returned by keyOfHash has hash %#x, want %#x", got, h)
 		}
 	}
 	for _, seed := range []uint64{0, 1, 0x0123_4567_89ab_cdef} {

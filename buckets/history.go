@@ -132,8 +132,8 @@ func (t *Table) OpenGeneration() limiter.CommitToken {
 	return limiter.CommitToken{Epoch: epoch, Generation: t.open.Load()}
 }
 
-// LastWrite returns a CommitToken that covers all previous changes. The generation of the token is 0 if all of
-// these changes are committed.
+// LastWrite returns a CommitToken. Once it is committed, all previous changes are committed. Its generation is 0 if all
+// of these changes are committed already.
 func (t *Table) LastWrite() limiter.CommitToken {
 	mark := t.OpenGeneration()
 	if mark.Epoch == 0 {
@@ -149,9 +149,9 @@ func (t *Table) LastWrite() limiter.CommitToken {
 // commits itself.
 func (t *Table) WaitCommitted(limiter.CommitToken) error { return nil }
 
-// Commit marks a generation and all generations before it as committed: they will not be rolled back. The log time
-// now, in nanoseconds, is a time before which no node will decide: records that expire at or before it may be dropped
-// permanently.
+// Commit marks a generation and all generations before it as committed: they will not be rolled back. The caller
+// guarantees that no node will decide at a time before now, a log time in nanoseconds. Records that expire at or before
+// now may therefore be dropped permanently.
 //
 // Commit returns false without effect if the generation is not a closed generation of the current epoch. This occurs
 // after a concurrent Follow, which has rolled back the changes of the generation. The caller must then apply these
@@ -177,8 +177,8 @@ func (t *Table) Commit(generation, now uint64) bool {
 }
 
 // Clear deletes all keys and releases their memory. On the leader, Clear can be rolled back, so the
-// memory is released only when its generation is committed. On a follower, Clear returns
-// limiter.ErrNotLeading.
+// memory is released only when the generation of the Clear is committed. On a follower, Clear
+// returns limiter.ErrNotLeading.
 func (t *Table) Clear() error {
 	if t.undoLogs == nil {
 		t.clear()

@@ -42,7 +42,7 @@ func commitAll(tb testing.TB, t *Table) (changes []byte) {
 	tb.Helper()
 	g, changes := t.Collect(nil)
 	if !t.Commit(g, t.Now()) {
-		tb.Fatalf("generation %d cannot be committed", g)
+		tb.Fatalf("Commit of generation %d returns false, want true", g)
 	}
 	return changes
 }
@@ -253,7 +253,7 @@ func TestCommitOfAnotherEpoch(t *testing.T) {
 		table.Lead(epoch)
 		for _, g := range append(closed, table.OpenGeneration().Generation) {
 			if table.Commit(g, start+1e9) {
-				t.Errorf("generation %d was committed in epoch %d", g, epoch)
+				t.Errorf("Commit of generation %d in epoch %d returns true, want false: the generation is of another epoch, or open", g, epoch)
 			}
 		}
 		if settled := table.settled.Load(); settled != 0 {
@@ -337,7 +337,8 @@ func TestTimeOfNextEpoch(t *testing.T) {
 	}
 }
 
-// A record is retained until it has expired on all nodes, although decisions treat it as absent.
+// A record that has expired on the leader is absent for decisions, but is retained until it has
+// expired on all nodes.
 func TestExpiredIsKeptUntilSettled(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	once := limiter.Limit{Max: 1, Interval: 10 * time.Second}
@@ -420,7 +421,7 @@ func TestClearTakenBack(t *testing.T) {
 	checkUndoLogs(t, table)
 	sameContent(t, "after the rollback", contentOf(table), before)
 	if u := table.Usage(); u.Bytes != bytes {
-		t.Errorf("%d bytes are used, want %d", u.Bytes, bytes)
+		t.Errorf("after the rollback %d bytes are used, want %d as before", u.Bytes, bytes)
 	}
 
 	table.Lead(2)

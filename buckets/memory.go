@@ -13,7 +13,7 @@ import (
 type Eviction int32
 
 const (
-	// NoEviction refuses new keys. Existing keys stay exact.
+	// NoEviction refuses new keys. Decisions on existing keys stay exact.
 	NoEviction Eviction = iota
 	// EvictSmallestDebt drops the keys with the smallest used share of their limit, and among keys
 	// with the same share the keys with the least remaining time per byte of memory. A new key that
@@ -179,7 +179,7 @@ func (s *shard) reserve(n int64) bool {
 
 // compact moves the live records to the start of the arena, in order. While compact runs, the first
 // four bytes of the expiry time of a record hold the index position of its slot, and the lower half
-// of the slot holds these four bytes.
+// of the slot holds the original value of these bytes.
 func (s *shard) compact() {
 	if s.dead == 0 {
 		return

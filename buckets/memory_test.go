@@ -27,12 +27,12 @@ func fill(tb testing.TB, table *Table, prefix string, l limiter.Limit) int {
 			tb.Fatalf("new key %d: got %+v, want admitted or ErrOutOfMemory", n, d)
 		}
 	}
-	tb.Fatal("there is no memory limit")
+	tb.Fatal("no key was refused for lack of memory")
 	return 0
 }
 
-// A reservation that does not increase the used memory always succeeds. One that would exceed the
-// limit fails.
+// A reservation that does not increase the used memory always succeeds. A reservation that would
+// exceed the limit fails.
 func TestBudget(t *testing.T) {
 	var b budget
 	steps := []struct {
@@ -82,7 +82,7 @@ func TestBudgetIsExactUnderContention(t *testing.T) {
 		sum += n
 	}
 	if sum != limit/size || b.used.Load() != int64(sum*size) {
-		t.Errorf("granted %d times, %d bytes used; want %d times", sum, b.used.Load(), limit/size)
+		t.Errorf("%d reservations were granted, %d bytes are used; want %d reservations, and the bytes of those granted", sum, b.used.Load(), limit/size)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestMemoryLimit(t *testing.T) {
 			clock.advance(3 * time.Second)
 			again := fill(t, table, "second", l)
 			if again < n*3/4 {
-				t.Errorf("%d keys fit at first, but only %d after those have expired", n, again)
+				t.Errorf("%d keys fit at first, but only %d after those have expired; want at least three quarters", n, again)
 			}
 			checkTable(t, table)
 			if u := table.Usage(); u.Peak > tt.limit {
@@ -230,8 +230,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// Peeks, refunds and requests above the limit need no memory, so they are never refused for lack of
-// it.
+// Peeks, refunds and requests that exceed their limit need no memory, so they are never refused for
+// lack of memory.
 func TestNoMemoryNeeded(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1, MaxMemory: 1})
 	l := limiter.Limit{Max: 3, Interval: time.Second}
@@ -271,7 +271,7 @@ func TestDeletedRoomAtTheLimit(t *testing.T) {
 		mustDelete(table, fmt.Appendf(nil, "first%d", i))
 	}
 	if more := fill(t, table, "other", slow); more < n/8 {
-		t.Errorf("after the deletion of %d of %d keys, only %d new keys fit", n/4, n, more)
+		t.Errorf("after the deletion of %d of %d keys, only %d new keys fit; want at least half of the number deleted", n/4, n, more)
 	}
 	checkTable(t, table)
 }
@@ -320,7 +320,7 @@ func TestSetMaxMemory(t *testing.T) {
 	refused := fill(t, table, "b", slow)
 	after := table.Usage()
 	if after.Bytes > before.Bytes || after.Keys != before.Keys+int64(refused) {
-		t.Errorf("with a lowered limit, the usage changed from %+v to %+v; want no more bytes", before, after)
+		t.Errorf("with a lowered limit, the usage changed from %+v to %+v; want no more bytes, and only the new keys that fill has stored", before, after)
 	}
 	for i := range 10_000 {
 		if d := ask(table, fmt.Sprint("a", i), slow, 1); d.Err != nil || d.Remaining != slow.Max-2 {

@@ -22,7 +22,7 @@ func (r *tableRun) put() {
 	case err == nil:
 		r.model.put(rec, r.clock.read())
 	case !errors.Is(err, limiter.ErrOutOfMemory) || r.max == 0 || rec.Expires <= r.clock.read():
-		r.Fatalf("Put(%+v) returns %v with memory limit %d", rec, err, r.max)
+		r.Fatalf("Put(%+v) returns %v with memory limit %d; want no error, or ErrOutOfMemory for a live record if there is a limit", rec, err, r.max)
 	}
 	if r.evict {
 		r.forgetEvicted(rec.Key)

@@ -356,11 +356,11 @@ func (r *tableRun) lookup() {
 	want, live := r.model.lookup(string(key), now)
 	got, ok := r.table.Lookup(key)
 	if ok != live {
-		r.Fatalf("Lookup(%.40q) = %+v %t, want %+v", key, got, ok, want)
+		r.Fatalf("Lookup(%.40q) = %+v, %t; the model has %+v", key, got, ok, want)
 	}
 	entry := limiter.Entry{Kind: want.kind, TTL: time.Duration(want.tat - now), Bytes: got.Bytes, State: want.tat ^ xxhash.Sum64String(want.state)}
 	if ok && (got != entry || got.Bytes <= int64(len(key))) || !ok && got != (limiter.Entry{}) {
-		r.Fatalf("Lookup(%.40q) = %+v %t, want %+v", key, got, ok, want)
+		r.Fatalf("Lookup(%.40q) = %+v, %t; the model has %+v", key, got, ok, want)
 	}
 }
 
@@ -394,7 +394,7 @@ func (r *tableRun) scan() {
 	}
 	for key, born := range r.round.stable {
 		if rec, live := r.model.live(key, now); live && rec.born == born && !r.round.seen[key] {
-			r.Fatalf("Scan did not visit %.40q", key)
+			r.Fatalf("the scan did not visit %.40q, which existed during the whole scan", key)
 		}
 	}
 	r.round = nil

@@ -17,7 +17,7 @@ func TestPauses(t *testing.T) {
 		p := table.Usage().Pauses
 		for i, d := range []time.Duration{p.Growth, p.Compaction, p.Eviction, p.Sweep, p.Copy} {
 			if (d > 0) != want[i] {
-				t.Errorf("after %s the pauses are %+v; want times above 0 as in %v", after, p, want)
+				t.Errorf("after %s the pauses are %+v; Growth, Compaction, Eviction, Sweep and Copy above 0: want %v", after, p, want)
 			}
 		}
 	}

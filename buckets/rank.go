@@ -10,8 +10,9 @@ import (
 // class of the used share of the key's limit (see shareClass), and the low bits are the class of
 // the debt of the record (see debtClass). An expired key has rank 0.
 //
-// The share takes precedence over the debt, because clients choose the limits: with a suitable limit,
-// a client can create any number of keys with a small share and an arbitrary remaining time.
+// The share takes precedence over the debt. Clients choose the limits, so a client can create any
+// number of keys with a small share and a long remaining time. Such keys must not displace keys
+// with a greater share.
 type rank int
 
 const debtBits = 10 // width of a debt class
@@ -38,13 +39,13 @@ func (r record) share(now uint64) int {
 	return 0
 }
 
-// histogram counts the bytes of the records of a shard at one time, by share class and, within one
-// share class, by debt class.
+// histogram holds the bytes of the records of a shard by share class and, within one share class,
+// by debt class. All classes are those at the time now.
 type histogram struct {
 	shard      *shard
 	now        uint64
 	shares     [shareClasses]int
-	debts      [debtClasses]int // bytes by debt class of the records in one share class
+	debts      [debtClasses]int // bytes of the records in the share class debtsShare, by debt class
 	debtsShare int              // the share class that debts describes; -1 if none yet
 }
 

@@ -32,7 +32,7 @@ func testRecord(t *testing.T, want *limiter.Record) {
 	same := func(what string, got limiter.Record, expires uint64) {
 		t.Helper()
 		if got.Kind != want.Kind || got.Expires != expires || !bytes.Equal(got.Key, want.Key) || !bytes.Equal(got.State, want.State) {
-			t.Errorf("%s: got kind %d, time %d, a key of %d bytes and a state of %d bytes; want %d, %d, %d, %d", what,
+			t.Errorf("%s: got kind %d, time %d, a key of %d bytes and a state of %d bytes; want kind %d, time %d, a key of %d bytes and a state of %d bytes", what,
 				got.Kind, got.Expires, len(got.Key), len(got.State), want.Kind, expires, len(want.Key), len(want.State))
 		}
 		if n := end - len(before); rec.size() != n || recordSize(want) != n {

@@ -8,9 +8,9 @@ import (
 const (
 	reliefEvery = 50 * time.Millisecond // interval of the check whether the limit is exceeded
 	reliefSlice = time.Millisecond      // maximum time of one slice
-	reliefPause = time.Millisecond      // pause after a slice, for decisions
+	reliefPause = time.Millisecond      // pause after a slice, so that decisions can run
 	reliefBytes = 256 << 10             // maximum bytes evicted while a shard is locked
-	worthTrim   = 16                    // without eviction, a shard is trimmed if 1/worthTrim of its memory is unused
+	worthTrim   = 16                    // without eviction, a shard is trimmed if at least 1/worthTrim of its memory is unused
 	minShard    = minArena + 8*slotSize // bytes of a shard with a few keys
 	overHalf    = exhausted - 8 + 1     // the lowest share class above half of a limit
 )
@@ -58,8 +58,9 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // relief visits the shards of a table in rounds. In each round all shards shrink by the same
-// factor, so that no shard drops keys that another shard would keep. Small shards, and keys that have
-// used more than half of their limit, are spared until a round without them changes nothing.
+// factor, so that no shard drops keys that another shard would keep. Small shards, and keys that
+// have used more than half of their limit, are spared until a round that spares them changes
+// nothing.
 type relief struct {
 	table       *Table
 	shard       int   // the next shard; 0 at the start of a round

@@ -31,8 +31,8 @@ func lowered(e Eviction, shards int, part int64) (*Table, limiter.Usage, limiter
 	return table, before, l
 }
 
-// Above a lowered limit no key is added and no state grows, even if the shard has room. Existing
-// keys are decided.
+// While the used memory exceeds a lowered limit, no key is added and no state grows, even if the
+// shard has room. Existing keys are decided.
 func TestLoweredLimitRefusesAtOnce(t *testing.T) {
 	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
 		table, before, l := lowered(e, 8, 2)

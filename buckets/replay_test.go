@@ -61,7 +61,7 @@ func TestReplayWhileLeading(t *testing.T) {
 		t.Errorf("Restore returns %v, want ErrLeading", err)
 	}
 	if table.Usage().Keys != 0 || table.Pending() {
-		t.Error("the table was changed")
+		t.Error("Replay or Restore on the leader has changed the table")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestRestore(t *testing.T) {
 	table := New(Config{Clock: clock.read, Replicated: true, Shards: 2})
 	rec := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("a"), Expires: start + 2, State: []byte{1}}
 	if err := table.Restore(rec, start); err != nil || contentOf(table)["a"] == "" {
-		t.Errorf("Restore of a new key: %v, content %q; want key a", err, contentOf(table))
+		t.Errorf("Restore of a new key: error %v, content %q; want no error, and key a", err, contentOf(table))
 	}
 	for _, kind := range []limiter.Kind{0, 8, 31, 32, 64, 128, 255} {
 		if err := table.Restore(limiter.Record{Kind: kind, Key: []byte("b"), Expires: start + 2}, start); !errors.Is(err, ErrChanges) {
@@ -80,7 +80,7 @@ func TestRestore(t *testing.T) {
 	}
 	rec.Kind, rec.State = limiter.WindowLog, make([]byte, 70_000)
 	if err := table.Restore(rec, start+1); err != nil || len(contentOf(table)["a"]) < 70_000 {
-		t.Errorf("Restore with another kind: %v, content %q; want key a with 70,000 bytes of state", err, contentOf(table))
+		t.Errorf("Restore with another kind: error %v, content %q; want no error, and key a with 70,000 bytes of state", err, contentOf(table))
 	}
 	if err := table.Replay(nil, start+9); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestRestore(t *testing.T) {
 		t.Error("a restored record was dropped")
 	}
 	if err := table.Restore(rec, start+2); err != nil || table.Usage().Keys != 0 {
-		t.Errorf("Restore of an expired record: %v, content %q; want no keys", err, contentOf(table))
+		t.Errorf("Restore of an expired record: error %v, content %q; want no error, and no keys", err, contentOf(table))
 	}
 	checkTable(t, table)
 }

@@ -27,14 +27,14 @@ type logEntry struct {
 type replicaPair struct {
 	testing.TB
 	leader, follower *Table
-	check            func()        // called after each entry of the log
+	check            func()        // called after each replay on the follower
 	kick, view       chan struct{} // kick: collect a generation; view: read the committed records
 
 	epochMu   sync.Mutex // held while a generation is closed or an epoch starts
 	mu        sync.Mutex
 	moved     sync.Cond // signals changes of the following fields
 	epoch     uint64
-	committed map[uint64]uint64 // by epoch
+	committed map[uint64]uint64 // by epoch: the latest committed generation
 	over      uint64            // the latest epoch that has ended
 	lost      []logEntry        // closed generations that could not be committed in their epoch
 	entries   int
@@ -152,7 +152,7 @@ func (r *replicaPair) changeEpochs(changeEpoch <-chan struct{}) {
 		r.over = r.epoch
 		r.epoch++
 		if a, b := sumOf(r.leader), sumOf(r.follower); a != b {
-			r.Errorf("after epoch %d: the leader has %v, the follower has %v", r.over, a, b)
+			r.Errorf("after epoch %d: hash and number of keys are %v on the leader, %v on the follower; want the same", r.over, a, b)
 		}
 		r.leader.Lead(r.epoch)
 		r.moved.Broadcast()
@@ -285,7 +285,7 @@ func TestAwaitedIsCommitted(t *testing.T) {
 		}
 		n, least, most := charges(r.follower, name, pairLimit), sure[key].Load(), sure[key].Load()+unsure[key].Load()
 		if n < least || n > most {
-			t.Errorf("%q was charged %d times; %d charges were acknowledged, %d are uncertain", name, n, least, most-least)
+			t.Errorf("%q was charged %d times; %d charges were acknowledged, %d are uncertain; want at least the acknowledged, and at most all of these", name, n, least, most-least)
 		}
 		if least == 0 {
 			t.Errorf("%q has no acknowledged charge", name)

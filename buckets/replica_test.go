@@ -51,7 +51,7 @@ func committedContent(tb testing.TB, t *Table) content {
 	c := content{}
 	for rec := range t.CommittedRecords() {
 		if _, twice := c[string(rec.Key)]; twice {
-			tb.Fatalf("%.40q is returned twice", rec.Key)
+			tb.Fatalf("CommittedRecords yields key %.40q twice", rec.Key)
 		}
 		c.add(rec, 0)
 	}
@@ -66,12 +66,12 @@ func sameContent(tb testing.TB, what string, got, want content) {
 	}
 	for key, rec := range want {
 		if got[key] != rec {
-			tb.Errorf("%s: %.40q is %.200q, want %.200q", what, key, got[key], rec)
+			tb.Errorf("%s: the record of key %.40q is %.200q, want %.200q", what, key, got[key], rec)
 		}
 	}
 	for key, rec := range got {
 		if _, found := want[key]; !found {
-			tb.Errorf("%s: %.40q is %.200q, want none", what, key, rec)
+			tb.Errorf("%s: the record of key %.40q is %.200q, want none", what, key, rec)
 		}
 	}
 	tb.FailNow()
@@ -85,10 +85,10 @@ func checkUndoLogs(tb testing.TB, t *Table) {
 		s := &t.shards[i]
 		u := s.undoLog()
 		if s.unlimited || t.leader != u.epoch || t.leader == 0 && len(u.entries)+len(u.bytes)+len(u.closed)+len(u.images) > 0 {
-			tb.Fatalf("shard %d: unlimited is %t, the epoch of the table is %d, the undo log is %+v", i, s.unlimited, t.leader, u)
+			tb.Fatalf("shard %d: unlimited is %t, the epoch of the table is %d, the undo log is %+v; want unlimited false, the same epoch in the undo log, and nothing else in it on a follower", i, s.unlimited, t.leader, u)
 		}
 		if marked := t.dirty[i/64].Load()>>(i%64)&1 != 0; marked != u.dirty || marked && !t.Pending() {
-			tb.Fatalf("shard %d: the dirty flag of its undo log is %t, its dirty bit is %t, Pending returns %t", i, u.dirty, marked, t.Pending())
+			tb.Fatalf("shard %d: the dirty flag of its undo log is %t, the dirty bit of the shard is %t, Pending returns %t; want equal values of flag and bit, and Pending true if they are", i, u.dirty, marked, t.Pending())
 		}
 		if u.dirty != (len(u.entries) > u.opened()) && u.dirty != (len(u.entries) > 0) {
 			tb.Fatalf("shard %d: the dirty flag is %t, but the undo log has %d entries, and the open generation starts at entry %d", i, u.dirty, len(u.entries), u.opened())
@@ -100,16 +100,16 @@ func checkUndoLogs(tb testing.TB, t *Table) {
 			rec := s.record(at)
 			e := u.find(rec.key(), sl.tag(), len(u.entries))
 			if saved := rec[0]&savedFlag != 0; saved && e < 0 {
-				tb.Fatalf("%.40q has the saved flag, but no entry", rec.key())
+				tb.Fatalf("the record of key %.40q has the saved flag, but the undo log has no entry for the key", rec.key())
 			}
 			if rec[0]&tailFlag != 0 && (e < 0 || u.entries[e].from == 0) {
-				tb.Fatalf("%.40q has the tail flag, but no tail entry", rec.key())
+				tb.Fatalf("the record of key %.40q has the tail flag, but the undo log has no tail entry for the key", rec.key())
 			}
 		}
 	}
 }
 
-// generation is a collected generation.
+// generation is a closed generation of the leader.
 type generation struct {
 	number  uint64
 	time    uint64
@@ -130,7 +130,7 @@ type replicaRun struct {
 	log       []generation // committed generations
 	committed content
 	settled   uint64
-	kinds     map[byte]int // number of replayed changes of each kind
+	kinds     map[byte]int // number of replayed changes by op
 }
 
 func newReplicaRun(tb testing.TB, seed uint64) *replicaRun {
@@ -237,7 +237,7 @@ func (r *replicaRun) commit() {
 	}
 	g := r.replayOldest()
 	if !r.leads.Commit(g.number, g.time) {
-		r.Fatalf("generation %d cannot be committed", g.number)
+		r.Fatalf("Commit of generation %d returns false, want true", g.number)
 	}
 	r.compare()
 }
@@ -396,6 +396,6 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	if evicted < 400/race.Factor {
-		t.Errorf("only %d keys were evicted", evicted)
+		t.Errorf("only %d keys were evicted, want at least 400 / race.Factor", evicted)
 	}
 }

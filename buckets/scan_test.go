@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// round runs a complete scan and calls between after each call. It returns the number of visits of
-// each key and the number of calls.
+// round runs a complete scan, and calls the function between after each call of Scan. It returns
+// the number of visits of each key and the number of calls of Scan.
 func round(tb testing.TB, table *Table, count int, between func()) (visits map[string]int, calls int) {
 	tb.Helper()
 	visits = map[string]int{}
@@ -120,8 +120,8 @@ func TestScanAcrossResizes(t *testing.T) {
 	}
 }
 
-// A call visits about as many keys as requested. In a sparse index a call visits fewer keys, so
-// that it stays short.
+// A call of Scan visits about as many keys as requested. In a sparse index a call visits fewer
+// keys, so that it stays short.
 func TestScanHonoursCount(t *testing.T) {
 	const n = 50_000
 	table := filled(n, Config{Shards: 16})
@@ -218,7 +218,7 @@ func TestRandomKeyIsAlive(t *testing.T) {
 	clock.advance(100 * 365 * 24 * time.Hour)
 	for i := range uint64(100) {
 		if key, found := table.RandomKey(i << 32); found {
-			t.Errorf("got %q, which has expired", key)
+			t.Errorf("RandomKey returns %q, which has expired; want no key", key)
 		}
 	}
 }

@@ -52,7 +52,7 @@ type shard struct {
 func (s *shard) lock(now uint64) uint64 {
 	s.mu.Lock()
 	if s.replicated {
-		return max(s.now, now) // does not advance s.now: on a leader, advance does
+		return max(s.now, now) // does not advance s.now: on a leader, the advance method does that
 	}
 	s.now = max(s.now, now)
 	return s.now

@@ -124,7 +124,7 @@ func TestWrongKind(t *testing.T) {
 	}
 }
 
-// A key counts as absent from the exact nanosecond of its TAT.
+// From the exact nanosecond of its TAT on, a key counts as absent.
 func TestExpiryIsExact(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read})
@@ -186,7 +186,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations, want none", tt.name, n)
 		}
 		if !errors.Is(out[0].Err, tt.err) {
-			t.Errorf("%s: got error %v", tt.name, out[0].Err)
+			t.Errorf("%s: the first decision has error %v, want the error of the case", tt.name, out[0].Err)
 		}
 	}
 	if n := testing.AllocsPerRun(200, func() { table.Lookup(key) }); n != 0 {

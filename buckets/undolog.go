@@ -9,8 +9,8 @@ import (
 // undoLog holds the previous states of the keys of a shard that have changed in uncommitted
 // generations. It is also the source of the changes that Collect returns. The lock of the shard guards it.
 //
-// The first change of a key in a generation adds an entry with the previous state of the key.
-// Undoing the entries in reverse order restores the state at the end of any generation.
+// The first change of a key in a generation adds an entry with the previous state of the key. To
+// restore the state at the end of a generation, all later entries are undone, newest first.
 type undoLog struct {
 	epoch     uint64 // the epoch in which the shard decides; 0 on a follower
 	collected uint64 // the latest generation in which changes of the shard were collected
@@ -52,9 +52,9 @@ const (
 	// minTailed is the minimum size of a state for which only the changed tail is recorded and
 	// sent, if the tail is at most half of the state.
 	minTailed = 128
-	// lookBack is the maximum number of entries searched if a key may have no entry.
+	// lookBack is the maximum number of entries that find searches if the key may have no entry.
 	lookBack = 64
-	// keepBytes is the capacity that an undo log without entries may retain.
+	// keepBytes is the maximum capacity of undoLog.bytes that is retained if there are no entries.
 	keepBytes = 4 << 10
 )
 

@@ -69,7 +69,7 @@ func TestTrim(t *testing.T) {
 			open = open[1:]
 		}
 		if want := 3; len(u.closed) > want || len(u.images) > want || len(u.entries) > 4*6 || len(u.bytes) > 4*6*30 {
-			t.Errorf("after generation %d: %d marks, %d images, %d entries of %d bytes, which is too much", g, len(u.closed), len(u.images), len(u.entries), len(u.bytes))
+			t.Errorf("after generation %d: %d marks, %d images, %d entries of %d bytes; want at most 3, 3, 24, 720", g, len(u.closed), len(u.images), len(u.entries), len(u.bytes))
 		}
 		for e := range u.entries {
 			if u.entries[e].at != cleared && len(u.record(&u.entries[e]).key()) < 3 {

@@ -41,13 +41,13 @@ func (d *damageTest) refused(what string, file []byte) {
 	err := d.store.Load(context.Background(), d.into)
 	var fe *FileError
 	if !errors.As(err, &fe) || fe.Kind != ErrDamaged || fe.File != d.store.path || fe.Offset < 0 || fe.Offset > int64(len(file)) {
-		d.Errorf("%s: Load returns %v, want a FileError with ErrDamaged, this file and a valid offset", what, err)
+		d.Errorf("%s: Load returns %v, want a FileError with ErrDamaged, the path of the snapshot and an offset within it", what, err)
 	}
 	if !strings.Contains(fmt.Sprint(err), "snapshot "+d.store.path+" is damaged at byte ") {
 		d.Errorf("%s: the text of the error does not contain the file and the offset: %v", what, err)
 	}
 	if len(d.into.records) > 0 || !d.store.Loading() {
-		d.Errorf("%s: %d records were loaded, want none, and saves must still fail", what, len(d.into.records))
+		d.Errorf("%s: %d records were loaded, or Loading returns false; want no records, and true", what, len(d.into.records))
 	}
 }
 
@@ -60,7 +60,7 @@ func TestDamage_EveryBit(t *testing.T) {
 	}
 	must(t, os.WriteFile(d.store.path, file, 0o600))
 	if err := d.store.Load(t.Context(), d.into); err != nil || len(d.into.records) != 12 {
-		t.Errorf("Load of the unmodified file returns %v; want 12 records", err)
+		t.Errorf("Load of the unmodified file returns the error %v; want no error, and 12 records loaded", err)
 	}
 }
 

@@ -15,8 +15,9 @@
 // A file that is modified, truncated, extended or assembled from parts of other files is rejected.
 // The error contains the name of the file, the offset and the reason. A missing NAME with an
 // existing NAME.previous is also rejected. No save leaves the directory in this state, even if the
-// process is killed, so NAME was lost. NAME.previous is loaded in place of NAME only if
-// Config.Fallback is set, and the next save then leaves NAME.previous unchanged.
+// process is killed, so something other than a save has removed NAME. NAME.previous is loaded in
+// place of NAME only if Config.Fallback is set, and the next save then leaves NAME.previous
+// unchanged.
 //
 // The state may change during a save. Each record is saved as it was at some moment of the
 // save; different records may be from different moments. This is sufficient for limiters,

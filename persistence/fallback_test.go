@@ -60,8 +60,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallback_KeepsTheGoodOne checks that a save after the current snapshot was rejected does not
-// replace the previous one.
+// TestFallback_KeepsTheGoodOne checks that, if Load has rejected the current snapshot, the next
+// save does not replace the previous snapshot.
 func TestFallback_KeepsTheGoodOne(t *testing.T) {
 	dir, older, newer := twoGenerations(t)
 	path := filepath.Join(dir, "dump.thr")
@@ -112,7 +112,7 @@ func TestFallback_HasItsLimits(t *testing.T) {
 		into := newMemory(0)
 		err := s.Load(t.Context(), into)
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), text) || len(into.records) > 0 || !s.Loading() {
-			t.Errorf("%s: Load returns %v and stores %d records; want the error of the case, and none", what, err, len(into.records))
+			t.Errorf("%s: Load returns %v, and %d records remain; want the error of the case, no records, and Loading true", what, err, len(into.records))
 		}
 		if _, _, err := s.Info(); !errors.Is(err, want) {
 			t.Errorf("%s: Info returns %v; want the error that Load returned", what, err)
@@ -132,10 +132,10 @@ func TestLoad_UnreadableFallsBack(t *testing.T) {
 	dir, older, _ := twoGenerations(t)
 	path := filepath.Join(dir, "dump.thr")
 	must(t, os.Remove(path))
-	must(t, os.Mkdir(path, 0o700)) // can be opened but not read
+	must(t, os.Mkdir(path, 0o700)) // a directory can be opened, but not read as a file
 	strict := newStore(t, Config{Dir: dir})
 	if err := strict.Load(t.Context(), newMemory(0)); !errors.Is(err, ErrUnreadable) {
-		t.Errorf("Load returns %v; want ErrUnreadable", err)
+		t.Errorf("the snapshot is a directory, and Load returns %v; want ErrUnreadable", err)
 	}
 	must(t, strict.Close())
 	into := newMemory(0)
@@ -152,12 +152,12 @@ func TestLoad_Missing(t *testing.T) {
 
 	strict := newStore(t, Config{Dir: dir})
 	if _, _, err := strict.Info(); !errors.Is(err, ErrMissing) {
-		t.Errorf("Info returns %v; want ErrMissing", err)
+		t.Errorf("without a current snapshot, Info returns %v; want ErrMissing", err)
 	}
 	into := newMemory(0)
 	err := strict.Load(t.Context(), into)
 	if !errors.Is(err, ErrMissing) || !strict.Loading() {
-		t.Errorf("Load returns %v; want ErrMissing, and saves must fail", err)
+		t.Errorf("without a current snapshot, Load returns %v; want ErrMissing, and Loading true", err)
 	}
 	for _, want := range []string{path + " is missing", path + ".previous exists", "--snapshot-fallback yes", "to start empty, delete it"} {
 		if !strings.Contains(fmt.Sprint(err), want) {

@@ -24,7 +24,7 @@ type faulty struct {
 	hit   bool     // a fault was injected
 }
 
-// fault describes the injected fault. The zero value injects none.
+// fault describes a fault to inject. The zero value means no fault.
 type fault struct {
 	err   error
 	short bool // half of the bytes are written
@@ -151,7 +151,8 @@ func (f *faultyFile) Size() (int64, error) {
 	return f.File.Size()
 }
 
-// TestSave_Order checks that the steps of a save are in the order that makes it safe.
+// TestSave_Order checks the order of the steps of a save. The guarantees of the package depend on
+// this order.
 func TestSave_Order(t *testing.T) {
 	f := &faulty{}
 	s := loadedStore(t, Config{Dir: t.TempDir(), FS: f}, newMemory(3))
@@ -171,8 +172,8 @@ func TestSave_Order(t *testing.T) {
 	}
 }
 
-// TestSave_EveryFault makes each operation of a save fail in each possible way, with one
-// failure per save.
+// TestSave_EveryFault runs a save for each kind of fault and each operation of a save at which the
+// fault can be injected.
 func TestSave_EveryFault(t *testing.T) {
 	f := func(what string, fault func(n, failing int, op string) fault) {
 		t.Run(what, func(t *testing.T) {
@@ -194,7 +195,7 @@ func TestSave_EveryFault(t *testing.T) {
 				sameContentOf(t, filepath.Join(dir, "dump.thr"), older)
 			}
 			if hits < 2 {
-				t.Errorf("only %d faults were injected, want at least 2", hits)
+				t.Errorf("faults were injected in only %d saves, want at least 2", hits)
 			}
 		})
 	}
@@ -211,7 +212,7 @@ func TestSave_EveryFault(t *testing.T) {
 	f("short write without an error", once(fault{short: true}))
 	f("lost write", once(fault{lost: true}))
 	f("different bytes read back", once(fault{lie: true}))
-	f("no permission", once(fault{err: fs.ErrPermission})) // if Link returns this, hard links are not supported
+	f("no permission", once(fault{err: fs.ErrPermission})) // if Link fails with this error, a save copies the file instead
 	f("all operations from one on fail", func(n, failing int, _ string) fault {
 		if n >= failing {
 			return fault{err: syscall.EIO}
@@ -277,7 +278,7 @@ func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error
 		want = newer
 	}
 	if got := loadDir(t, dir); len(got.records) != len(want.records) {
-		t.Fatalf("%s, with error %v: %d records were loaded; want %d", what, err, len(got.records), len(want.records))
+		t.Fatalf("%s: the save returned %v, and then %d records were loaded; want %d", what, err, len(got.records), len(want.records))
 	} else {
 		sameContent(t, what, got, want)
 	}
@@ -356,7 +357,7 @@ func TestLoad_EveryFault(t *testing.T) {
 		case err == nil:
 			sameContent(t, "the loaded state", into, state)
 		case !errors.Is(err, syscall.EIO) || len(into.records) > 0 || !s.Loading():
-			t.Errorf("operation %d fails: Load returns %v, and %d records remain; want EIO and none", failing, err, len(into.records))
+			t.Errorf("operation %d fails: Load returns %v, and %d records remain; want EIO, no records, and Loading true", failing, err, len(into.records))
 		}
 		if f.n < failing {
 			return
@@ -371,7 +372,7 @@ func TestSave_ReadsBack(t *testing.T) {
 	must(t, saveTo(t, dir, nil, older))
 	err := saveTo(t, dir, staleFS{Disk, filepath.Join(dir, "dump.thr")}, newMemory(7))
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "it differs from the content that was written") {
-		t.Errorf("the save returns %v; want ErrDamaged", err)
+		t.Errorf("the file read back differs from the file written: the save returns %v; want ErrDamaged, and this reason", err)
 	}
 	sameContent(t, "the snapshot", loadDir(t, dir), older)
 }

@@ -47,7 +47,7 @@ const (
 // CRC32C is hardware-accelerated on amd64 and arm64.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Info describes a snapshot by its first and last block.
+// Info describes a snapshot: the values in its first and last block, and its size.
 type Info struct {
 	Format  int       // version of the format
 	Program string    // version of the program that wrote the snapshot

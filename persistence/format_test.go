@@ -75,7 +75,7 @@ func TestRoundTrip(t *testing.T) {
 		} {
 			got, info, err := decode(src)
 			if err != nil || info != want || !reflect.DeepEqual([]limiter.Record(got), records) {
-				t.Errorf("%s, %s: read %v, info %+v, error %v; want %v, %+v", what, name, got, info, err, records, want)
+				t.Errorf("%s, %s: got records %v, info %+v, error %v; want records %v, info %+v", what, name, got, info, err, records, want)
 			}
 		}
 	}
@@ -139,11 +139,11 @@ func checkRecord(t *testing.T, want limiter.Record) {
 	}
 	got, rest, ok := parseRecord(append(b, "more"...))
 	if !ok || !reflect.DeepEqual(got, want) || string(rest) != "more" {
-		t.Errorf("parsed %v, rest %q, %t; want %v", got, rest, ok, want)
+		t.Errorf("parseRecord returns %v, rest %q, %t; want %v, rest \"more\", true", got, rest, ok, want)
 	}
 	for i := range len(b) {
 		if got, _, ok := parseRecord(b[:i]); ok {
-			t.Errorf("the first %d bytes are parsed as %v", i, got)
+			t.Errorf("parseRecord of the first %d bytes of a record returns %v, true; want false", i, got)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 		_, _, err := decode(bytes.NewReader(file))
 		var fe *FileError
 		if !errors.As(err, &fe) || !errors.Is(err, kind) || fe.Offset != offset || !strings.Contains(err.Error(), problem) {
-			t.Errorf("%s: %v; want %v at byte %d: %s", what, err, kind, offset, problem)
+			t.Errorf("%s: decode returns %v; want %v at byte %d, and the text: %s", what, err, kind, offset, problem)
 		}
 	}
 	first := int64(len(*newForge())) // offset of the first block of records
@@ -249,7 +249,7 @@ func TestReader_TakesMemoryAsBytesCome(t *testing.T) {
 	_, _, err := decode(bytes.NewReader(file))
 	runtime.ReadMemStats(&after)
 	if !errors.Is(err, ErrDamaged) {
-		t.Errorf("got %v; want ErrDamaged", err)
+		t.Errorf("decode returns %v; want ErrDamaged", err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
 		t.Errorf("a file of %d bytes makes the reader allocate %d bytes; want at most 1 MiB", len(file), took)
@@ -274,7 +274,7 @@ func TestReader_TickEnds(t *testing.T) {
 	for range r.records() {
 	}
 	if r.err != enough || r.done || !slices.Equal(ticks, []int64{1, 2}) {
-		t.Errorf("the reader stops with %v after the ticks %v; want the error of tick, after 1 and 2 keys", r.err, ticks)
+		t.Errorf("the reader stops with %v after calls of tick with %v keys; want the error of tick, after calls with 1 and 2 keys", r.err, ticks)
 	}
 }
 
@@ -351,7 +351,7 @@ func checkReader(t *testing.T, file []byte) {
 	if err != nil {
 		var fe *FileError
 		if !errors.As(err, &fe) || fe.Offset < 0 || fe.Offset > int64(len(file)) {
-			t.Fatalf("rejected with %v; want a FileError with an offset within the file", err)
+			t.Fatalf("decode returns %v; want a FileError with an offset within the file", err)
 		}
 		return
 	}
@@ -365,6 +365,6 @@ func checkReader(t *testing.T, file []byte) {
 	}
 	same, _, err := decode(&again)
 	if err != nil || !reflect.DeepEqual(same, got) {
-		t.Fatalf("read %v; after they were written and read again: %v, error %v", got, same, err)
+		t.Fatalf("the records %v, written and read again, are %v, error %v; want the same records, and no error", got, same, err)
 	}
 }

@@ -104,7 +104,7 @@ func (m *memory) expiries() map[string]uint64 {
 func sameContent(t testing.TB, what string, got, want *memory) {
 	t.Helper()
 	if g, w := got.expiries(), want.expiries(); !maps.Equal(g, w) {
-		t.Fatalf("%s has %d records: %v; want %d: %v", what, len(g), g, len(w), w)
+		t.Fatalf("%s has %d records with the expiry times %v; want %d with %v", what, len(g), g, len(w), w)
 	}
 }
 

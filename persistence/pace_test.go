@@ -20,7 +20,7 @@ func TestPacer(t *testing.T) {
 		}
 		for i, step := range []struct{ work, rest time.Duration }{
 			{workTime - 1, 0},
-			{1, 2 * workTime}, // 200 µs in total
+			{1, 2 * workTime}, // 200 µs of work in total
 			{1, 0},
 			{3 * time.Millisecond, 2 * (3*time.Millisecond + 1)},
 			{time.Hour, maxPause},
@@ -35,7 +35,7 @@ func TestPacer(t *testing.T) {
 		}
 		p = nil
 		if got := work(time.Hour); got != 0 {
-			t.Errorf("a nil pacer pauses for %v", got)
+			t.Errorf("a nil pacer pauses for %v, want no pause", got)
 		}
 	})
 }

@@ -72,7 +72,8 @@ func start(t *testing.T, role, dir string, env ...string) *child {
 	return c
 }
 
-// line returns the next line of output. ok is false if the child has exited.
+// line returns the next line of output, and reports whether there is one. There is none after the
+// child has exited.
 func (c *child) line() (string, bool) {
 	ok := c.lines.Scan()
 	return c.lines.Text(), ok
@@ -124,22 +125,22 @@ func TestLock(t *testing.T) {
 	holder.kill()
 	s, err = Open(Config{Dir: dir, Name: "dump.thr"})
 	if err != nil {
-		t.Fatalf("after the process that held the lock was killed, Open returns %v", err)
+		t.Fatalf("after the process that held the lock was killed, Open returns %v; want no error", err)
 	}
 	if _, err := Open(Config{Dir: dir, Name: "dump.thr"}); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second Open in the same process returns %v; want ErrLocked", err)
 	}
 	out, err := command(t, "try", dir).Output()
 	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), dir) {
-		t.Errorf("while this process holds the lock, the second process printed %q, %v; want true, and the directory", out, err)
+		t.Errorf("while this process holds the lock, the second process printed %q, %v; want true (ErrLocked), and the directory", out, err)
 	}
 	must(t, s.Close())
 	out, err = command(t, "try", dir).Output()
 	if err != nil || string(out) != "false <nil>\n" {
-		t.Errorf("after Close, the second process printed %q, %v; want false <nil>", out, err)
+		t.Errorf("after Close, the second process printed %q, %v; want false (not ErrLocked), and <nil>", out, err)
 	}
 	if got := names(t, dir); got != "" {
-		t.Errorf("locking left files behind: %s", got)
+		t.Errorf("after Close the directory holds %s; want no files", got)
 	}
 }
 
@@ -227,8 +228,8 @@ func checkKilled(t *testing.T, when, dir string, printed []string) {
 	}
 }
 
-// TestKill_BeforeEachOperation kills a process immediately before each operation of its
-// second or third save.
+// TestKill_BeforeEachOperation kills processes that save, each immediately before a different
+// operation of its first or second save.
 func TestKill_BeforeEachOperation(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]bool{}
@@ -238,7 +239,7 @@ func TestKill_BeforeEachOperation(t *testing.T) {
 		for {
 			line, ok := c.line()
 			if !ok {
-				t.Fatalf("the process exited after it had printed %q", printed)
+				t.Fatalf("the process exited before it was killed; it had printed %q", printed)
 			}
 			printed = append(printed, line)
 			if line == "halt" {
@@ -265,7 +266,7 @@ func TestKill_Anywhere(t *testing.T) {
 		for range 20 + 11*round {
 			line, ok := c.line()
 			if !ok {
-				t.Fatalf("the process exited after it had printed %q", printed)
+				t.Fatalf("the process exited before it was killed; it had printed %q", printed)
 			}
 			printed = append(printed, line)
 		}

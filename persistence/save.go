@@ -86,8 +86,8 @@ func (s *Store) run(j *job) error {
 	return err
 }
 
-// save writes and verifies the new file before it replaces the current one. If there is a
-// valid snapshot under the current name when save starts, there is one at every moment.
+// save writes and verifies the new file before it replaces the current one. If there is a valid
+// snapshot under the current name when save starts, there is one at every moment of the save.
 func (s *Store) save(j *job) error {
 	p := s.newProgress("saving a snapshot", j.state.Usage().Keys)
 	info, err := s.writeVerified(j, p)
@@ -152,9 +152,9 @@ func (s *Store) verify(wrote Info, pace *pacer) error {
 	return nil
 }
 
-// keepPrevious links the current snapshot to the name of the previous one, or copies it if
-// the file system does not support hard links. If there is a previous snapshot when
-// keepPrevious starts, there is one at every moment.
+// keepPrevious links the current snapshot to the name of the previous one, or copies it if the file
+// system does not support hard links. If there is a previous snapshot when keepPrevious starts,
+// there is one at every moment until it returns.
 func (s *Store) keepPrevious() error {
 	_ = s.fs.Remove(s.temporaryPrevious()) // the file exists only if an earlier removal failed
 	err := s.fs.Link(s.path, s.temporaryPrevious())

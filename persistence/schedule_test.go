@@ -56,7 +56,7 @@ func (s *scheduled) change(n int) {
 func (s *scheduled) saves(when string, want int64) {
 	s.t.Helper()
 	if got := s.Status().Saves; got != want {
-		s.t.Errorf("%s: %d saves; want %d", when, got, want)
+		s.t.Errorf("%s: %d successful saves; want %d", when, got, want)
 	}
 }
 
@@ -140,10 +140,10 @@ func TestRun_WaitsAfterAFailure(t *testing.T) {
 		s.change(1)
 		s.wait(11 * time.Second) // attempts at 1, 6 and 11 s
 		if st := s.Status(); tries != 3 || !st.LastFailed || st.Changes != 1 {
-			s.t.Errorf("%d attempts, want 3; the status is %+v", tries, st)
+			s.t.Errorf("%d attempts to save, want 3; the status is %+v, want LastFailed, and 1 change", tries, st)
 		}
 		if n := strings.Count(s.log.String(), "level=ERROR"); n != tries {
-			s.t.Errorf("%d errors are logged for %d attempts:\n%s", n, tries, s.log)
+			s.t.Errorf("%d errors are logged, want one for each of %d attempts; the log is:\n%s", n, tries, s.log)
 		}
 		s.disk.set(nil)
 		s.wait(5 * time.Second)
@@ -187,7 +187,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedLog
 		s := newStore(t, Config{Dir: dir, Log: log.logger()})
-		s.blockSize = 64 // two or three records
+		s.blockSize = 64 // in bytes: two or three records per block
 		slow := &slowState{memory: newMemory(0)}
 		must(t, s.Load(t.Context(), slow)) // takes 10 s
 		slow.visited = slow.wait
@@ -197,7 +197,7 @@ func TestProgress(t *testing.T) {
 		}
 		for _, what := range []string{"loading a snapshot", "saving a snapshot"} {
 			if n := strings.Count(log.String(), what); n < 4 || n > 5 {
-				t.Errorf("the log contains %d progress lines %q; want one every 2 s", n, what)
+				t.Errorf("the log contains %d progress lines %q; want 4 or 5, one every 2 s", n, what)
 			}
 		}
 		for _, want := range []string{"percent=4", "percent=8", "keys=4", "snapshot loaded", "snapshot saved", "keys=100 expired=0", "duration=10s"} {

@@ -67,7 +67,7 @@ func (s *Snapshot) reader(from, to int64) *reader {
 	return &reader{src: io.NewSectionReader(s.file, from, to-from), file: s.path, offset: from, tick: s.tick}
 }
 
-// Info returns the description of the snapshot by its first and last block.
+// Info returns the description of the snapshot, which was read from its first and last block.
 func (s *Snapshot) Info() Info { return s.info }
 
 // Records iterates over all records from the start of the file. A record is valid only

@@ -118,7 +118,7 @@ func TestStore_Status(t *testing.T) {
 	state := newMemory(3)
 	must(t, s.Load(t.Context(), state))
 	if st := s.Status(); st.Loading || s.Loading() || st.Changes != 0 || st.LoadStarted.Before(before) {
-		t.Errorf("after Load the status is %+v; want the start of Load, no changes, and not Loading", st)
+		t.Errorf("after Load the status is %+v; want LoadStarted after the start of the test, no changes, and Loading false", st)
 	}
 	state.set("a", 1)
 	state.set("b", 1)
@@ -149,7 +149,7 @@ func TestStore_ChangesDuringASave(t *testing.T) {
 	state.visited = func() { state.set("during", 9999) }
 	must(t, s.Save())
 	if got := s.Status().Changes; got != 2 {
-		t.Errorf("%d unsaved changes; want 2", got)
+		t.Errorf("after a save during which 2 changes were made: %d unsaved changes; want 2", got)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestOpen_Refuses(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"", ".", "..", "a/b", "/", "/abs"} {
 		if s, err := Open(Config{Dir: dir, Name: name}); err == nil {
-			t.Errorf("Open accepted the name %q", name)
+			t.Errorf("Open accepts the file name %q, want an error", name)
 			must(t, s.Close())
 		}
 	}
@@ -235,7 +235,7 @@ func TestStore_Writable(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, Config{Dir: dir})
 	if err := s.Writable(); err != nil || names(t, dir) != "" {
-		t.Errorf("Writable returns %v, and the directory then holds %q; want no error and nothing", err, names(t, dir))
+		t.Errorf("Writable returns %v, and the directory then holds %q; want no error, and an empty directory", err, names(t, dir))
 	}
 	must(t, os.Remove(dir))
 	if err := s.Writable(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir) {
@@ -253,7 +253,7 @@ func TestLoad_LeavesOutWhatHasExpired(t *testing.T) {
 	into.now = 2000
 	s := loadedStore(t, Config{Dir: dir}, into)
 	if got := into.expiries(); len(got) != 1 || got["after"] != 2001 {
-		t.Errorf("Load stores %v; want only the key after", got)
+		t.Errorf("Load stores keys with the expiry times %v; want only the key \"after\", with 2001", got)
 	}
 	if st := s.Status(); st.KeysLoaded != 1 || st.KeysExpired != 2 {
 		t.Errorf("the status is %+v; want 1 key loaded, 2 expired", st)
@@ -273,7 +273,7 @@ func TestLoad_IsAllOrNothing(t *testing.T) {
 			t.Errorf("%s: Load returns %v; want %v", what, err, want)
 		}
 		if len(into.records) > 0 || into.clears == 0 || !s.Loading() {
-			t.Errorf("%s: %d records remain, and Loading returns %t; want none, true", what, len(into.records), s.Loading())
+			t.Errorf("%s: %d records remain, and Loading returns %t; want none, true, and a call of Reset", what, len(into.records), s.Loading())
 		}
 		if err := s.Save(); err != ErrLoading {
 			t.Errorf("%s: a later save returns %v, want ErrLoading", what, err)

@@ -33,11 +33,11 @@ func Write(dst io.Writer, info Info, src Source, hurry <-chan struct{}) (Info, e
 	return w.write(Info{Program: info.Program, Created: time.Unix(0, info.Created.UnixNano())}, src)
 }
 
-// Read reads a stream written by Write and calls visit for each record. A record is valid
-// only during the call. Each block is verified before its records are visited. A visited
-// record is therefore always intact, but only a nil error guarantees that all records were
-// visited and that nothing follows them. To be able to discard an incomplete state, read into
-// a new one.
+// Read reads a stream written by Write and calls visit for each record. A record is valid only
+// during the call. Each block is verified before its records are visited. A visited record is
+// therefore always intact, but only a nil error guarantees that all records were visited and that
+// nothing follows them. The caller should read into a new state, so that an incomplete state can be
+// discarded.
 //
 // Read reads src until EOF, since bytes after the last block are an error. If the stream is
 // invalid or src fails, Read returns a [FileError] whose File is "stream". If visit returns an

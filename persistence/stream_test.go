@@ -29,7 +29,8 @@ func readAll(src io.Reader) (list, Info, error) {
 	return got, info, err
 }
 
-// stream writes src with a fixed header.
+// stream returns the records of src as a stream with a fixed Program and Created, and the Info of
+// the stream.
 func stream(t testing.TB, src State) ([]byte, Info) {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,7 +53,7 @@ func TestStream_RoundTrip(t *testing.T) {
 		} {
 			got, info, err := readAll(src)
 			if err != nil || info != wrote || !reflect.DeepEqual(got, records) {
-				t.Errorf("%s, %s: read %v, info %+v, error %v; want %v, %+v", what, how, got, info, err, records, wrote)
+				t.Errorf("%s, %s: got records %v, info %+v, error %v; want records %v, info %+v", what, how, got, info, err, records, wrote)
 			}
 		}
 		if want := (Info{Format: format, Program: "1.2.3", Created: created, Begun: 1000, Ended: 1000,
@@ -77,7 +78,7 @@ func TestStream_IsAFile(t *testing.T) {
 	info, err := Write(&b, Info{Program: "1.2.3", Created: snap.Info().Created}, state, nil)
 	must(t, err)
 	if !bytes.Equal(b.Bytes(), saved) || info != snap.Info() {
-		t.Errorf("the stream has %d bytes and info %+v; the file has %d bytes and info %+v", b.Len(), info, len(saved), snap.Info())
+		t.Errorf("the stream has %d bytes and info %+v; the file has %d bytes and info %+v; want equal bytes and infos", b.Len(), info, len(saved), snap.Info())
 	}
 	must(t, snap.Close())
 }
@@ -100,7 +101,7 @@ func TestRead_EveryCutAndBit(t *testing.T) {
 		got, _, err := readAll(bytes.NewReader(b))
 		var fileError *FileError
 		if !errors.As(err, &fileError) || fileError.File != streamName {
-			t.Errorf("%s: Read returns %v; want a FileError of the stream", what, err)
+			t.Errorf("%s: Read returns %v; want a FileError with streamName as the file", what, err)
 		}
 		if len(got) != 0 && !reflect.DeepEqual(got, records) {
 			t.Errorf("%s: Read visits %v; want no record or all", what, got)
@@ -125,7 +126,7 @@ func TestRead_ImpossibleTrailer(t *testing.T) {
 		f.block(headerBlock, appendHeader(nil, &Info{Format: format, Begun: 7}))
 		f.block(trailerBlock, appendTrailer(nil, &Info{Ended: ended}))
 		if _, _, err := readAll(bytes.NewReader(f)); !errors.Is(err, want) || (err == nil) != (want == nil) {
-			t.Errorf("a trailer with the end %d: Read returns %v; want %v", ended, err, want)
+			t.Errorf("the trailer has %d as the limiter time at the end: Read returns %v; want %v", ended, err, want)
 		}
 	}
 }
@@ -140,7 +141,7 @@ func TestStream_PassesOnWhatFails(t *testing.T) {
 	}
 	_, _, err = readAll(io.MultiReader(bytes.NewReader(b[:40]), iotest.ErrReader(bad)))
 	if !errors.Is(err, bad) || !errors.Is(err, ErrUnreadable) {
-		t.Errorf("the source fails, and Read returns %v; want this error and ErrUnreadable", err)
+		t.Errorf("the source fails, and Read returns %v; want the error of the source, and ErrUnreadable", err)
 	}
 	const writes = 1 + 1 + 1 + 1
 	for n := 1; n <= writes; n++ {
@@ -185,7 +186,7 @@ func TestWrite_Rests(t *testing.T) {
 	})
 }
 
-// slow is a State that yields its records slowly.
+// slow is a Source with the given records, which the function records may yield slowly.
 type slow struct{ records iter.Seq[limiter.Record] }
 
 func (slow) Now() uint64                         { return 1000 }
