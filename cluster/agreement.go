@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	agreeEvery = 100 * time.Millisecond // interval at which a leader asks whether all voters run with the heartbeat
-	agreeAgain = time.Second            // pause after a failed attempt, for example if a voter did not answer
+	// agreeEvery is the interval at which each node tries to adopt the heartbeat, and the leader tries to settle it.
+	agreeEvery = 100 * time.Millisecond
+	// agreeAgain is the pause of the leader after it failed to settle the heartbeat.
+	agreeAgain = time.Second
 	// answerWithin is the timeout of a question to a voter, and of the proposal that the heartbeat is settled.
 	answerWithin = time.Second
 )
@@ -141,8 +143,8 @@ func pauseUnlessOver(ctx context.Context, l *leadership) {
 	}
 }
 
-// advance proposes the value of this node's option if the cluster has no heartbeat yet. Otherwise it settles the
-// current heartbeat. In both cases it first calls askVoters, and returns the error if that fails.
+// advance proposes the value of this node's option raft-heartbeat if the cluster has no heartbeat yet. Otherwise it
+// settles the current heartbeat. In both cases it first calls askVoters, and returns the error if that call fails.
 func (a *heartbeatAgreement) advance(ctx context.Context, l *leadership) error {
 	h := a.setting.replicated()
 	asked, err := a.askVoters(ctx, h)

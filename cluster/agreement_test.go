@@ -59,7 +59,7 @@ func TestAdoptedHeartbeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		if newHeartbeatSetting(shortBeat).load(disk) == nil {
-			t.Errorf("load accepted %s", bad)
+			t.Errorf("load of the invalid heartbeat %s returned no error", bad)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestAdoptFails(t *testing.T) {
 		n.life.end()
 		n.life.wait()
 		if lines := log.count("the disk is full"); lines != 3 {
-			t.Errorf("the error was logged %d times, want 3", lines)
+			t.Errorf("the error of the disk was logged %d times in 2.5 minutes, want 3", lines)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func (s *sim) wantGauge(key string, want bool) {
 		s.await("it has the key", 10*time.Second, func() bool { return l.Fingerprint().Index >= leader.Fingerprint().Index })
 		for rec := range l.table.CommittedRecords() {
 			if string(rec.Key) == key && (rec.Gauge != 0) != want {
-				s.t.Errorf("node %s, key %s: the gauge %d is unexpectedly zero or nonzero", l.node.id, key, rec.Gauge)
+				s.t.Errorf("node %s, key %s: gauge %d; want a nonzero gauge if and only if all voters have answered the question about their heartbeat", l.node.id, key, rec.Gauge)
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func (a *announcer) announceOthers(ctx context.Context, v *topology.View) error 
 	return nil
 }
 
-// isAnnounced reports whether the announcement of this process has been applied.
+// isAnnounced reports whether this node has applied the announcement of this process.
 func (a *announcer) isAnnounced() bool { return a.announced.of(a.self.ID) == a.self.stored() }
 
 // recordAnnounced waits until this process has been announced, and then records that in the data directory.
@@ -110,9 +110,9 @@ func (a *announcer) recordAnnounced() {
 	}
 }
 
-// checkRemoved makes the process exit if the leader reports that this node is not a member, or if the other nodes were
-// recovered without this node. Nodes other than the leader only return the address of the leader, because their
-// configuration may be outdated.
+// checkRemoved asks other nodes whether this node is a member. It makes the process exit if the leader answers that
+// this node is not a member, or if the other nodes were recovered without this node. Nodes other than the leader only
+// return the address of the leader, because their configuration may be outdated.
 func (a *announcer) checkRemoved(ctx context.Context) {
 	others := slices.Clone(a.view.View().Members)
 	for _, addr := range a.joinAddrs { // the node may have been removed before it received the configuration

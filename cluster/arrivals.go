@@ -10,8 +10,9 @@ import (
 // arrivals wraps the log store of Raft. It records the arrival time of each entry that is not applied yet, on the
 // monotonic clock of this process.
 //
-// An entry may be committed long after it arrived, for example if a majority of the nodes was down. The log time in the
-// entry was read before the entry arrived. The time since the arrival is therefore added to this log time in full.
+// An entry may be committed long after it arrived, for example if a majority of the nodes was down. Log time then
+// continues from the log time in the entry plus the time since the arrival. The log time in the entry was read before
+// the arrival, so this sum never runs ahead.
 type arrivals struct {
 	raft.LogStore
 	now func() time.Duration

@@ -41,16 +41,16 @@ func TestArrivals(t *testing.T) {
 		{2, 1, 100}, // each arrival is returned once, and then the current time
 		{1, 1, 100},
 		{4, 1, 20},
-		{5, 1, 100}, // entry 5 of term 2 has replaced it
+		{5, 1, 100}, // entry 5 of term 2 has replaced this entry
 		{6, 2, 30},
 		{7, 2, 100},
 	} {
 		if got := a.take(test.index, test.term); got != test.want {
-			t.Errorf("entry %d of term %d arrived at %d, want %d", test.index, test.term, got, test.want)
+			t.Errorf("take of entry %d of term %d returned %d, want %d", test.index, test.term, got, test.want)
 		}
 	}
 	if len(a.waiting) > 0 {
-		t.Errorf("arrivals that were not dropped: %+v", a.waiting)
+		t.Errorf("arrivals that were not dropped: %+v, want none", a.waiting)
 	}
 	a.LogStore = failingLogs{}
 	if err := a.StoreLogs([]*raft.Log{{Index: 8, Term: 2}}); err == nil || len(a.waiting) > 0 {
@@ -72,7 +72,7 @@ func TestArrivalsAreBounded(t *testing.T) {
 			n := len(l.clock.arrivals.waiting)
 			l.clock.arrivals.mu.Unlock()
 			if n > 3 {
-				t.Errorf("%s holds %d arrivals, want at most 3", l.node.id, n)
+				t.Errorf("%s holds the arrival times of %d entries, want at most 3", l.node.id, n)
 			}
 		}
 	})

@@ -136,8 +136,8 @@ func (b *bootstrap) join(ctx context.Context) (term uint64, err error) {
 	}
 }
 
-// joinOnce asks the leader to add this node, and returns the leader's answer. It sends the question through the nodes
-// in b.joinAddrs, one after another, until the leader has added or rejected this node.
+// joinOnce asks the leader to add this node, and returns the leader's answer. It tries to reach the leader through each
+// of the nodes in b.joinAddrs, one after another, until the leader has added or rejected this node.
 func (b *bootstrap) joinOnce(ctx context.Context) (Answer, error) {
 	q := Question{About: topicJoin, Node: b.self, Raft: b.advertise}
 	var errs []error

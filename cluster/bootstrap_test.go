@@ -47,7 +47,7 @@ func (p *process) ends(t *testing.T, within time.Duration) error {
 	case <-p.started:
 		return p.err
 	case <-time.After(within):
-		t.Fatalf("%s neither starts nor fails", p.node.id)
+		t.Fatalf("%s: Start has not returned in time", p.node.id)
 		return nil
 	}
 }
@@ -114,7 +114,8 @@ func TestForgottenVote(t *testing.T) {
 	})
 }
 
-// TestJoinAgain checks that a node is admitted again if it was admitted, but stopped before it received any message.
+// TestJoinAgain checks that a node can join again if it was admitted before, but was stopped before it received the
+// answer or any other message.
 func TestJoinAgain(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		n := s.add("n4")
@@ -138,7 +139,7 @@ func TestJoinAgain(t *testing.T) {
 // TestAddUsedID checks that a member that was started with a different data directory is not promoted to a voter, and
 // exits when it receives the log.
 func TestAddUsedID(t *testing.T) {
-	var why chan error // created in the simulation: a wait for a channel from outside would stop its fake time
+	var why chan error // created in the simulation, whose fake time would stop during a wait for an outside channel
 	c := simConfig{size: 3, unexpected: func(id string, err error) bool {
 		why <- err
 		return id != "n4"
@@ -152,15 +153,15 @@ func TestAddUsedID(t *testing.T) {
 			t.Errorf("promotion of a node with a different data directory: %v, want ErrUsed", err)
 		}
 		n.wipe()
-		n.join = nil // it does not ask to join, and receives the log because it is still a member
+		n.join = nil // n4 does not ask to join; it receives the log, because it is still a member
 		n.boot()
 		select {
 		case err := <-why:
 			if !errors.Is(err, ErrUsed) {
-				t.Errorf("exit error %v, want ErrUsed", err)
+				t.Errorf("a node exited with the error %v; want an exit of n4 with ErrUsed", err)
 			}
 		case <-time.After(20 * time.Second):
-			t.Error("the node did not exit")
+			t.Error("n4, which has lost its data, did not exit within 20s")
 		}
 	})
 }
@@ -194,7 +195,7 @@ func TestJoinAtTakenAddress(t *testing.T) {
 			"add":  s.leader().Add(t.Context(), "n9", "n2"),
 		} {
 			if !errors.Is(err, topology.ErrMember) || !strings.Contains(err.Error(), "the address of n2") {
-				t.Errorf("%s with the address of n2: %v, want ErrMember", name, err)
+				t.Errorf("%s with the address of n2: %v, want ErrMember with the text 'the address of n2'", name, err)
 			}
 		}
 	})

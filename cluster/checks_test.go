@@ -77,9 +77,9 @@ func checkOrderOf(s *sim, key string, ops []op, peeks bool) {
 		}
 		switch {
 		case charges(o) && seen[o.remaining]:
-			s.t.Errorf("key %s: two admitted charges left %d units, one of them called at %v and answered at %v", key, o.remaining, o.call, o.ret)
+			s.t.Errorf("key %s: two admitted charges left %d units; the later one was sent at %v and answered at %v", key, o.remaining, o.call, o.ret)
 		case charges(o) && o.remaining >= least, peeks && o.remaining > least:
-			s.t.Errorf("key %s: the reply to the request from %v to %v shows %d units, but an earlier reply shows %d (the request charged units: %v)", key, o.call, o.ret, o.remaining, least, charges(o))
+			s.t.Errorf("key %s: a request sent at %v and answered at %v shows %d remaining units, but an earlier reply shows %d (the request charged units: %v)", key, o.call, o.ret, o.remaining, least, charges(o))
 		default:
 			seen[o.remaining] = seen[o.remaining] || charges(o)
 			continue
@@ -138,7 +138,7 @@ func checkLog(s *sim, honest bool) (lag time.Duration) {
 			s.t.Errorf("log time is %v ahead of real time at entry %d", -lag, index)
 		}
 		if gained := int64(e.time-last.time) - (e.wall - last.wall); honest && last.changes && gained > 0 {
-			s.t.Errorf("log time gains %v on real time at entry %d", time.Duration(gained), index)
+			s.t.Errorf("log time advances by %v more than real time from the previous entry to entry %d", time.Duration(gained), index)
 		}
 		last = e
 	}

@@ -18,7 +18,7 @@ import (
 type outcome int
 
 const (
-	refused outcome = iota // by a node that does not decide; nothing was charged
+	refused outcome = iota // the request failed, and nothing was charged
 	denied                 // the limit was exceeded
 	granted                // admitted
 	unknown                // the charge may or may not be in effect
@@ -28,7 +28,7 @@ const (
 type op struct {
 	key       string
 	quantity  int64
-	call, ret time.Duration // since the start of the simulation
+	call, ret time.Duration // times of the call and of the result, since the start of the simulation
 	outcome   outcome
 	remaining int64
 }
@@ -243,7 +243,7 @@ func (s *sim) grant(l *process, key string) int64 {
 	s.t.Helper()
 	d, err := ask1(l.Node, key)
 	if err != nil || d.Limited {
-		s.t.Fatalf("node %s, key %s: the charge was not admitted: %+v, error %v", l.node.id, key, d, err)
+		s.t.Fatalf("node %s, key %s: the charge was not admitted: decision %+v, error %v", l.node.id, key, d, err)
 	}
 	return d.Remaining
 }

@@ -13,8 +13,8 @@ import (
 // continues from that log time plus the time since the entry arrived, at the speed of its monotonic clock.
 //
 // A change of leaders therefore never advances log time by more than the elapsed time, even if wall clocks are wrong,
-// so no units are restored early. Log time may fall behind at a change of leaders. The loss is the time for which the
-// last entry was in flight.
+// so no units are restored early. At a change of leaders, log time may fall behind by the time for which the last entry
+// was in flight.
 //
 // A Clock is safe for concurrent use.
 type Clock struct {
@@ -29,7 +29,7 @@ type Clock struct {
 type reading struct {
 	time    uint64
 	at      time.Duration
-	running bool // the log time advances from that time on
+	running bool // log time advances since at; if false, log time is stopped
 }
 
 // NewClock returns a clock that is stopped at 0.
@@ -78,16 +78,17 @@ func (c *Clock) restored(t uint64) {
 	c.shown.Store(&r)
 }
 
-// estimate returns an estimate of the current log time: the log time of the last applied entry plus the time since
-// then. The estimate is exact if that entry is the newest one and arrived without delay.
+// estimate returns an estimate of the current log time: the log time of the last applied entry plus the time since the
+// entry arrived. If this node has submitted the entry, the time since its log time was read is added instead. The
+// estimate is exact if the entry is the newest one and arrived without delay.
 func (c *Clock) estimate() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.time + uint64(c.monotonic()-c.last.at)
 }
 
-// run starts the clock. The clock continues from the log time of the last applied entry plus the time since then, or
-// from the log time in the argument if that is later.
+// run starts the clock. The clock continues from the log time that estimate returns, or from the log time in the
+// argument if that is later.
 func (c *Clock) run(from uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

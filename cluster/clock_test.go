@@ -50,8 +50,8 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestClockIsStrict checks that log time never runs ahead at a change of leaders. The loss must be the time for which
-// the last entry was in flight.
+// TestClockIsStrict checks that log time never runs ahead at a change of leaders. It must fall behind by exactly the
+// time for which the last entry was in flight.
 func TestClockIsStrict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leader, follower := NewClock(), NewClock()
@@ -63,7 +63,7 @@ func TestClockIsStrict(t *testing.T) {
 			pass(50 * time.Millisecond)
 			follower.run(0)
 			if lost := leader.Now() - follower.Now(); lost != uint64(300*time.Millisecond) {
-				t.Errorf("log time fell behind by %v, want 300 ms", time.Duration(lost))
+				t.Errorf("at a change of leaders log time fell behind by %v, want 300 ms", time.Duration(lost))
 			}
 			follower.stop()
 		}

@@ -17,7 +17,7 @@ const (
 	// taken. A node that was down for a short time catches up faster from entries than from a snapshot.
 	minLog = 256 << 20
 	// logShare is another minimum for the size of these entries, as a multiple of the size of the state. The larger
-	// minimum applies. A snapshot writes the whole state, so a large state is written less often.
+	// minimum applies. A snapshot contains the whole state, so snapshots of a large state are taken less often.
 	logShare = 4
 
 	minTrailing, maxTrailing = 1000, 200_000 // limits of the number of entries that are kept after a snapshot

@@ -16,7 +16,7 @@ type failingSnapshots struct {
 	raft.SnapshotStore
 	mu    sync.Mutex
 	fails int
-	tries []time.Duration // start of each attempt
+	tries []time.Duration // time of each attempt, since begun
 	begun time.Time
 }
 
@@ -60,7 +60,7 @@ func TestSnapshotRetried(t *testing.T) {
 			t.Errorf("snapshots were attempted at %v, want %v", got, want)
 		}
 		if got := n.fsm.grown.Load(); got >= minLog {
-			t.Errorf("after a snapshot, %d bytes of entries still count as new", got)
+			t.Errorf("after a snapshot, %d bytes of entries count as new, want fewer than minLog", got)
 		}
 		if _, err := ask1(n, "s"); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestSnapshotRetried(t *testing.T) {
 		n.fsm.grown.Store(minLog)
 		pass(2 * time.Second)
 		if got := len(store.tried()) - before; got != 1 {
-			t.Errorf("%d attempts after the log has grown again, want 1", got)
+			t.Errorf("%d snapshots were attempted after the log has grown again, want 1", got)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestNothingNewToSnapshot(t *testing.T) {
 		n.fsm.grown.Store(minLog)
 		pass(2 * time.Second)
 		if got := n.fsm.grown.Load(); got != 0 {
-			t.Errorf("%d bytes of entries count as new, want 0", got)
+			t.Errorf("after Raft reported that there is nothing new, %d bytes of entries count as new, want 0", got)
 		}
 	})
 }

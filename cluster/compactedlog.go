@@ -4,7 +4,7 @@ import "github.com/hashicorp/raft"
 
 // compactedLog is a log store in which compaction deletes one entry fewer than Raft requests.
 //
-// This works around hashicorp/raft issue 697. A follower may have compacted its log up to the newest entry of its
+// This works around hashicorp/raft issue 697. A follower may have compacted its log up to the newest entry in its
 // snapshot, so that only uncommitted entries remain. All of them can conflict with the log of a new leader. To accept
 // the entries of the leader, Raft on the follower must find the entry before the first conflict. Raft searches the log
 // only, not the snapshot. If the entry is missing, the follower rejects all entries, and the leader sends the same

@@ -28,7 +28,7 @@ func TestCompactedLog(t *testing.T) {
 		first, _ := l.FirstIndex()
 		last, _ := l.LastIndex()
 		if first != tt.first || last != tt.last {
-			t.Errorf("after deletion of %d to %d the log holds %d to %d, want %d to %d", tt.lo, tt.hi, first, last, tt.first, tt.last)
+			t.Errorf("after deletion of entries %d to %d the log holds entries %d to %d, want %d to %d", tt.lo, tt.hi, first, last, tt.first, tt.last)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestConflictAfterSnapshot(t *testing.T) {
 		s.grant(s.newLeader(old), "s")
 		s.converge()
 		if err := <-uncertain; err == nil {
-			t.Error("an uncommitted charge was acknowledged")
+			t.Error("the charge on the isolated leader succeeded, although its entry was not committed")
 		}
 	})
 }

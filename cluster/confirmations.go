@@ -46,9 +46,9 @@ func newConfirmations(life *lifetime, now func() time.Duration, members func() [
 	return c
 }
 
-// confirmed returns the raft address of a node that a member has recently confirmed, or "". It does not block. If
-// there is no recent result, the members are asked in the background. The node is rejected until a member has
-// confirmed it, and retries.
+// confirmed returns the raft address of a node that a member has recently confirmed, or "". It does not block. If there
+// is no result, or a confirmation expires soon, the members are asked in the background. The node is rejected until a
+// member has confirmed it. A rejected node tries again later.
 func (c *confirmations) confirmed(id string) string {
 	addr, due := c.lookup(id)
 	if due {

@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// confirmationsRig wraps confirmations. The test sets the clock (at), the members (current) and the results. ids
-// contains the nodes about which the members were to be asked.
+// confirmationsRig wraps confirmations. The test sets the clock (at), the members (current) and the results. No member
+// is asked. Instead, ids records the node of each inquiry.
 type confirmationsRig struct {
 	*confirmations
 	at      time.Duration
@@ -32,7 +32,7 @@ func newConfirmationsRig() *confirmationsRig {
 func (a *confirmationsRig) expect(t *testing.T, id, addr string, inquiries int) {
 	t.Helper()
 	if got := a.confirmed(id); got != addr || len(a.ids) != inquiries {
-		t.Errorf("time %v: node %s has address %q after %d inquiries, want %q after %d", a.at, id, got, len(a.ids), addr, inquiries)
+		t.Errorf("time %v: confirmed for node %s returned %q after %d inquiries, want %q after %d", a.at, id, got, len(a.ids), addr, inquiries)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestConfirmations(t *testing.T) {
 	a.expect(t, "n4", "", 3)
 	a.set("n4", "host:1")
 	a.current = []topology.Member{{ID: "n4"}} // results are dropped if the members change
-	a.set("n4", "host:1")                     // result of an inquiry before the change
+	a.set("n4", "host:1")                     // result of an inquiry that began before the change; it is dropped
 	a.expect(t, "n4", "", 4)
 }
 
@@ -139,12 +139,12 @@ func TestMembersOnly(t *testing.T) {
 		t.Helper()
 		for _, about := range membersOnly {
 			if got := ask(about).Error; !strings.Contains(got, ErrNotMember.Error()) {
-				t.Errorf("%s: the answer about %s has error %q, want ErrNotMember", when, about, got)
+				t.Errorf("%s: the answer to n2 about %s has error %q, want ErrNotMember", when, about, got)
 			}
 		}
 		for _, p := range []transport.Purpose{transport.Raft, transport.Client} {
 			if n.Allows("n2", p) {
-				t.Errorf("%s: n2 may open a stream for %s", when, p)
+				t.Errorf("%s: n2 may open a stream for %s, want no permission", when, p)
 			}
 		}
 	}
@@ -156,33 +156,33 @@ func TestMembersOnly(t *testing.T) {
 		t.Errorf("n2 joins: the answer is %+v, want a term and no error", a)
 	}
 	if lines := log.count("has joined and has no vote yet\" node=n2"); lines != 1 {
-		t.Errorf("%d lines report that n2 has joined, want 1", lines)
+		t.Errorf("%d log lines report that n2 has joined, want 1", lines)
 	}
 	for _, about := range membersOnly[:3] {
 		if a := ask(about); a.Error != "" {
-			t.Errorf("n2 is a member and asks about %s: error %q", about, a.Error)
+			t.Errorf("n2 is a member and asks about %s: error %q, want none", about, a.Error)
 		}
 	}
 	if a := ask(topicPeerMembership); a.MemberAddr != "127.0.0.1:1" {
-		t.Errorf("n2 is a member and has raft address %q, want 127.0.0.1:1", a.MemberAddr)
+		t.Errorf("n2 is a member and asks about its address: raft address %q, want 127.0.0.1:1", a.MemberAddr)
 	}
 	if !n.Allows("n2", transport.Raft) || !n.Allows("n2", transport.Client) {
-		t.Error("a member may not open streams")
+		t.Error("n2 is a member, but may not open streams for Raft messages or for forwarded commands")
 	}
 	if err := n.Remove(t.Context(), "n2"); err != nil {
 		t.Fatal(err)
 	}
 	rejected("after it was removed")
 	if a := ask(topicOwnMembership); a.Error != "" || !a.NotMember {
-		t.Errorf("n2 was removed and asks for its membership: %+v, want NotMember", a)
+		t.Errorf("n2 was removed and asks whether it is a member: answer %+v, want NotMember", a)
 	}
 	if a := ask(topicJoin); !strings.Contains(a.Error, ErrRemoved.Error()) || !a.NotMember || n.observer.find("n2") != nil {
-		t.Errorf("n2 was removed and joins again: %+v, want ErrRemoved", a)
+		t.Errorf("n2 was removed and asks to join again: answer %+v, want ErrRemoved, and n2 not added", a)
 	}
 	if err := n.Add(t.Context(), "n2", "127.0.0.1:1"); err != nil {
 		t.Fatal(err)
 	}
 	if a := ask(topicJoin); a.Error != "" {
-		t.Errorf("n2 joins after it was added: error %q", a.Error)
+		t.Errorf("n2 was removed and then added by an operator, and asks to join: error %q, want none", a.Error)
 	}
 }

@@ -36,7 +36,7 @@ func soloConfig(id string) Config {
 // startSolo starts a node, and waits until it is the leader.
 func startSolo(t *testing.T, c Config) *Node {
 	t.Helper()
-	c.Fatal = func(err error) { t.Errorf("%s: %v", c.Self.ID, err) }
+	c.Fatal = func(err error) { t.Errorf("%s: unexpected fatal error: %v", c.Self.ID, err) }
 	n := New(c)
 	if err := n.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func startSolo(t *testing.T, c Config) *Node {
 func closeSolo(t *testing.T, n *Node) {
 	t.Helper()
 	if err := n.Close(); err != nil {
-		t.Errorf("close: %v", err)
+		t.Errorf("Close returned %v", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestNodeAsksForItself(t *testing.T) {
 				t.Errorf("the members are %+v, want only n1 with its own port", v.Members)
 			}
 			if got := ask(topicJoin, "n2"); got != "" {
-				t.Errorf("n2 joins: error %q", got)
+				t.Errorf("n2 asks to join: error %q, want none", got)
 			}
 			if m := n.observer.find("n2"); m == nil || m.Raft != "127.0.0.1:1" {
 				t.Errorf("member n2 is %+v, want raft address 127.0.0.1:1", m)
@@ -152,7 +152,7 @@ func TestUnauthenticatedQuestion(t *testing.T) {
 	go func() { done <- n.control.serveOne(far) }()
 	a, err := AskOver(t.Context(), near, Question{About: topicOwnMembership, Node: &Announcement{ID: "n9"}})
 	if err != nil || a.Error != "" || !a.NotMember {
-		t.Errorf("answer %+v, error %v; want NotMember", a, err)
+		t.Errorf("n9 asks whether it is a member: answer %+v, error %v; want NotMember", a, err)
 	}
 	if err := <-done; err != nil && err != io.ErrClosedPipe {
 		t.Error(err)
@@ -173,13 +173,13 @@ func TestRejectedAsStale(t *testing.T) {
 		for _, m := range []topology.Member{voter, learner, other, nameless} {
 			ends, n.fsm.failure.occurred = nil, false
 			if _, err := n.peers.ask(t.Context(), m, Question{About: about}); err == nil {
-				t.Errorf("answer from %s about %s: no error", m.Raft, about)
+				t.Errorf("ask returned no error for the answer from %s about %s, which contains an error", m.Raft, about)
 			}
 			if (len(ends) == 1) != asks[about] {
-				t.Errorf("answer from %s about %s: exit errors %v", m.Raft, about, ends)
+				t.Errorf("answer from %s about %s: exit errors %v; want one error for topicReturn, topicAnnounce and topicJoin, and none otherwise", m.Raft, about, ends)
 			}
 			if given := len(ends) == 1 && errors.Is(ends[0], ErrStale); given != (asks[about] && (m.Voter || about == topicJoin)) {
-				t.Errorf("answer from %s about %s: directory marked as outdated: %v, exit errors %v", m.Raft, about, given, ends)
+				t.Errorf("answer from %s about %s: data directory marked as outdated: %v, exit errors %v; want a mark only if the answer is from a voter or about topicJoin", m.Raft, about, given, ends)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 // ErrStale is wrapped by errors which report that the data of a node is an old copy.
 var ErrStale = raftstore.ErrStale
 
-// staleError describes how the data of a node is out of date. It matches ErrStale but does not contain the text of
-// ErrStale, which names the remedy. The rejected node adds that text to its own error.
+// staleError describes how the data of a node is out of date. For errors.Is it equals ErrStale, but it does not contain
+// the text of ErrStale, which names the remedy. The rejected node adds that text to its own error.
 type staleError string
 
 func (e staleError) Error() string   { return string(e) }
@@ -29,8 +29,8 @@ type nodeRecord struct {
 	Process string `json:"process"` // identifier of the process with that boot number
 	// Announced is the highest boot number that was announced.
 	Announced uint64 `json:"announced,omitempty"`
-	// Held is the index of the newest committed entry that the log of the node is known to contain. If the entry is
-	// missing later, the data is an old copy.
+	// Held is the index of the newest committed entry that the log of the node is known to contain. If the
+	// log lacks that entry later, the data is an old copy.
 	Held uint64 `json:"held"`
 }
 
@@ -61,11 +61,13 @@ func (r nodeRecord) outdated(a *Announcement) error {
 
 // nodeRecords holds the records of all other nodes. They are stored on disk.
 type nodeRecords struct {
-	mu      sync.Mutex
-	nodes   map[string]nodeRecord
-	acked   map[string]entryID // newest entry that each node has acknowledged to this node, and the term in which this node was the leader
-	changed bool               // a start has been recorded since the last write
-	heldNew bool               // Held has changed since the last write; such changes are written less often
+	mu    sync.Mutex
+	nodes map[string]nodeRecord
+	// acked contains, for each node, the index of the newest entry that the node has acknowledged to this node, and the
+	// term in which this node was the leader then.
+	acked   map[string]entryID
+	changed bool // a start has been recorded since the last write
+	heldNew bool // Held has changed since the last write; such changes are written less often
 
 	saving mutex // held while the records are written, so that the last write contains the newest records
 }
@@ -213,7 +215,7 @@ const (
 	saveAllEvery = 50 // interval at which changes of Held are written, as a multiple of saveEvery
 )
 
-// recordKeeper keeps the records of other nodes up to date, and checks returning nodes against them.
+// recordKeeper keeps the records of other nodes up to date, and checks returning nodes against these records.
 type recordKeeper struct {
 	self        string
 	records     *nodeRecords

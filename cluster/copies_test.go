@@ -39,7 +39,7 @@ func TestNodeRecord(t *testing.T) {
 	} {
 		err := r.check(&tt.a, tt.last, tt.term)
 		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, ErrStale) || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: check returned the wrong error %v", tt.name, err)
+			t.Errorf("%s: check returned %v; want ErrStale with the text in the field want, or nil if that text is empty", tt.name, err)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestNodeRecords(t *testing.T) {
 	}
 	next := newNodeRecords()
 	if err := next.load(stable); err != nil || next.of("n2") != (nodeRecord{7, "p", 7, 100}) {
-		t.Errorf("loaded %+v, error %v; want boot number 7 of process p, and entry 100", next.of("n2"), err)
+		t.Errorf("loaded %+v, error %v; want boot number 7 of process p, and 100 as Held", next.of("n2"), err)
 	}
 	m.holds("n2", 150)
 	for _, all := range []bool{false, true} {
@@ -84,11 +84,11 @@ func TestNodeRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := next.load(stable); err != nil || (next.of("n2").Held == 150) != all {
-			t.Errorf("after save with all=%t: loaded %+v, error %v; want entry 150 only with all=true", all, next.of("n2"), err)
+			t.Errorf("after save with all=%t: loaded %+v, error %v; want 150 as Held only with all=true", all, next.of("n2"), err)
 		}
 	}
 	if err := stable.Set(recordsKey, []byte("x")); err != nil || newNodeRecords().load(stable) == nil {
-		t.Errorf("load accepted invalid records, or they were not written: %v", err)
+		t.Errorf("invalid records could not be written, or load of these records returned no error: %v", err)
 	}
 }
 
@@ -118,13 +118,13 @@ func TestNodeRecords_Failing(t *testing.T) {
 	}
 	stable, next := newDisk(), newNodeRecords()
 	if err := errors.Join(m.save(stable, false), next.load(stable)); err != nil || next.of("n2") != (nodeRecord{7, "p", 7, 5}) {
-		t.Errorf("after the failed writes, the records are %+v, error %v; want boot number 7 and entry 5", next.of("n2"), err)
+		t.Errorf("after the failed writes, the records are %+v, error %v; want boot number 7 of process p, and 5 as Held", next.of("n2"), err)
 	}
 }
 
 // staleSim runs a test in which a node exits because its data is an old copy.
 func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-chan error)) {
-	var why chan error // created in the simulation: a wait for a channel from outside would stop its fake time
+	var why chan error // created in the simulation, whose fake time would stop during a wait for an outside channel
 	c := simConfig{size: 3, unexpected: func(node string, err error) bool {
 		if node == id && errors.Is(err, ErrStale) {
 			why <- err
@@ -144,10 +144,10 @@ func endsStale(t *testing.T, ended <-chan error, want string) {
 	select {
 	case err := <-ended:
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("exit error %v, want %q", err, want)
+			t.Errorf("the node exited with %v, want an error that contains %q", err, want)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the node did not exit")
+		t.Error("the node that must be rejected did not exit within 20s")
 	}
 }
 
@@ -164,8 +164,8 @@ func (s *sim) leadsNot(t *testing.T, id string) *process {
 }
 
 // TestOldCopy starts n3 with a copy of its data directory that was made while n3 was running. The copy lacks charges
-// that n3 acknowledged later. n3 must be rejected before any unit is admitted twice, both if n3 was the leader and if
-// not.
+// that n3 acknowledged later. n3 must be rejected before any unit is admitted twice. The test runs once with n3 as a
+// follower during these charges, and once with n3 as the leader.
 func TestOldCopy(t *testing.T) {
 	for _, led := range []bool{false, true} {
 		staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
@@ -236,7 +236,7 @@ func TestOldCopy_Boot(t *testing.T) {
 		s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
 		pass(5 * time.Second)
 		if !s.alive("n3").raft.started() {
-			t.Error("n3 did not start while no other node was reachable")
+			t.Error("Raft was not started on n3 while n3 was isolated")
 		}
 		s.heal()
 		endsStale(t, ended, "boot number")
@@ -244,8 +244,9 @@ func TestOldCopy_Boot(t *testing.T) {
 	})
 }
 
-// TestOldCopy_StartedTwice starts a copy several times before it reaches another node, so that its boot number is
-// higher than the announced one. A node that knows only the announced boot number must reject the copy, too.
+// TestOldCopy_StartedTwice starts n3 several times with a copy of its data before n3 reaches another node, so that the
+// boot number of n3 is higher than the announced one. A node that knows only the announced boot number must reject n3,
+// too.
 func TestOldCopy_StartedTwice(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		led := s.leadsNot(t, "n3").node
@@ -270,7 +271,7 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 		s.heal()
 		endsStale(t, ended, "lacks that start")
 		if s.leading() != nil {
-			t.Error("a leader was elected with the vote of a copy")
+			t.Error("a leader was elected with the vote of n3, which runs with a copy")
 		}
 	})
 }
@@ -296,7 +297,7 @@ func TestOldCopy_Unannounced(t *testing.T) {
 		}
 		endsStale(t, ended, "by another process")
 		if a := s.leader().announcement("n3"); a.Boot > starts {
-			t.Errorf("start %d was announced, so nothing was tested", a.Boot)
+			t.Errorf("boot number %d of n3 was announced, so nothing was tested", a.Boot)
 		}
 	})
 }
@@ -344,7 +345,7 @@ func TestOldCopy_Twice(t *testing.T) {
 		}
 		endsStale(t, ended, fmt.Sprint("boot number ", a.Boot))
 		if s.leader().Current("n3", a.Boot-1) || !s.leader().Current("n3", a.Boot) {
-			t.Error("Current does not distinguish the running process from the announced one")
+			t.Error("Current accepts the boot number of the running process, or rejects the announced one")
 		}
 		second := a
 		second.Process = "of another copy"
@@ -385,7 +386,7 @@ func TestManyStarts(t *testing.T) {
 		}
 		s.await("a node leads", 10*time.Second, func() bool { return s.leading() != nil })
 		if took := time.Since(begin); took > 10*testHeartbeat {
-			t.Errorf("it took %v to elect a leader after all nodes were started together", took)
+			t.Errorf("it took %v to elect a leader after all nodes were started together, want at most 10 heartbeats", took)
 		}
 		s.grant(s.leader(), "s")
 	})
@@ -421,11 +422,11 @@ func TestSetRecovery(t *testing.T) {
 	good := topology.Recovery("").Next("c", nil)
 	for r, want := range map[topology.Recovery]bool{good: true, "?": false, "1-x": false} {
 		if err := n.bootstrap.setRecovery(r); (err == nil) != want {
-			t.Errorf("setRecovery of %q returned %v", r, err)
+			t.Errorf("setRecovery of %q returned %v; want an error only for an invalid recovery", r, err)
 		}
 	}
 	if n.bootstrap.recovery != good || !slices.Equal(stored, []topology.Recovery{good}) {
-		t.Errorf("stored %q, and the recovery of the node is %q", stored, n.bootstrap.recovery)
+		t.Errorf("stored %q, and the recovery of the node is %q; want the valid recovery in both places", stored, n.bootstrap.recovery)
 	}
 }
 
@@ -441,7 +442,7 @@ func TestIsFenced(t *testing.T) {
 	}{{"", first, true}, {first, second, true}, {first, other, true}, {second, first, false}, {first, "", false}} {
 		err := fmt.Errorf("dial: %w", &transport.RecoveryError{Node: "n2", Ours: tt.ours, Theirs: tt.theirs})
 		if got := isFenced(err); (got != nil) != tt.want || got != nil && !errors.Is(got, transport.ErrOtherRecovery) {
-			t.Errorf("recovery of this node %q, of the other node %q: isFenced returned %v", tt.ours, tt.theirs, got)
+			t.Errorf("recovery of this node %q, of the other node %q: isFenced returned %v; want an error only if the recovery of the other node is not older", tt.ours, tt.theirs, got)
 		}
 	}
 	if isFenced(nil) != nil || isFenced(errors.New("x")) != nil {

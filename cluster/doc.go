@@ -11,9 +11,9 @@
 // generation. At most two generations are in flight. Under low load an entry contains a few decisions, and under high
 // load thousands.
 //
-// In sync mode a reply is sent once the generation it depends on is committed. A reply that depends on committed
-// changes only, such as most refusals, waits only until this node has verified that it is still the leader. In async
-// mode replies do not wait for commits, and uncommitted changes are lost if the leader fails.
+// In sync mode a reply is sent once the generation on which the reply depends is committed. A reply that depends on
+// committed changes only, such as most refusals, waits only until this node has verified that it is still the leader.
+// In async mode replies do not wait for commits, and uncommitted changes are lost if the leader fails.
 //
 // # Leadership
 //
@@ -21,10 +21,12 @@
 // has elected the node and the node has applied all entries of earlier terms. It ends when the node detects that it
 // is no longer the leader, or when it applies an entry from a different term.
 //
-// At the end of a leadership, uncommitted generations are rolled back. Their waiters get an error, as the outcome is
-// uncertain: if the entry of such a generation is committed later, it is applied like any other entry. An entry is void
-// if it was decided in one term and appended to the log in a different one. A void entry changes nothing, because its
-// decisions do not take into account the entries in between.
+// At the end of a leadership, uncommitted generations are rolled back. Calls that wait for these generations return an
+// error. Their outcome is uncertain: the entry of a generation that was rolled back may still be committed later, and
+// is then applied like any other entry.
+//
+// An entry is void if it was decided in one term and appended to the log in a different one. A void entry changes
+// nothing: other leaders may have appended earlier entries that its decisions do not take into account.
 //
 // # Guarantees
 //
@@ -36,11 +38,11 @@
 //
 // # Heartbeat
 //
-// The guarantees require that a voter that has acknowledged an entry neither votes nor starts an election until a
-// full heartbeat has passed. In hashicorp/raft, a follower neither votes nor starts an election until
-// HeartbeatTimeout has passed without a message from the leader. The log contains the shortest heartbeat that any
-// voter may be using. For 4/5 of that heartbeat after the submission of the newest committed entry, the leader may
-// answer from its table without contacting other nodes. See [Node.SetHeartbeat].
+// The guarantees require that a voter that has acknowledged an entry neither votes nor starts an election for a full
+// heartbeat after the acknowledgment. In hashicorp/raft, a follower neither votes nor starts an election until
+// HeartbeatTimeout has passed without a message from the leader. The replicated state includes the shortest heartbeat
+// that any voter may be using. For 4/5 of that heartbeat after the submission of the newest committed entry, the leader
+// may answer from its table without contacting other nodes. See [Node.SetHeartbeat].
 //
 // # Parts
 //
@@ -59,8 +61,9 @@
 // # Caveats
 //
 // The length of an outage is measured with wall clocks if two conditions hold: a majority of the nodes was down at
-// the same time, and no node that stayed up has the newest entry. If all of these wall clocks were set forward during
-// the outage, the difference counts as elapsed time.
+// the same time, and no node that stayed up has the newest entry. The new leader uses the shortest of the measured
+// lengths. If all wall clocks with which the length was measured were set forward during the outage, the smallest of
+// these changes counts as elapsed time.
 //
 // A restarted node does not remember which entries it acknowledged within the last heartbeat. If a majority of the
 // nodes is restarted within one heartbeat, a leader that was replaced can still answer from an outdated table for a

@@ -109,7 +109,7 @@ func FuzzReadHead(f *testing.F) {
 			t.Fatalf("head %+v, error %v; want exactly one of them", h, err)
 		}
 		if err != nil && !errors.Is(err, errHead) {
-			t.Errorf("error %v does not wrap errHead", err)
+			t.Errorf("readHead returned %v, which does not wrap errHead", err)
 		}
 		if err == nil && h.Version != snapshotVersion {
 			t.Errorf("a head with another version was accepted: %+v", h)

@@ -59,8 +59,8 @@ func allFaults() []fault {
 	}
 }
 
-// forWall lists the faults that leave a majority up, so that wall clocks do not matter. Faults that stop a node are
-// skipped while another node is down.
+// forWall lists the faults for clusters with wrong wall clocks. These faults leave a majority up, so that log time does
+// not depend on the wall clocks: faults that stop a node are skipped while another node is down.
 var forWall = []string{"crash", "stop", "pause", "transfer", "snapshot", "wall", "heartbeat"}
 
 // forOne lists the faults for a cluster with one node.

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxInFlight is the maximum number of generations in flight: one can be written while another one is sent.
+	// maxInFlight is the maximum number of generations in flight: one can be written to disk while another one is sent.
 	maxInFlight = 2
-	// A second generation is submitted while one is in flight only if commits take at least secondFlightAfter. If commits
-	// are faster, waiting for the generation in flight adds little latency, and larger generations cost less per
-	// decision.
+	// A second generation is submitted while one is in flight only if commits take at least secondFlightAfter. If
+	// commits are faster, waiting for the generation in flight adds little latency, and larger generations cost less
+	// per decision.
 	secondFlightAfter = time.Millisecond
 )
 
@@ -83,7 +83,7 @@ type waiters struct {
 	committed atomic.Uint64 // newest committed generation
 
 	mu    sync.Mutex
-	waits [8]wait // indexed by generation; only maxInFlight generations and the open one have waiters
+	waits [8]wait // indexed by generation modulo 8; only maxInFlight generations and the open one have waiters
 }
 
 // wait is shared by the waiters of one generation.

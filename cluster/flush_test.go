@@ -45,7 +45,7 @@ func newFlusherRig(t *testing.T) *flusherRig {
 	return r
 }
 
-// decide charges a key, and demands its generation.
+// decide charges a key, and demands the generation of the charge.
 func (r *flusherRig) decide(key string) (generation uint64) {
 	rule := rules['s']
 	req := limiter.Request{Kind: rule.kind, Key: []byte(key), Limit: rule.limit, Quantity: 1}
@@ -68,9 +68,9 @@ func (r *flusherRig) entry() (c changes, submitted bool) {
 	return c, true
 }
 
-// TestFlusher checks that a flusher submits a second generation only when one more generation may be in flight. When it
-// is idle, it submits an entry without changes to replicate the log time. It submits nothing after the end of the
-// leadership.
+// TestFlusher checks that a flusher does not submit a second generation before the first one is committed, because the
+// duration of a commit is still unknown. An idle flusher must submit an entry without changes to replicate the log
+// time. A flusher must submit nothing after the end of the leadership.
 func TestFlusher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFlusherRig(t)
@@ -82,7 +82,7 @@ func TestFlusher(t *testing.T) {
 		}
 		second := r.decide("b")
 		if _, submitted = r.entry(); submitted {
-			t.Error("a second entry is submitted while the commit time is unknown")
+			t.Error("a second entry was submitted while the duration of a commit is unknown")
 		}
 		r.leadership.commit(first, r.clock.monotonic())
 		if c, submitted = r.entry(); !submitted || c.generation != second {
@@ -97,14 +97,14 @@ func TestFlusher(t *testing.T) {
 		<-r.leadership.done
 		r.decide("c")
 		if _, submitted = r.entry(); submitted {
-			t.Error("an entry is submitted after the end of the leadership")
+			t.Error("an entry was submitted after the end of the leadership")
 		}
 		n := uint64(0)
 		for range r.futures {
 			n++
 		}
 		if n != 3 || r.counts.entries.Load() != n {
-			t.Errorf("%d futures and %d counted entries, want 3 of both", n, r.counts.entries.Load())
+			t.Errorf("%d futures and %d counted entries, want 3 of each", n, r.counts.entries.Load())
 		}
 	})
 }
@@ -124,12 +124,12 @@ func TestFlush(t *testing.T) {
 			}
 			leader.crash(false)
 			if left := s.remaining(s.newLeader(leader), "s"); left != 5000-granted {
-				t.Fatalf("%d units of 5000 remain after %d charges that were flushed", left, granted)
+				t.Fatalf("%d units of 5000 remain after %d charges that were flushed, want 5000 less one for each charge", left, granted)
 			}
 			s.converge()
 		}
 		if err := s.leader().Flush(); err != nil {
-			t.Errorf("Flush without changes: %v", err)
+			t.Errorf("Flush without changes: %v, want nil", err)
 		}
 	})
 }

@@ -120,8 +120,8 @@ func (f *fsm) applyAnnouncement(a *Announcement) error {
 // changes are already in the table, and applyChanges commits the generation. Otherwise it applies the changes to the
 // table.
 //
-// An entry is void on all nodes if it was decided in one term and appended to the log in a later one, because the
-// decisions do not take into account the entries in between.
+// An entry is void on all nodes if it was decided in one term and appended to the log in a later one: other leaders may
+// have appended earlier entries that its decisions do not take into account.
 func (f *fsm) applyChanges(log *raft.Log, c *changes, arrival time.Duration) error {
 	if own, err := f.leader.acknowledge(log, c); own || err != nil {
 		return err

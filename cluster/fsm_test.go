@@ -65,7 +65,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 		want        bool
 	}{{11, 5, true}, {11, 4, false}, {10, 5, false}, {11, 3, false}, {11, 0, true}} {
 		if got := clock.isFresh(&raft.Log{Index: c.index, Term: c.term}, 0); got != c.want {
-			t.Errorf("entry %d of term %d: isFresh returned %t", c.index, c.term, got)
+			t.Errorf("entry %d of term %d: isFresh returned %t, want the opposite", c.index, c.term, got)
 		}
 	}
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -78,7 +78,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 			back := l.node.boot()
 			s.converge()
 			if back.clock.bootTerm < term {
-				t.Errorf("%s was restarted with term %d, but had term %d before", l.node.id, back.clock.bootTerm, term)
+				t.Errorf("%s was restarted with stored term %d, but had term %d before", l.node.id, back.clock.bootTerm, term)
 			}
 		}
 	})
@@ -87,7 +87,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 // TestSkippedGeneration checks that the process exits if an entry is committed and Raft has rejected the entry of an
 // earlier generation. Otherwise the later commit would also acknowledge the earlier generation.
 func TestSkippedGeneration(t *testing.T) {
-	var why chan error // created in the simulation: a wait for a channel from outside would stop its fake time
+	var why chan error // created in the simulation, whose fake time would stop during a wait for an outside channel
 	c := simConfig{size: 3, unexpected: func(_ string, err error) bool {
 		why <- err
 		return false
@@ -109,10 +109,10 @@ func TestSkippedGeneration(t *testing.T) {
 			t.Errorf("WaitCommitted for the next generation: %v, want ErrUncertain", err)
 		}
 		if err := leader.WaitCommitted(refused); err == nil {
-			t.Error("a generation that no other node has was acknowledged")
+			t.Error("WaitCommitted returned nil for a generation whose entry was never submitted")
 		}
 		if err := <-why; !errors.Is(err, errSkipped) {
-			t.Errorf("exit error %v, want errSkipped", err)
+			t.Errorf("the process exited with %v, want errSkipped", err)
 		}
 		s.converge()
 		if got := s.remaining(s.leader(), "t"); got != 100 {

@@ -132,7 +132,7 @@ func (b *guardRig) send(t *testing.T, from string, message any) (granted bool, e
 	case *raft.TimeoutNowRequest:
 		return false, trans.TimeoutNow("n1", to, m, new(raft.TimeoutNowResponse))
 	}
-	t.Fatalf("%T", message)
+	t.Fatalf("cannot send a message of type %T", message)
 	return false, nil
 }
 
@@ -218,7 +218,7 @@ func TestGuard(t *testing.T) {
 		term := b.raft.CurrentTerm()
 		granted, err := b.send(t, f.from, f.message(b, term))
 		if err == nil || granted || f.want != nil && !strings.Contains(err.Error(), f.want.Error()) {
-			t.Errorf("%s: granted %v, error %v, want %v", f.name, granted, err, f.want)
+			t.Errorf("%s: vote granted %v, error %v; want no vote, and the error %v (nil: any error)", f.name, granted, err, f.want)
 		}
 		if got := b.raft.CurrentTerm(); got != term {
 			t.Fatalf("%s: the term changed from %d to %d", f.name, term, got)
@@ -226,17 +226,17 @@ func TestGuard(t *testing.T) {
 	}
 	for _, want := range []error{errNonMember, errNoVoter, errSender, errTermAhead, errTermOrder} {
 		if n := b.log.count(want.Error()); n != 1 {
-			t.Errorf("%d lines with the reason %q, want 1", n, want)
+			t.Errorf("%d log lines have the reason %q, want 1", n, want)
 		}
 		if n := b.log.count(remedies[want]); n != 1 {
-			t.Errorf("%d lines have the remedy %q, want 1", n, remedies[want])
+			t.Errorf("%d log lines have the remedy %q, want 1", n, remedies[want])
 		}
 	}
 	if granted, err := b.send(t, "n3", vote(b.header("n3"), b.raft.CurrentTerm()+maxTermJump)); err != nil || !granted {
-		t.Errorf("a valid vote: granted %v, error %v", granted, err)
+		t.Errorf("a valid vote request: granted %v, error %v; want a vote", granted, err)
 	}
 	if _, err := b.send(t, "n2", heartbeat(b.header("n2"), b.raft.CurrentTerm()+1)); err != nil {
-		t.Errorf("a valid heartbeat: %v", err)
+		t.Errorf("a valid heartbeat: %v, want nil", err)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestForgeriesWouldWork(t *testing.T) {
 			// fails.
 			for end := time.Now().Add(2 * time.Minute); !granted && b.raft.CurrentTerm() == term; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("the term is still %d, and no vote was granted", term)
+					t.Fatalf("a forged message had no effect: the term is still %d, and no vote was granted", term)
 				}
 			}
 		})
@@ -314,7 +314,7 @@ func TestTermsOfJoining(t *testing.T) {
 	b := newGuardRig(t, nil, time.Minute)
 	b.access.guard.joined.Store(1 << 40)
 	if b.access.guard.Term(1<<40) == nil {
-		t.Error("a node that has its own term still uses the term from its join")
+		t.Error("Term accepted the term from the join, although the node has its own term")
 	}
 	for _, tt := range []struct{ own, term uint64 }{{1, 1 + maxTermJump}, {math.MaxUint64 - 5, math.MaxUint64}} {
 		if got := maxTermAfter(tt.own); got != tt.term {

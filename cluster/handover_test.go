@@ -27,13 +27,13 @@ func TestHandOver(t *testing.T) {
 			}
 			next := s.newLeader(old)
 			if gap := time.Since(begun); gap > 60*time.Millisecond {
-				t.Errorf("it took %v until %s was the leader", gap, next.node.id)
+				t.Errorf("it took %v until %s was the leader, want at most 60ms", gap, next.node.id)
 			}
 			pass(500 * time.Millisecond)
 			clients.end()
 			for _, o := range clients.ops {
 				if o.outcome == unknown {
-					t.Errorf("the outcome of a request is uncertain: %+v", o)
+					t.Errorf("the outcome of a request during a hand-over is uncertain: %+v", o)
 				}
 			}
 			checkUsed(s, clients.ops)
@@ -48,7 +48,7 @@ func TestHandOverWaits(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		if !old.Hold() {
-			t.Fatal("a leader does not decide")
+			t.Fatal("Hold returned false on the leader")
 		}
 		done := make(chan error, 1)
 		go func() { done <- old.HandOver(t.Context()) }()
@@ -58,25 +58,25 @@ func TestHandOverWaits(t *testing.T) {
 			pass(20 * time.Millisecond)
 			token := decide(old.Node, "s", 1)
 			if tokens = append(tokens, token); token == (limiter.CommitToken{}) {
-				t.Error("an engine call was refused")
+				t.Error("Decide was refused although the command holds the hand-over")
 			}
 			if !old.Hold() {
-				t.Fatal("a nested Hold failed")
+				t.Fatal("a nested Hold returned false")
 			}
 			old.Release()
 		}
 		old.Release()
 		if err := <-done; err != nil {
-			t.Errorf("hand over: %v", err)
+			t.Errorf("HandOver returned %v", err)
 		}
 		s.newLeader(old)
 		for _, token := range tokens { // the leadership has ended by now
 			if err := old.WaitCommitted(token); err != nil {
-				t.Errorf("WaitCommitted for a decision made before the hand-over: %v", err)
+				t.Errorf("WaitCommitted for a decision made before the hand-over: %v, want nil", err)
 			}
 		}
 		if old.Hold() {
-			t.Error("a node still makes decisions after its hand-over")
+			t.Error("Hold returned true after the hand-over")
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestHandOverGivesUp(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		if !old.Hold() {
-			t.Fatal("a leader does not decide")
+			t.Fatal("Hold returned false on the leader")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -97,7 +97,7 @@ func TestHandOverGivesUp(t *testing.T) {
 		old.Release()
 		s.grant(old, "s")
 		if !old.View().Leading {
-			t.Error("the node still holds commands for another leader")
+			t.Error("after the failed hand-over, the view does not show the node as the leader")
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestMayLose_Offered(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		if got := leader.Status().MayLose; got != leader.setting.leaseTime() {
-			t.Errorf("MayLose is %v, want %v", got, leader.setting.leaseTime())
+			t.Errorf("MayLose is %v before a transfer of leadership, want the lease time %v", got, leader.setting.leaseTime())
 		}
 		leader.leaderships.current().lease.offered.Store(true)
 		if got := leader.Status().MayLose; got != 0 {
@@ -176,7 +176,7 @@ func TestHandOverTwice(t *testing.T) {
 	})
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		if err := s.leader().HandOver(t.Context()); err != nil {
-			t.Errorf("hand-over by a single node: %v", err)
+			t.Errorf("hand-over by a single node: %v, want nil", err)
 		}
 		s.grant(s.leader(), "s")
 	})
@@ -260,7 +260,7 @@ func TestMostAdvanced(t *testing.T) {
 			leader.leader.tracker.recordResponse(raft.ServerID(first), r.term, test.first)
 			leader.leader.tracker.recordResponse(raft.ServerID(second), r.term, test.second)
 			if next, err := leader.leader.successor(test.id); err != nil || next.ID != test.want {
-				t.Errorf("%+v: successor returned %+v, error %v", test, next, err)
+				t.Errorf("case %+v: successor returned %+v, error %v", test, next, err)
 			}
 		}
 	})
@@ -276,10 +276,10 @@ func TestSuccessor(t *testing.T) {
 			silent.pause()
 			pass(2 * testHeartbeat)
 			if err := leader.HandOver(t.Context()); err != nil {
-				t.Errorf("hand over while one node does not answer: %v", err)
+				t.Errorf("hand-over while one node does not answer: %v, want nil", err)
 			}
 			if next := s.newLeader(leader); next == silent {
-				t.Error("the node that did not answer is the leader")
+				t.Error("the node that did not answer has become the leader")
 			}
 			silent.resume()
 			s.converge()
@@ -290,7 +290,7 @@ func TestSuccessor(t *testing.T) {
 		}
 		pass(testHeartbeat + 2*lookEvery)
 		if err := leader.HandOver(t.Context()); err != nil && !errors.Is(err, topology.ErrSilent) {
-			t.Errorf("hand over while no node answers: %v", err)
+			t.Errorf("hand-over while no node answers: %v, want nil or ErrSilent", err)
 		}
 	})
 }

@@ -200,7 +200,7 @@ func (s *heartbeatSetting) load(from raft.StableStore) error {
 // adopt stores the replicated heartbeat h on disk, unless it is already stored. applied is the index of the newest
 // applied entry. After a restart, adopt does nothing until the node has applied the entry that set the stored
 // heartbeat. A version is the index of an entry, and after a recovery from a shorter log a different entry can have
-// that index. adopt therefore compares the values, too. The caller must hold s.reloading.
+// that index. adopt therefore compares the heartbeats, not only their versions. The caller must hold s.reloading.
 func (s *heartbeatSetting) adopt(h heartbeats, applied uint64, to raft.StableStore) error {
 	next := adopted{h.Version, h.Now}
 	if h.Version == 0 || next == s.adopted || applied < s.adopted.Version {
@@ -257,7 +257,8 @@ func (c *ceiling) lower(heartbeat time.Duration) {
 	c.lease.Store(min(c.bound(), int64(leaseOf(heartbeat))))
 }
 
-// lift records that a proposal from the given term has been applied. It removes the limit if no proposals are left.
+// lift records that a proposal from the given term has been applied. It removes the limit if no other proposal is
+// pending.
 func (c *ceiling) lift(term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 	longBeat  = 2 * time.Second
 )
 
-// settled waits until all nodes run with a heartbeat, and the heartbeat is settled.
+// settled waits until the given heartbeat is settled, and all nodes run with it.
 func (s *sim) settled(want time.Duration) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("a heartbeat of %v is settled", want), 30*time.Second, func() bool {
@@ -97,7 +97,7 @@ func (s *sim) cutAndAsk(old *process) (ops []op) {
 	turn := int64(0)
 	for end := time.Now().Add(2 * longBeat); time.Now().Before(end); pass(5 * time.Millisecond) {
 		if old.config.Async {
-			turn++ // peeks and charges in turn; in sync mode peeks only, because a charge would block them
+			turn++ // peeks and charges in turn; in sync mode only peeks, which would wait for the commit of a charge
 		}
 		ask(old, turn%2)
 		for _, l := range s.followers(old) {
@@ -117,7 +117,7 @@ func checkOverlap(s *sim, ops []op) {
 		case o.key == "s" && o.outcome == granted && o.quantity > 0 && first < 0:
 			first = o.ret
 		case o.key == "old" && first >= 0 && o.ret > first:
-			s.t.Errorf("the isolated node admitted a request at %v, after a charge on another node at %v", o.ret, first)
+			s.t.Errorf("the isolated node admitted a request at %v, after another node had admitted a charge at %v", o.ret, first)
 			return
 		}
 	}
@@ -145,12 +145,12 @@ func TestHeartbeatOfCluster(t *testing.T) {
 			s.converge()
 			pass(agreeEvery)
 			if line := fmt.Sprintf("node=%s cluster=%v raft-heartbeat=700ms", n.id, want); log.count(line) != 1 {
-				t.Errorf("%d lines have %q, want 1", log.count(line), line)
+				t.Errorf("%d log lines contain %q, want 1", log.count(line), line)
 			}
 		}
 		s.settled(want)
 		if l := s.leader(); l.setting.leaseTime() != leaseOf(want) || l.Status().Heartbeat != want {
-			t.Errorf("lease is %v with a heartbeat of %v", l.setting.leaseTime(), want)
+			t.Errorf("the lease is %v, want 4/5 of the heartbeat; or the status does not show the heartbeat %v", l.setting.leaseTime(), want)
 		}
 	})
 }
@@ -169,19 +169,19 @@ func TestSetHeartbeat(t *testing.T) {
 			}
 			s.settled(to)
 			if l.setting.leaseTime() != leaseOf(to) {
-				t.Errorf("lease is %v with a heartbeat of %v", l.setting.leaseTime(), to)
+				t.Errorf("the lease is %v, want 4/5 of the heartbeat %v", l.setting.leaseTime(), to)
 			}
 			for _, l := range s.processes() {
 				settings := l.raft.ReloadableConfig()
 				if settings.HeartbeatTimeout < to-1 || settings.ElectionTimeout != to {
-					t.Errorf("%s runs with the wrong Raft settings %+v", l.node.id, settings)
+					t.Errorf("%s runs with the Raft settings %+v, whose timeouts are not the new heartbeat", l.node.id, settings)
 				}
 			}
 			pass(time.Second)
 		}
 		clients.end()
 		if now := s.leader(); now != l || now.View().Term != term {
-			t.Errorf("leader is %s in term %d, was %s in term %d", now.node.id, now.View().Term, l.node.id, term)
+			t.Errorf("the leader is %s in term %d, but was %s in term %d before the changes", now.node.id, now.View().Term, l.node.id, term)
 		}
 		s.converge()
 		checkOrder(s, clients.ops, true)
@@ -212,7 +212,7 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 		down.node.boot()
 		s.settled(longBeat)
 		if l := s.leader(); l.setting.leaseTime() != leaseOf(longBeat) {
-			t.Errorf("the lease is %v after all voters run with the longer heartbeat", l.setting.leaseTime())
+			t.Errorf("all voters run with the longer heartbeat, but the lease is %v, want 4/5 of that heartbeat", l.setting.leaseTime())
 		}
 	})
 }
@@ -248,7 +248,7 @@ func TestHeartbeatOfNewVoter(t *testing.T) {
 		}
 		leader.observer.refresh()
 		if a := leader.Reply(t.Context(), stale); a.Error != "" || leader.observer.find("n4").Voter {
-			t.Errorf("a node that does not run with the heartbeat of the cluster was promoted: %+v", a)
+			t.Errorf("question for the promotion of a node that does not run with the heartbeat of the cluster: answer %+v, want no error and no promotion", a)
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestSetHeartbeatRefuses(t *testing.T) {
 			t.Error(err)
 		}
 		if got := l.setting.leaseTime(); got != leaseOf(minHeartbeat) {
-			t.Errorf("lease is %v before a heartbeat is replicated", got)
+			t.Errorf("the lease is %v before a heartbeat is replicated, want 4/5 of minHeartbeat", got)
 		}
 	})
 }
@@ -290,7 +290,7 @@ func TestHeartbeatsState(t *testing.T) {
 		}
 		h := p.replicated()
 		if h.Now != now || h.least() != least || time.Duration(p.lease.Load()) != lease || h.check() != nil {
-			t.Errorf("%s: state %+v, lease %v, check returned %v", what, h, time.Duration(p.lease.Load()), h.check())
+			t.Errorf("%s: state %+v, lease %v and error %v of check; at least one of them is wrong", what, h, time.Duration(p.lease.Load()), h.check())
 		}
 	}
 	const ms = time.Millisecond
@@ -307,7 +307,7 @@ func TestHeartbeatsState(t *testing.T) {
 	step("settled again", settings{Settled: 5}, 1000*ms, 1000*ms, 800*ms)
 	for _, bad := range []heartbeats{{Now: 1}, {Version: 1}, {Version: 1, Now: 100 * ms, Least: 200 * ms}, {Version: 1, Now: 6000 * ms, Least: 200 * ms}, {Version: 1, Now: 200 * ms, Least: 20 * ms}} {
 		if bad.check() == nil {
-			t.Errorf("check accepted %+v", bad)
+			t.Errorf("check of the invalid state %+v returned nil", bad)
 		}
 	}
 }
@@ -335,7 +335,7 @@ func TestCeiling(t *testing.T) {
 	step := func(what string, want time.Duration) {
 		t.Helper()
 		if got := time.Duration(c.lease.Load()); got != want {
-			t.Errorf("%s: the limit is %v, want %v", what, got, want)
+			t.Errorf("%s: the limit of the lease is %v, want %v", what, got, want)
 		}
 	}
 	c.begin(1)
@@ -369,7 +369,7 @@ func TestSettingsOfAnotherTerm(t *testing.T) {
 			t.Error(err)
 		}
 		if got := n.setting.replicated().Version; got != map[uint64]uint64{4: 0, 5: 7}[term] {
-			t.Errorf("settings of term %d in an entry of term 5: the version is %d", term, got)
+			t.Errorf("settings of term %d in an entry of term 5: the version is %d, want 0 for term 4 and 7 for term 5", term, got)
 		}
 	}
 }

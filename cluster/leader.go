@@ -14,7 +14,7 @@ import (
 
 const retryEvery = 5 * time.Millisecond // interval at which failed steps are retried
 
-// leader begins and ends the leaderships of a node, and hands them over.
+// leader begins and ends the leaderships of a node, and hands leadership over to other voters.
 type leader struct {
 	*leaderships
 	state       *sync.Mutex // guards the applied state, see fsm
@@ -53,9 +53,8 @@ func (d *leader) run() {
 }
 
 // acknowledge reports whether the current leadership has submitted an entry. If so, it commits the generation of the
-// entry. An entry that was appended to the log in a different term than that of the current leadership shows that the
-// term of the leadership is over. In that case acknowledge ends the leadership, and the generations in flight are
-// rolled back. The caller must hold d.state.
+// entry. If the entry was appended to the log in another term, the term of the current leadership is over. acknowledge
+// then ends the leadership, and the generations in flight are rolled back. The caller must hold d.state.
 func (d *leader) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 	l := d.current()
 	switch {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestVoidEntry checks that an entry that was decided in one term and appended to the log in a later one is void on all
-// nodes. Otherwise it would overwrite the changes in between.
+// nodes. Otherwise it would overwrite newer changes that precede it in the log.
 func TestVoidEntry(t *testing.T) {
 	var armed atomic.Pointer[chan struct{}]
 	synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestVoidEntry(t *testing.T) {
 		}()
 		synctest.Wait()
 		if armed.Load() != nil {
-			t.Fatal("the flusher is not about to submit an entry")
+			t.Fatal("the flusher has not read the wall clock, so it is not about to submit an entry")
 		}
 		s.isolate(old.node.id)
 		next := s.newLeader(old)
@@ -83,7 +83,7 @@ func (s *sim) handTo(from, to *process) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := from.Transfer(ctx, to.node.id); err != nil {
-		s.t.Logf("%s does not hand over to %s: %v", from.node.id, to.node.id, err)
+		s.t.Logf("transfer of leadership from %s to %s: %v", from.node.id, to.node.id, err)
 	}
 	pass(100 * time.Millisecond)
 }
@@ -113,10 +113,10 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 			held <- struct{}{}
 			s.await("the next leadership", 5*time.Second, func() bool { return l.View().Leading })
 			if l.raft.CurrentTerm() != term {
-				t.Fatalf("the term is %d, was %d", l.raft.CurrentTerm(), term)
+				t.Fatalf("the term has changed: the term is %d, was %d", l.raft.CurrentTerm(), term)
 			}
 			if left := s.remaining(l, "s"); left < int64(5000-2*(round+1)) {
-				t.Fatalf("%d units remain after %d rounds with 2 charges each", left, round+1)
+				t.Fatalf("%d units of 5000 remain after %d rounds with 2 charges each, which is too few", left, round+1)
 			}
 		}
 		s.converge()
@@ -126,7 +126,7 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 // TestOwnEntryAfterStepDown cuts the links to a leader. The leader then steps down and rolls back an entry. If the
 // other nodes commit that entry later, the node must apply it like any other entry.
 func TestOwnEntryAfterStepDown(t *testing.T) {
-	carried := 0 // number of entries that other nodes received before the leader stepped down
+	carried := 0 // number of runs in which the other nodes have committed the entry
 	for range 20 {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			old := s.leader()
@@ -158,7 +158,7 @@ func TestOwnEntryAfterStepDown(t *testing.T) {
 		})
 	}
 	if carried == 0 {
-		t.Error("no entry has reached the other nodes")
+		t.Error("the other nodes have not committed the entry in any run")
 	}
 }
 
@@ -216,7 +216,7 @@ func TestPartitions(t *testing.T) {
 							limit = 3 * time.Second
 						}
 						if gap := time.Since(begun); gap > limit {
-							t.Errorf("there was no leader for %v", gap)
+							t.Errorf("there was no leader for %v, which is too long", gap)
 						}
 						if leader.View().Leading {
 							t.Error("the old leader has not stepped down")
@@ -228,7 +228,7 @@ func TestPartitions(t *testing.T) {
 					s.heal()
 					pass(2 * time.Second)
 					if got := leader.raft.CurrentTerm(); got != term || !leader.View().Leading {
-						t.Errorf("the leader has stepped down, or the term has changed: it is %d, was %d", got, term)
+						t.Errorf("the leader has stepped down, or the term has changed: the term is %d, was %d", got, term)
 					}
 				})
 			}

@@ -34,8 +34,8 @@ type leadership struct {
 
 // lease is the period in which no other node can be the leader.
 type lease struct {
-	// confirmed is the time at which the newest committed entry was submitted, on the monotonic clock. For the length
-	// of the lease after that, a majority of the voters rejects other candidates.
+	// confirmed is the time at which the newest committed entry was submitted, on the monotonic clock. From then on, a
+	// majority of the voters rejects other candidates for the length of the lease.
 	confirmed atomic.Int64
 	offered   atomic.Bool // leadership is being transferred, so another node may become the leader at any time
 }
@@ -193,7 +193,7 @@ func (d *leader) newFlusher(l *leadership) *flusher {
 }
 
 // watch ends a leadership if the future of one of its entries returns an error, because that entry may or may not be
-// committed later. Entries that succeed are acknowledged when they are applied.
+// committed later. It ignores entries without an error: leader.acknowledge handles these when they are applied.
 func (d *leader) watch(l *leadership, futures <-chan raft.ApplyFuture) {
 	for f := range futures {
 		if err := f.Error(); err != nil {

@@ -21,7 +21,7 @@ func TestCommitUnblocksAll(t *testing.T) {
 			generation := uint64(5 + i%3)
 			waiting.Go(func() {
 				if err := r.await(generation); err != nil {
-					t.Errorf("generation %d: %v", generation, err)
+					t.Errorf("await of generation %d: %v, want nil", generation, err)
 				}
 				mu.Lock()
 				unblocked[generation]++
@@ -38,7 +38,7 @@ func TestCommitUnblocksAll(t *testing.T) {
 			t.Errorf("%d generations in flight, the oldest for %v; want 2, and 2s", waits, age)
 		}
 		if readAt := r.commit(6, 4*time.Second); readAt != 2*time.Second || r.lease.confirmed.Load() != int64(2*time.Second) || r.flights.took != 2*time.Second {
-			t.Errorf("commit returned %v, and the commit took %v; want 2s for both and for the lease", readAt, r.flights.took)
+			t.Errorf("commit returned %v, and the commit took %v; want 2s for both, and a lease from 2s", readAt, r.flights.took)
 		}
 		synctest.Wait()
 		mu.Lock()
@@ -63,7 +63,7 @@ func TestEndOfLeadership(t *testing.T) {
 	r.commit(1, 0)
 	close(r.over)
 	if err := r.await(1); err != nil {
-		t.Errorf("await of a committed generation: %v", err)
+		t.Errorf("await of a committed generation: %v, want nil", err)
 	}
 	if err := r.await(2); err != limiter.ErrUncertain {
 		t.Errorf("await of an uncommitted generation: %v, want ErrUncertain", err)
@@ -100,18 +100,18 @@ func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
 		if !r.awaitRoom() {
-			t.Error("no room for the first generation")
+			t.Error("awaitRoom returned false for the first generation")
 		}
 		r.flights.add(1, 0)
 		room := make(chan bool, 1)
 		go func() { room <- r.awaitRoom() }()
 		synctest.Wait()
 		if len(room) > 0 {
-			t.Error("room for a second generation while the commit time is unknown")
+			t.Error("room for a second generation while the duration of a commit is unknown")
 		}
 		r.commit(1, secondFlightAfter)
 		if !<-room {
-			t.Error("no room after the first generation is committed")
+			t.Error("awaitRoom returned false after the first generation was committed")
 		}
 		r.flights.add(2, 0)
 		if !r.flights.hasRoom() {

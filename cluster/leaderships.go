@@ -92,7 +92,7 @@ func (s *leaderships) hasten(t limiter.CommitToken) {
 }
 
 // outcome returns the result for a token whose leadership has ended. The result is nil if the generation was committed
-// during the leadership. The leadership can end between the commit and the call if the caller is scheduled late.
+// during the leadership: if the caller is scheduled late, the leadership can end between the commit and the call.
 func (s *leaderships) outcome(t limiter.CommitToken) error {
 	if l := s.past.Load(); l != nil && l.epoch == t.Epoch && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
 		return nil

@@ -32,14 +32,14 @@ func TestLeaderTimesOutTogether(t *testing.T) {
 			}
 			slices.Sort(took)
 			if median, longest := took[len(took)/2], took[len(took)-1]; median > c.median || longest > c.longest {
-				t.Errorf("with %d nodes there is a new leader after %v (median), %v (maximum)", c.size, median, longest)
+				t.Errorf("with %d nodes there is a new leader after %v (median), %v (maximum), which is too late", c.size, median, longest)
 			}
 		})
 	}
 }
 
-// TestCheckOfALiveLeader checks that a call of leaderTimeout.check does not make a candidate of a follower that
-// receives heartbeats.
+// TestCheckOfALiveLeader checks that a follower that receives heartbeats does not become a candidate when
+// leaderTimeout.check is called.
 func TestCheckOfALiveLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -52,7 +52,7 @@ func TestCheckOfALiveLeader(t *testing.T) {
 			pass(10 * time.Millisecond)
 		}
 		if now := s.leader(); now != leader || now.View().Term != term {
-			t.Errorf("leader is %s in term %d, was %s in term %d", now.node.id, now.View().Term, leader.node.id, term)
+			t.Errorf("the leader is %s in term %d, but was %s in term %d before the calls of check", now.node.id, now.View().Term, leader.node.id, term)
 		}
 		s.isolate(follower.node.id)
 		s.await("it becomes a candidate", 2*testHeartbeat, func() bool {
@@ -62,7 +62,7 @@ func TestCheckOfALiveLeader(t *testing.T) {
 		for range 50 {
 			follower.observer.timeout.check()
 		}
-		follower.setting.reloading.Lock() // the node may read the value concurrently
+		follower.setting.reloading.Lock() // the node may reload the value concurrently
 		timeout := follower.raft.ReloadableConfig().HeartbeatTimeout
 		follower.setting.reloading.Unlock()
 		if timeout != testHeartbeat-1 {

@@ -19,7 +19,7 @@ func TestLeaderExits(t *testing.T) {
 				s.await(f.node.id+" shows no leader", testHeartbeat, func() bool { return f.View().Leader != leader.node.id })
 			}
 			if took := time.Since(begun); took > testHeartbeat/4 {
-				t.Errorf("it took %v to detect that the leader had exited", took)
+				t.Errorf("it took %v to detect that the leader had exited, want at most a quarter of a heartbeat", took)
 			}
 			next := s.newLeader(leader)
 			for _, f := range others {
@@ -65,7 +65,7 @@ func TestLeaderRefuses(t *testing.T) {
 			pass(time.Millisecond)
 			for _, f := range s.followers(leader) {
 				if got := f.View().Leader; got != leader.node.id {
-					t.Fatalf("%s shows %q as the leader", f.node.id, got)
+					t.Fatalf("%s shows %q as the leader, want the node that refuses connections", f.node.id, got)
 				}
 			}
 		}
@@ -86,14 +86,14 @@ func TestLeaderClosesStreams(t *testing.T) {
 				pass(time.Millisecond)
 				for _, f := range others {
 					if got := f.View().Leader; got != leader.node.id {
-						t.Fatalf("%q is shown as the leader", got)
+						t.Fatalf("a follower shows %q as the leader, want the node that has closed its streams", got)
 					}
 				}
 			}
 		}
 		for _, f := range others {
 			if f.observer.refused.Load() != nil {
-				t.Errorf("%s has recorded a refusal", f.node.id)
+				t.Errorf("%s has recorded a refusal, but the leader has only closed streams", f.node.id)
 			}
 		}
 	})
@@ -111,7 +111,7 @@ func TestLeaderCutOff(t *testing.T) {
 		leader.closeStreams()
 		pass(testHeartbeat / 2)
 		if f.observer.refused.Load() != nil {
-			t.Error("an unreachable leader has a recorded refusal")
+			t.Error("a refusal was recorded for a leader that is only unreachable")
 		}
 	})
 }

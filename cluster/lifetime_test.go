@@ -39,12 +39,12 @@ func TestSubmit(t *testing.T) {
 			})
 		}
 		if err := submit(t.Context(), doneFuture{err: failed}); err != failed || passed != enqueueWithin {
-			t.Errorf("submit of a change that fails: %v, timeout for Raft %v", err, passed)
+			t.Errorf("submit of a change that fails: %v, timeout for Raft %v; want the error of the change, and enqueueWithin", err, passed)
 		}
 		decided := make(chan struct{})
 		begun := time.Now()
 		if err := submit(t.Context(), doneFuture{decided: decided}); err != context.DeadlineExceeded || time.Since(begun) != changeWithin {
-			t.Errorf("submit of a change that is not decided: %v after %v, want DeadlineExceeded", err, time.Since(begun))
+			t.Errorf("submit of a change that is not decided: %v after %v, want DeadlineExceeded after changeWithin", err, time.Since(begun))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -81,7 +81,7 @@ func TestLifetime_End(t *testing.T) {
 			t.Errorf("end blocked for %v, want 1s", took)
 		}
 		if l.unlessEnded(func() { t.Error("unlessEnded called its function after the end") }) || l.ctx.Err() == nil {
-			t.Error("the lifetime has not ended")
+			t.Error("after end, unlessEnded returned true, or the context is not canceled")
 		}
 		l.end()
 		l.wait()

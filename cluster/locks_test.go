@@ -17,7 +17,7 @@ func TestMutex(t *testing.T) {
 				m.Lock()
 				defer m.Unlock()
 				if holders++; holders != 1 {
-					t.Errorf("%d goroutines hold the lock", holders)
+					t.Errorf("%d goroutines hold the lock, want 1", holders)
 				}
 				<-time.After(time.Second)
 				holders--
@@ -55,12 +55,12 @@ func TestCallGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g callGroup
 		if !g.begin() {
-			t.Fatal("a new group is closed")
+			t.Fatal("begin returned false on a new group")
 		}
 		go func() {
 			<-time.After(time.Second)
 			if g.begin() {
-				t.Error("the group is open after close was called")
+				t.Error("begin returned true after close was called")
 			}
 			g.end()
 		}()

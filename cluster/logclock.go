@@ -93,7 +93,7 @@ func (c *logClock) save(h *head) {
 	h.Time, h.Term, h.Wall = c.lastApplied(), c.newest.term, c.newest.wall
 }
 
-// replayTime returns the time at which records are checked for expiry when an entry is applied.
+// replayTime returns the log time of an entry. It determines which records have expired when the entry is applied.
 func (c *logClock) replayTime(e *changes) uint64 {
 	if failpoint.Is(failpoint.LocalExpiry) {
 		return uint64(max(0, c.wall().UnixNano()))

@@ -37,7 +37,7 @@ func checkRefill(t *testing.T, s *sim, honest bool) {
 	t.Helper()
 	next := s.leader()
 	if lag := lag(next); lag < 0 || lag > outageLoss {
-		t.Errorf("log time is %v behind real time on %s", lag, next.node.id)
+		t.Errorf("log time is %v behind real time on %s, want 0 to 1s", lag, next.node.id)
 	}
 	if left := s.remaining(next, "b0"); left != 10 {
 		t.Errorf("%d units remain after an outage of %v, want 10", left, outage)
@@ -91,7 +91,7 @@ func TestMajorityLossOtherLeads(t *testing.T) {
 		})
 		survivor.resume()
 		if next := s.leader(); next == survivor {
-			t.Error("the node that was up is the leader")
+			t.Error("the node that was up during the outage is the leader, want a node that was down")
 		}
 		checkRefill(t, s, false)
 	})

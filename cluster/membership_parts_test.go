@@ -187,7 +187,7 @@ func TestMembership_Remove(t *testing.T) {
 		func(r *memberRig, _ *membership) { r.view.Members = r.view.Members[:1] })
 }
 
-// allChanges contains one change of each kind.
+// allChanges returns one change of each kind, by name.
 func allChanges() map[string]func(m *membership) error {
 	return map[string]func(m *membership) error{
 		"add":  func(m *membership) error { return m.Add(context.Background(), "n9", "h9:1") },
@@ -225,7 +225,7 @@ func TestMembership_OneAtATime(t *testing.T) {
 		r.decides = true
 		m.life.end()
 		if err := change(m); !errors.Is(err, errClosed) || len(r.changes) > 0 {
-			t.Errorf("%s after the end: error %v, changes %q; want errClosed and no changes", name, err, r.changes)
+			t.Errorf("%s after the end of the lifetime: error %v, changes %q; want errClosed and no changes", name, err, r.changes)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestMembership_Log(t *testing.T) {
 	} {
 		r, m, log := newMemberRig()
 		if err := allChanges()[tt.change](m); err != nil {
-			t.Errorf("%s: %v", tt.change, err)
+			t.Errorf("%s: unexpected error %v", tt.change, err)
 		}
 		if log.count(tt.log) == 0 || r.refreshes != 1 {
 			t.Errorf("%s: %d refreshes, want 1; logged %q", tt.change, r.refreshes, log.buf.String())
@@ -258,7 +258,7 @@ func TestMembership_Announce(t *testing.T) {
 		r.changes = nil
 		err := m.announce(t.Context(), &Announcement{ID: "n4", Incarnation: "of n4", Boot: boot, Process: "q"})
 		if !errors.Is(err, want) || (len(r.changes) == 1) != (want == nil) {
-			t.Errorf("announcement with boot number %d: error %v, changes %q", boot, err, r.changes)
+			t.Errorf("announcement with boot number %d: error %v, changes %q; want ErrStale and no change for 4, one change for 6", boot, err, r.changes)
 		}
 	}
 }

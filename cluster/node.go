@@ -235,8 +235,8 @@ func (c *Config) checkAddress(configuration raft.Configuration) error {
 // server holds later commands for the next leader, so no command fails and no result is uncertain.
 func (n *Node) HandOver(ctx context.Context) error { return n.leader.handOver(ctx, "") }
 
-// Close closes the node. Blocked calls fail with limiter.ErrUncertain. Call HandOver first to avoid an interruption on
-// other nodes. ServeControl must have returned.
+// Close closes the node. Blocked calls fail with limiter.ErrUncertain. Call HandOver first: otherwise, if this node is
+// the leader, the cluster has no leader until the next election. ServeControl must have returned.
 //
 // Raft is shut down last, because it never completes changes that are submitted during its shutdown.
 func (n *Node) Close() error {

@@ -27,7 +27,7 @@ func TestLimitHolds(t *testing.T) {
 		}
 		for _, l := range s.followers(leader) {
 			if e, found := l.Lookup([]byte("t")); !found || e.Kind != limiter.Throttle {
-				t.Errorf("%s: Lookup returned %+v, %v", l.node.id, e, found)
+				t.Errorf("%s: Lookup returned %+v, found %v; want a key of the kind Throttle", l.node.id, e, found)
 			}
 			if usage := l.Usage(); usage.Keys != 1 {
 				t.Errorf("%s: usage %+v, want 1 key", l.node.id, usage)
@@ -65,7 +65,7 @@ func TestFollowerRefuses(t *testing.T) {
 			}
 		}
 		if found, err := leader.Delete([]byte("s")); !found || err != nil {
-			t.Errorf("Delete on the leader: found %t, error %v", found, err)
+			t.Errorf("Delete on the leader: found %t, error %v; want true and nil", found, err)
 		}
 		s.grant(leader, "s")
 		if err := leader.Clear(); err != nil {
@@ -224,10 +224,10 @@ func TestAsyncLoss(t *testing.T) {
 				}
 			}
 			if used < kept || kept < 400 {
-				t.Errorf("leader isolated %v: %d units used, want at least the %d admitted up to 20 ms before the end, which must be 400 or more", silent, used, kept)
+				t.Errorf("leader isolated before its crash: %v; %d units used, want at least the %d admitted until 20 ms before the isolation or crash, which must be 400 or more", silent, used, kept)
 			}
 			if last := granted[len(granted)-1]; silent && last > end+leader.setting.leaseTime() {
-				t.Errorf("the leader still admitted a request %v after it was isolated", last-end)
+				t.Errorf("the leader admitted a request %v after it was isolated, which is after the end of its lease", last-end)
 			}
 		})
 	}
@@ -256,10 +256,10 @@ func TestSingleNode(t *testing.T) {
 		}
 		l := s.leader()
 		if left := s.remaining(l, "t"); left != 50 {
-			t.Errorf("%d units remain, want 50", left)
+			t.Errorf("key t: %d units remain, want 50", left)
 		}
 		if left := s.remaining(l, "l"); left != 40 {
-			t.Errorf("%d units remain in a window that has passed, want 40", left)
+			t.Errorf("key l: %d units remain after the window has passed, want 40", left)
 		}
 	})
 }
@@ -311,7 +311,7 @@ func TestCloseUnstarted(t *testing.T) {
 		t.Error(err)
 	}
 	if n.Status().Mode != "sync" || n.Snapshot() == nil {
-		t.Error("a node that was not started has the wrong mode, or took a snapshot")
+		t.Error("a node that was not started does not have the mode sync, or Snapshot returned no error")
 	}
 }
 
@@ -360,11 +360,11 @@ func TestContactOfANewLeader(t *testing.T) {
 		pass(2 * testHeartbeat)
 		away.observer.observe(raft.LeaderObservation{})
 		if got := away.observer.sinceContact(); got < testHeartbeat {
-			t.Errorf("the loss of a leader counts as contact: %v", got)
+			t.Errorf("%v since the last contact when an observation shows no leader, want at least a heartbeat", got)
 		}
 		away.observer.observe(raft.LeaderObservation{LeaderID: "n9"})
 		if got := away.observer.sinceContact(); got > 0 {
-			t.Errorf("a new leader does not count as contact: %v", got)
+			t.Errorf("%v since the last contact when an observation shows a new leader, want 0", got)
 		}
 	})
 }
@@ -393,11 +393,11 @@ func TestView(t *testing.T) {
 		select {
 		case <-v.Changed:
 		case <-time.After(5 * time.Second):
-			t.Fatal("no newer view")
+			t.Fatal("no newer view was published after the leader had failed")
 		}
 		s.newLeader(old)
 		if status := follower.Status(); status.Last == 0 || status.Applied > status.Last || status.Committed > status.Last {
-			t.Errorf("the status is inconsistent: %+v", status)
+			t.Errorf("status of the follower: %+v; want a newest entry, and none later that is applied or committed", status)
 		}
 	})
 }

@@ -73,7 +73,7 @@ func (c *peerClient) ask(ctx context.Context, to topology.Member, q Question) (A
 // rejected returns the error with which the process exits if another node has a record of newer data. The error wraps
 // ErrStale if the other node is a voter in the configuration of this node, or if this node is joining and has no
 // configuration yet. The data directory is then marked as outdated. Otherwise the error wraps errUnconfirmed, and the
-// data directory is not marked: a stolen certificate of a nonvoter must not be enough to make a data directory
+// data directory is not marked: a stolen certificate of a nonvoter must not suffice to make a data directory
 // unusable.
 func (c *peerClient) rejected(by topology.Member, about topic, why string) error {
 	cause := ErrStale

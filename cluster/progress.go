@@ -22,8 +22,8 @@ type acknowledging interface {
 }
 
 // tracker wraps the transport of Raft. On the leader, it records the progress of the followers and holds entries for
-// followers that do not answer heartbeats. Without that, Raft would retry the entries at growing intervals of up to ten
-// seconds, and a follower that is reachable again would get no entries until the next retry.
+// followers that do not answer heartbeats. If the entries were sent, Raft would retry them at growing intervals of up
+// to ten seconds, and a follower that is reachable again would get no entries until the next retry.
 type tracker struct {
 	Transport
 	// mayHold reports whether entries for a follower may be held. It also returns a channel that is closed when the
@@ -33,8 +33,8 @@ type tracker struct {
 	now     func() time.Duration // monotonic clock
 	// acknowledged records that a follower has acknowledged the log of this node, the leader in a term, up to an index.
 	acknowledged func(id string, term, index uint64)
-	// check returns an error if no messages may be sent to a node yet. Its duration is not part of a measured round
-	// trip.
+	// check returns an error if no messages may be sent to a node yet. It may block. The time for which it blocks is
+	// not part of a measured round trip.
 	check      func(id string) error
 	roundTrips *roundTrips
 	// timeout returns the time without heartbeats after which followers start an election.

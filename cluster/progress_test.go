@@ -29,7 +29,7 @@ func TestCatchesUpSoon(t *testing.T) {
 				return l.Fingerprint() == leader.Fingerprint()
 			})
 			if took := time.Since(begun); took > 2*testHeartbeat {
-				t.Errorf("after a downtime of %v, catching up took %v", away, took)
+				t.Errorf("after a downtime of %v, catching up took %v, want at most 2 heartbeats", away, took)
 			}
 		})
 	}
@@ -63,7 +63,7 @@ func TestHeartbeat_Checked(t *testing.T) {
 		c.check = func(string) error { pass(time.Minute); return refused }
 		args, resp := &raft.AppendEntriesRequest{Term: 1}, &raft.AppendEntriesResponse{}
 		if err := c.AppendEntries("n2", "n2", args, resp); err != refused || c.roundTrips.status().Answered > 0 {
-			t.Errorf("heartbeat to a node that the check rejects: error %v, round trips %+v; want the error of the check, and none", err, c.roundTrips.status())
+			t.Errorf("heartbeat to a node that the check rejects: error %v, round trips %+v; want the error of the check, and no round trip", err, c.roundTrips.status())
 		}
 		c.check = func(string) error { pass(time.Minute); return nil }
 		if err := c.AppendEntries("n2", "n2", args, resp); err != nil {
@@ -75,12 +75,12 @@ func TestHeartbeat_Checked(t *testing.T) {
 	})
 }
 
-// quiet is a transport that sends nothing. Its AppendEntries returns the error in the fail field.
+// quiet is a transport that sends nothing. AppendEntries counts the entries, and returns the error in the fail field.
 type quiet struct {
 	raft.Transport
 	raft.WithPreVote
 	fail error
-	sent int // number of entries
+	sent int // number of entries passed to AppendEntries
 	last uint64
 }
 
@@ -130,22 +130,22 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 				c.mayHold = func(raft.ServerID) (<-chan struct{}, bool) { return changed, wanted }
 				for range 2 {
 					if err := c.send("n2", heartbeat); err == nil {
-						t.Error("the heartbeat did not fail")
+						t.Error("a heartbeat that the transport rejects returned no error")
 					}
 				}
 				sent := make(chan error, 1)
 				go func() { sent <- c.send("n2", entries) }()
 				if err := c.send("n3", entries); err == nil || q.sent != 1 {
-					t.Errorf("entries to another node: error %v, %d entries sent, want 1", err, q.sent)
+					t.Errorf("entries to another node: error %v, %d entries sent; want an error, and 1 entry", err, q.sent)
 				}
 				later := *entries
 				later.Term++
 				if err := c.send("n2", &later); err == nil || q.sent != 2 {
-					t.Errorf("entries in a later term: error %v, %d entries sent, want 2", err, q.sent)
+					t.Errorf("entries in a later term: error %v, %d entries sent; want an error, and 2 entries", err, q.sent)
 				}
 				synctest.Wait()
 				if q.sent != 2 {
-					t.Error("entries were sent to a node that does not answer")
+					t.Error("entries were sent to a node that does not answer heartbeats")
 				}
 				tt.release(q, c, changed, ended, &wanted)
 				if err := <-sent; err != q.fail || q.sent != 3 {
@@ -241,19 +241,19 @@ func TestFollowers(t *testing.T) {
 					pass(10 * time.Millisecond)
 				}
 				if f := look(away); f.Answers || f.Last != before || f.Silent < 400*time.Millisecond {
-					t.Errorf("progress %+v, newest entry before the fault %d", f, before)
+					t.Errorf("progress of the follower with the fault: %+v; want no answers, and entry %d as before the fault", f, before)
 				}
 				if f := look(there); !f.Answers || f.Last < before+40 || f.Silent > testHeartbeat {
-					t.Errorf("progress of the other follower %+v, newest entry before the fault %d", f, before)
+					t.Errorf("progress of the other follower: %+v; want answers, and at least 40 entries more than entry %d", f, before)
 				}
 				s.converge()
 				if s.leader() != leader {
-					t.Fatal("another node is the leader")
+					t.Fatal("the leader has changed during the fault of a follower")
 				}
 				s.await("it answers again, and has all entries", 2*testHeartbeat, even(away))
 				for _, l := range s.followers(leader) {
 					if f := l.Status().Followers; f != nil {
-						t.Errorf("a follower has the progress %+v", f)
+						t.Errorf("a follower returned progress of other nodes: %+v, want nil", f)
 					}
 				}
 			})
@@ -280,7 +280,7 @@ func TestFollowersOfNewLeader(t *testing.T) {
 		check() // before the first heartbeat fails
 		third := s.followers(next)[0].node.id
 		if f := look(third); f == nil || !f.Answers || f.Last == 0 {
-			t.Errorf("progress of the voter that has elected the new leader: %+v", f)
+			t.Errorf("progress of the voter that has elected the new leader: %+v; want answers, and a newest entry", f)
 		}
 		pass(2 * testHeartbeat)
 		check()

@@ -47,7 +47,7 @@ type rejoinCheck struct {
 	disabled bool // all messages pass, because the node was started without data or is standalone
 	checked  map[string]bool
 	others   map[string]topology.Member // members that the asked nodes know
-	asking   map[string]chan struct{}   // closed when both questions were answered or one has failed
+	asking   map[string]chan struct{}   // by node; closed when both questions were answered or one has failed
 	first    *round                     // latest round of first questions; nil if there was none
 	wake     chan struct{}              // signals that a node that has not answered yet is reachable
 }
@@ -228,8 +228,8 @@ func (j *rejoiner) run() {
 }
 
 // ask asks a node whether it has a record of newer data, and returns the members that the node knows. If the node has
-// such a record, the process exits. If record is true, the node is asked to record the start of this process. ask
-// fails if record is true and the process is about to exit.
+// such a record, this process exits. If record is true, the node is also asked to record the start of this process. If
+// record is true and this process is about to exit, ask asks nothing and returns an error.
 func (j *rejoiner) ask(m topology.Member, record bool) ([]topology.Member, error) {
 	if record && j.failure.hasOccurred() {
 		return nil, errUnchecked

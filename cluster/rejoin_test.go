@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// rejoinRig records the questions from a returning node.
+// rejoinRig answers the questions from a returning node, and records the second ones.
 type rejoinRig struct {
 	takes map[string]time.Duration // time until each node answers the first question
 	stale string                   // node that rejects the data
@@ -76,7 +76,7 @@ func TestRejoin_Rounds(t *testing.T) {
 				a := &rejoinRig{takes: map[string]time.Duration{"n1": test.n1, "n2": test.n2}, stale: test.stale}
 				took := a.checkAll()
 				if slices.Sort(a.notes); !slices.Equal(a.notes, test.notes) || took != test.expected {
-					t.Errorf("recorded by %v after %v; want %v after %v", a.notes, took, test.notes, test.expected)
+					t.Errorf("asked to record the start: %v, finished after %v; want %v, finished after %v", a.notes, took, test.notes, test.expected)
 				}
 			})
 		})

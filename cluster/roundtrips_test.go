@@ -27,14 +27,14 @@ func TestRoundTrips_Slow(t *testing.T) {
 	} {
 		r.record("n2", c.took, timeout, c.now)
 		if got := strings.Count(log.String(), "\n"); got != c.lines {
-			t.Fatalf("%d lines after a round trip of %v at %v, want %d:\n%s", got, c.took, c.now, c.lines, &log)
+			t.Fatalf("%d log lines after a round trip of %v at %v, want %d:\n%s", got, c.took, c.now, c.lines, &log)
 		}
 	}
 	if want := (topology.RoundTrips{Answered: 5, Slow: 3, Longest: 900 * time.Millisecond}); r.status() != want {
 		t.Errorf("counted %+v, want %+v", r.status(), want)
 	}
 	if !strings.Contains(log.String(), "node=n2") || !strings.Contains(log.String(), "raft-heartbeat=250ms") {
-		t.Errorf("the log names neither node nor timeout:\n%s", &log)
+		t.Errorf("the log does not contain both the node and the timeout:\n%s", &log)
 	}
 }
 

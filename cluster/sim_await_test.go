@@ -13,7 +13,7 @@ func (s *sim) await(what string, within time.Duration, is func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(within); !is(); pass(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.t.Fatalf("after %v, this is not true: %s; %s", within, what, s.describe())
+			s.t.Fatalf("after %v, this condition does not hold: %s; states of the nodes: %s", within, what, s.describe())
 		}
 	}
 }

@@ -47,7 +47,7 @@ type process struct {
 	end       context.CancelFunc
 	started   chan struct{} // closed when Start has returned
 	err       error         // error of Start
-	exactFrom atomic.Uint64 // index; until this entry is applied, the state may contain changes of later entries
+	exactFrom atomic.Uint64 // index of an entry; until it is applied, the state may contain changes of later entries
 	refuses   atomic.Bool   // new streams to the process are refused
 
 	mu      sync.Mutex
@@ -144,7 +144,7 @@ func (n *simNode) wall() time.Time {
 	return time.Now().Add(time.Duration(n.skew.Load()))
 }
 
-// tune delays the leadership notifications from Raft, in particular while the process is paused.
+// tune delays the leadership notifications from Raft by a random time, and for as long as the process is paused.
 func (p *process) tune(s *raft.Config) {
 	notified := make(chan bool, cap(p.leaderships.notify))
 	s.NotifyCh = notified
@@ -220,7 +220,7 @@ func (p *process) crash(gone bool) {
 func (p *process) finish() {
 	<-p.started
 	if err := p.Close(); err != nil {
-		p.node.sim.t.Errorf("close %s: %v", p.node.id, err)
+		p.node.sim.t.Errorf("Close of %s returned %v", p.node.id, err)
 	}
 	p.fsm.state.Lock()
 	p.node.sim.leads.Add(int64(p.leaderships.epochs))

@@ -33,7 +33,7 @@ type simConfig struct {
 	size       int
 	async      bool
 	shards     int
-	memory     int64 // memory limit of each table; above 0, the keys with the smallest debts are evicted
+	memory     int64 // memory limit of each table, which evicts the keys with the smallest debts; 0: no limit
 	latency    time.Duration
 	slowDisk   time.Duration
 	skewed     bool                     // wall clocks differ and jump

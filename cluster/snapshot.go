@@ -31,8 +31,8 @@ const (
 )
 
 // Snapshot returns a snapshot with a copy of all state except the records. The records are written while more entries
-// are applied, so some records may be newer than the head. Applying those entries again after a restore has no
-// effect.
+// are applied, so some records may be newer than the head. After a restore, these entries are applied again, which
+// leads to the same state.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.state.Lock()
 	defer f.state.Unlock()

@@ -90,7 +90,7 @@ func TestWallClocksDoNotCount(t *testing.T) {
 }
 
 // TestStaleNodeDoesNotKnowTheTime isolates a node, so that it lacks the newest entry. The next leader must not use
-// the log time of that node: the estimate includes log time that the other nodes have lost since then.
+// the log time of that node: its estimate includes log time that the other nodes have lost since it was isolated.
 func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -116,12 +116,12 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 		term := next.leader.times.answer().Term
 		answer := stale.Reply(t.Context(), Question{About: topicTime}).Time
 		if !answer.Live || answer.Term == term || answer.Now <= next.clock.Now() {
-			t.Errorf("the answer of the stale node is %+v; the term is %d and the log time %d; want a live answer of an earlier term with a later time", answer, term, next.clock.Now())
+			t.Errorf("the answer of the stale node is %+v, and the new leader has entries of term %d and log time %d; want a live answer with another term and a later time", answer, term, next.clock.Now())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), testHeartbeat)
 		defer cancel()
 		if asked := next.leader.times.askAll(ctx, term); len(asked) != 1 {
-			t.Errorf("answers %+v, want only that of the node with the newest entry", asked)
+			t.Errorf("askAll returned the answers %+v, want only that of the node with the newest entry", asked)
 		}
 	})
 }

@@ -76,10 +76,10 @@ func TestTopics_States(t *testing.T) {
 			r.takesPart, r.decides = state.takesPart, state.decides
 			a := c.reply(t.Context(), Question{About: about, Node: &Announcement{ID: "n2"}})
 			if answers := a.Error == ""; answers != state.answers {
-				t.Errorf("question about %s in state %+v: error %q", about, state, a.Error)
+				t.Errorf("question about %s in state %+v: error %q, want no error if and only if answers is true", about, state, a.Error)
 			}
 			if redirects := a.LeaderAddr == "h2:1"; redirects != (state.takesPart && !state.answers) {
-				t.Errorf("question about %s in state %+v: redirected to %q", about, state, a.LeaderAddr)
+				t.Errorf("question about %s in state %+v: redirected to %q; want h2:1 if takesPart is true and answers is false, and '' otherwise", about, state, a.LeaderAddr)
 			}
 			if a.Node == nil || a.Node.ID != "n1" {
 				t.Errorf("question about %s: answered by %+v, want n1", about, a.Node)
@@ -88,7 +88,7 @@ func TestTopics_States(t *testing.T) {
 		r, c := newAnswerRig()
 		r.takesPart, r.decides = true, true
 		if a := c.reply(t.Context(), Question{About: about}); (a.Error == errQuestion.Error()) == about.among(topicTime, topicHeartbeat) {
-			t.Errorf("question about %s without a node: error %q", about, a.Error)
+			t.Errorf("question about %s without a node: error %q; want errQuestion, except about topicTime and topicHeartbeat", about, a.Error)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestTopics_Answers(t *testing.T) {
 	for _, tt := range []struct {
 		about topic
 		id    string
-		call  string // "" if no part is called
+		call  string // recorded call; "" if there must be none
 		want  Answer
 	}{
 		{topicMeet, "n2", "meet", Answer{}},
@@ -124,13 +124,13 @@ func TestTopics_Answers(t *testing.T) {
 			t.Errorf("answer about %s of node %s: %+v, want %+v", tt.about, tt.id, a, tt.want)
 		}
 		if (a.Time == nil) != (tt.want.Time == nil) || a.Time != nil && *a.Time != *tt.want.Time {
-			t.Errorf("answer about %s: wrong time %+v", tt.about, a.Time)
+			t.Errorf("answer about %s: time %+v, want term 3 for topicTime, and nil otherwise", tt.about, a.Time)
 		}
 		if (a.Heartbeat == nil) != (tt.want.Heartbeat == nil) || a.Heartbeat != nil && *a.Heartbeat != *tt.want.Heartbeat {
-			t.Errorf("answer about %s: wrong heartbeat %+v", tt.about, a.Heartbeat)
+			t.Errorf("answer about %s: heartbeat %+v, want version 4 for topicHeartbeat, and nil otherwise", tt.about, a.Heartbeat)
 		}
 		if calls := slices.DeleteFunc([]string{tt.call}, func(s string) bool { return s == "" }); !slices.Equal(r.calls, calls) {
-			t.Errorf("%s: called %q, want %q", tt.about, r.calls, calls)
+			t.Errorf("question about %s: methods called %q, want %q", tt.about, r.calls, calls)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestTopics_Peers(t *testing.T) {
 			_, c := newAnswerRig()
 			err := c.mayAsk(tt.peer, &Question{About: about, Node: &Announcement{ID: tt.id}})
 			if !errors.Is(err, want) {
-				t.Errorf("%s asks about %s for %s: %v, want %v", tt.peer, about, tt.id, err, want)
+				t.Errorf("%s asks about %s for node %s: %v, want %v", tt.peer, about, tt.id, err, want)
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func TestTopics_Errors(t *testing.T) {
 	} {
 		r.err = tt.err
 		if a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: "n2"}}); a.Error != tt.want.Error || a.Stale != tt.want.Stale || a.NotMember != tt.want.NotMember {
-			t.Errorf("question about %s, handler returns %v: wrong answer %+v", tt.about, tt.err, a)
+			t.Errorf("question about %s, handler returns %v: answer %+v, want this error and the field that belongs to it", tt.about, tt.err, a)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func TestBootstrap_Join(t *testing.T) {
 		term, err := b.join(ctx)
 		cancel()
 		if !errors.Is(err, tt.want) || tt.want == nil && (err != nil || term != 5 || stored != admitted.Recovery || b.recoveryOf() != stored) {
-			t.Errorf("%s: joined with term %d and recovery %q, error %v", tt.name, term, stored, err)
+			t.Errorf("%s: join returned term %d, stored recovery %q, and returned error %v", tt.name, term, stored, err)
 		}
 	}
 }

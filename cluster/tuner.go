@@ -32,9 +32,9 @@ func (t *tuner) reloadLocked(change func(*raft.ReloadableConfig)) error {
 	return t.raft.ReloadConfig(settings)
 }
 
-// setHeartbeat makes Raft run with a heartbeat. Raft's own lease must never be longer than the heartbeat. It must also
-// never be shorter than the lease during which this node answers from its table, because this node must not vote before
-// the end of that lease. The caller must hold t.setting.reloading.
+// setHeartbeat makes Raft run with a heartbeat. Raft's own lease must never be longer than the heartbeat, and never
+// shorter than the lease during which this node answers from its table: an isolated leader steps down at the end of
+// Raft's lease, and can then vote for another leader. The caller must hold t.setting.reloading.
 func (t *tuner) setHeartbeat(heartbeat time.Duration) error {
 	old := t.setting.heartbeat()
 	if heartbeat < old {
@@ -58,7 +58,7 @@ func (t *tuner) setHeartbeat(heartbeat time.Duration) error {
 }
 
 // setLeaderLease changes LeaderLeaseTimeout while Raft is running. Raft reads the value before each use, but has no
-// method to change it. Restarting Raft is not an option, because it would lose track of the leader that this node has
+// method to change it. Raft cannot be restarted instead, because it would lose track of the leader that this node has
 // acknowledged. setLeaderLease therefore stores the value by reflection, in the field in which ReloadConfig stores
 // the other settings. It must not be called concurrently with ReloadConfig.
 func setLeaderLease(r *raft.Raft, lease time.Duration) error {

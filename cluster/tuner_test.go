@@ -25,10 +25,10 @@ func TestLeaderLeaseFollows(t *testing.T) {
 			s.await("it steps down", 3*to, func() bool { return l.raft.State() != raft.Leader })
 			confirmed := time.Duration(l.leaderships.last.lease.confirmed.Load())
 			if kept := l.clock.monotonic() - confirmed; kept < leaseOf(to) {
-				t.Errorf("the leader stepped down %v after the last confirmation, before the end of its lease of %v", kept, leaseOf(to))
+				t.Errorf("the leader stepped down %v after it submitted its newest committed entry, before the end of its lease of %v", kept, leaseOf(to))
 			}
 			if after := time.Since(cut); after > 2*leaseOf(to)+10*time.Millisecond {
-				t.Errorf("the isolated leader stepped down only after %v", after)
+				t.Errorf("the isolated leader stepped down only after %v, want at most twice its lease", after)
 			}
 		})
 	}
@@ -47,7 +47,7 @@ func TestTunerRejects(t *testing.T) {
 			t.Error("a heartbeat of 0 was accepted")
 		}
 		if now := l.raft.ReloadableConfig(); now != before {
-			t.Errorf("the Raft settings are %+v, and were %+v before", now, before)
+			t.Errorf("the Raft settings are %+v, want no change from %+v", now, before)
 		}
 	})
 }

@@ -17,7 +17,8 @@ type wallOffset struct {
 
 // The stored offset is replaced if the current offset is smaller by more than offsetBehind, or larger by more than
 // offsetAhead. The offset becomes smaller after a change of leaders, for example, and larger after the wall clock was
-// set back. The second limit is larger, because a stored offset that is too small only makes log time fall behind.
+// set back. offsetAhead is larger than offsetBehind, because a stored offset that is too small only makes log time fall
+// behind.
 const (
 	offsetEvery  = 100 * time.Millisecond
 	offsetBehind = time.Millisecond

@@ -20,7 +20,7 @@ func TestWallOffsetFits(t *testing.T) {
 		{set, offsetAhead + 1, false},
 	} {
 		if got := test.o.fits(-time.Hour + test.by); got != test.fits {
-			t.Errorf("offset %+v after a change by %v: fits returned %v", test.o, test.by, got)
+			t.Errorf("offset %+v after a change by %v: fits returned %v, want the opposite", test.o, test.by, got)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestWallCorrected(t *testing.T) {
 				}
 				next := s.leader()
 				if lag := lag(next); lag < 0 || lag > 2*time.Second {
-					t.Errorf("offset %v before and %v after: log time is %v behind", before, after, lag)
+					t.Errorf("wall clock off by %v before and by %v after the downtime: log time is %v behind real time, want 0 to 2s", before, after, lag)
 				}
 				s.converge()
 			})

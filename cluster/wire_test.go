@@ -103,8 +103,8 @@ func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 }
 
 // exchange calls do for the process of another node, and returns the result of do when the response has arrived. If
-// that process is down, exchange fails immediately. If it is paused, do is called when it is resumed, even if the
-// caller has timed out. A link that is cut in one direction drops the messages in that direction.
+// that process is down, exchange fails immediately. If that process is paused, do is called when the process is
+// resumed, even if the caller has timed out. A link that is cut in one direction drops the messages in that direction.
 func (p *process) exchange(ctx context.Context, to string, do func(*process) error) error {
 	if !p.resumed() {
 		return net.ErrClosed

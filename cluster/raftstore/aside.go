@@ -20,7 +20,8 @@ const (
 // older ones. The next Open creates an empty store, and the next Claim draws a new incarnation: the
 // node joins as a new node. The votes that the node cast under its old ID are lost, so this ID must
 // not be used again. SetAside is intended for a node whose files are rejected by Open or Check, or
-// whose [InstallGuard] has detected a loop. The error wraps [ErrLocked] if the directory is in use.
+// that receives the same snapshot repeatedly (see [InstallGuard]). The error wraps [ErrLocked] if the
+// directory is in use.
 //
 // The log, the vote, the snapshots and the identity are moved by one rename, so a crash cannot
 // separate them.

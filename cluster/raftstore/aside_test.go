@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSetAside checks that the log, the vote and the identity are moved, and that the newest two
-// directories are kept.
+// TestSetAside checks that the log, the vote and the identity are moved, and that only the newest
+// two directories of the name aside-N are kept.
 func TestSetAside(t *testing.T) {
 	dir := claimed(t, 9)
 	seen := map[string]bool{}

@@ -21,7 +21,7 @@ const (
 	lockTimeout = time.Second
 	// logMapping is the initial size of the memory map of the log, in bytes. It reserves
 	// address space, not memory. A writer that enlarges the map must wait until readers have
-	// released the map. The map need not be enlarged while the file is smaller.
+	// released the map. While the file is smaller than logMapping, the map need not be enlarged.
 	logMapping = 256 << 20
 )
 
@@ -29,7 +29,7 @@ const (
 type database struct {
 	name    string
 	mapping int                           // initial size of the memory map, in bytes
-	value   func(key, value []byte) error // checks a stored value when the file is opened; nil: reads check it
+	value   func(key, value []byte) error // checks each value when the file is opened; nil: each read checks its value
 }
 
 var (

@@ -158,7 +158,7 @@ func TestCheck_SnapshotsGone(t *testing.T) {
 func TestCheck_DoesNotStopTheNode(t *testing.T) {
 	f := newFaulty()
 	s := guardedStore(f, func(err error) { t.Errorf("Fatal is called with %v; want no call", err) })
-	must(t, f.InmemStore.StoreLogs(commands(1, 3, 10))) // without checksums
+	must(t, f.InmemStore.StoreLogs(commands(1, 3, 10))) // directly into the database, so the entries have no checksums
 	if err := checkEntries(s.logs, 0); !errors.Is(err, ErrDamaged) {
 		t.Errorf("the entries have no checksums: checkEntries returns %v; want ErrDamaged", err)
 	}

@@ -8,8 +8,8 @@ import (
 
 // The errors of a [Store].
 var (
-	// ErrLocked is wrapped by Open, Inspect and Recover when another process, or a different
-	// Store in this one, has locked the directory.
+	// ErrLocked is wrapped by Open, Inspect, Recover and SetAside when another process, or a Store in
+	// this process, has locked the directory.
 	ErrLocked = fsutil.ErrLocked
 	// ErrPoisoned is wrapped by the error of every call after the first error of the Store,
 	// together with that first error. The content of the files is unknown then and must not

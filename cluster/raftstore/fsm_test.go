@@ -69,6 +69,6 @@ func startRaft(t testing.TB, s *Store) (*testFSM, *raft.Raft) {
 	m := &testFSM{}
 	node, err := raft.NewRaft(conf, m, s.Logs(), s.Stable(), s.Snapshots(), transport)
 	must(t, err)
-	t.Cleanup(func() { _ = node.Shutdown().Error() }) // usually shut down already
+	t.Cleanup(func() { _ = node.Shutdown().Error() }) // most tests have shut the node down already
 	return m, node
 }

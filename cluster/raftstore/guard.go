@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// latch holds the first error. It is shared by the files of a store: after an error on one
+// latch holds the first error of a Store. All files of the Store share one latch: after an error on one
 // file, the node must not acknowledge entries or vote based on another file.
 type latch struct {
 	fatal    func(error)
@@ -81,8 +81,8 @@ func (f *guarded) write(action string, op func() error) error {
 	return f.latch.err()
 }
 
-// step runs an operation on files under the watchdog, with a limit of waits times
-// Config.Limit. It returns the error without tripping the latch.
+// step runs an operation on files under the watchdog. The limit of the operation is Config.Limit
+// multiplied by waits. step returns the error of the operation without tripping the latch.
 func (f *guarded) step(waits uint64, op func() error) error {
 	unfinished := f.watch.begin(waits)
 	defer unfinished.Store(0)

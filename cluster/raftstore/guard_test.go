@@ -19,7 +19,7 @@ func guardedStore(f *faulty, fatal func(error)) *Store {
 	return s
 }
 
-// operations returns all operations of raft on the files.
+// operations returns all operations that raft runs on the log and on the stable store of s, by name.
 func operations(s *Store) map[string]func() error {
 	key := []byte("CurrentTerm")
 	return map[string]func() error{
@@ -67,7 +67,7 @@ func TestLatch(t *testing.T) {
 			err := operations(s)[first]()
 			want := map[string]error{"fails": errDisk, "panics": ErrDamaged}[how]
 			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
-				t.Errorf("%s %s: it returns %v; want ErrPoisoned and the cause", first, how, err)
+				t.Errorf("%s %s, and returns %v; want ErrPoisoned and the cause", first, how, err)
 			}
 			if len(reported) != 1 || !errors.Is(reported[0], want) || !strings.Contains(reported[0].Error(), "dir/current/raft-") {
 				t.Errorf("%s %s: Fatal is called with %v; want one call, with the cause and the file", first, how, reported)
@@ -80,7 +80,7 @@ func TestLatch(t *testing.T) {
 				}
 			}
 			if len(reported) != 1 || len(f.list()) != 0 {
-				t.Errorf("%s %s: Fatal is called %d times, and then the operations %q reach the files; want once, and none", first, how, len(reported), f.list())
+				t.Errorf("%s %s: Fatal is called %d times, and then the operations %q reach the files; want one call, and no operations", first, how, len(reported), f.list())
 			}
 		}
 	}
@@ -95,13 +95,13 @@ func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
 		t.Errorf("GetLog of a missing entry returns %v; want raft.ErrLogNotFound", err)
 	}
 	if _, err := s.Stable().GetUint64([]byte("CurrentTerm")); err == nil || err.Error() != "not found" {
-		t.Errorf("GetUint64 of a missing value returns %v; raft expects the text %q", err, "not found")
+		t.Errorf("GetUint64 of a missing value returns %v; want the text %q, by which raft recognizes this error", err, "not found")
 	}
 	checkLog(t, s.logs, 1, 2, 10)
 }
 
-// TestLatch_NobodyPassesFatal starts a write that blocks and then fails, and other operations
-// meanwhile. No operation may return before Fatal has returned, and no later write may reach the file.
+// TestLatch_NobodyPassesFatal starts a write that blocks and then fails. It starts other operations while
+// the write blocks. No operation may return before Fatal has returned, and no later write may reach the file.
 func TestLatch_NobodyPassesFatal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit := make(chan struct{})
@@ -140,7 +140,7 @@ func TestLatch_NobodyPassesFatal(t *testing.T) {
 		close(exit)
 		returned.Wait()
 		if len(errs) != 11 || slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrPoisoned) }) {
-			t.Errorf("%d operations return %v; want ErrPoisoned from 11", len(errs), errs)
+			t.Errorf("%d operations return the errors %v; want 11 operations, each with ErrPoisoned", len(errs), errs)
 		}
 		if writes := slices.DeleteFunc(f.list(), func(op string) bool { return op == "FirstIndex" }); len(writes) != 1 {
 			t.Errorf("the writes %q reach the file; want only the first", writes)

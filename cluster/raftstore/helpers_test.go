@@ -107,7 +107,7 @@ func checkLog(t testing.TB, l raft.LogStore, lo, hi uint64, size int) {
 	for i := max(lo, 1); i <= hi; i++ {
 		var got raft.Log
 		if err := l.GetLog(i, &got); err != nil {
-			t.Fatalf("GetLog(%d) returns %v", i, err)
+			t.Fatalf("GetLog(%d) returns the error %v; want nil", i, err)
 		}
 		want := command(i, size)
 		same := got.Index == want.Index && got.Term == want.Term && got.Type == want.Type && len(got.Extensions) == 0

@@ -201,7 +201,7 @@ func (s *Store) MarkStale(why string) error {
 	return err
 }
 
-// change lets f modify the identity, and stores the result durably. It fails if the directory has
+// change calls f to modify the identity, and stores the result durably. It fails if the directory has
 // not been claimed.
 func (s *Store) change(action string, f func(*Identity)) (Identity, error) {
 	s.mu.Lock()

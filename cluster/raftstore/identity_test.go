@@ -53,7 +53,7 @@ func TestClaim_Names(t *testing.T) {
 	openStore(t, Config{Dir: dir})
 }
 
-// TestClaim_IdentityGone checks that a log without an identity is not treated as new.
+// TestClaim_IdentityGone checks that a directory with a log but no identity is not treated as new.
 func TestClaim_IdentityGone(t *testing.T) {
 	dir := claimed(t, 3)
 	must(t, os.Remove(inCurrent(dir, identityName)))
@@ -148,7 +148,7 @@ func FuzzDecodeIdentity(f *testing.F) {
 		must(t, err)
 		if back, err := decodeIdentity(again); err != nil || !back.Created.Equal(got.Created) || back.Node != got.Node || back.Cluster != got.Cluster || back.Incarnation != got.Incarnation ||
 			back.Boot != got.Boot || back.Lineage != got.Lineage || back.Stale != got.Stale || back.Recovery != got.Recovery || back.Recovered != got.Recovered {
-			t.Errorf("%q is decoded as %+v, and that, encoded and decoded again, is %+v, error %v", data, got, back, err)
+			t.Errorf("%q is decoded as %+v; this identity, encoded and decoded again, is %+v, error %v; want no difference", data, got, back, err)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestIdentity_Before(t *testing.T) {
 	must(t, err)
 	for _, field := range []string{"boot", "line", "stale", "recovery", "state_sum"} {
 		if bytes.Contains(data, []byte(field)) {
-			t.Errorf("%s is written although it is zero:\n%s", field, data)
+			t.Errorf("the field %s is written although it is zero:\n%s", field, data)
 		}
 	}
 	if got, err := decodeIdentity(data); err != nil || got != made {

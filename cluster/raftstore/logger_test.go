@@ -49,7 +49,7 @@ func TestLogger(t *testing.T) {
 		l, _ := capture(level)
 		for lowest, is := range map[slog.Level]bool{slog.LevelDebug: l.IsDebug() && l.IsTrace(), slog.LevelInfo: l.IsInfo(), slog.LevelWarn: l.IsWarn() && l.IsError()} {
 			if is != (level <= lowest) {
-				t.Errorf("handler at level %v: the Is methods for level %v return %t", level, lowest, is)
+				t.Errorf("handler at level %v: the Is methods for level %v return %t; want the opposite", level, lowest, is)
 			}
 		}
 	}

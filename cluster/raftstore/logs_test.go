@@ -36,7 +36,7 @@ func TestLogs_Extensions(t *testing.T) {
 		t.Errorf("the extensions are %q; want \"extension\"", got.Extensions)
 	}
 	if after := fmt.Sprintf("%q %q", entry.Extensions, entry.Extensions[:20]); after != before {
-		t.Errorf("the extensions of the caller's entry were %s before StoreLog, and are %s after it", before, after)
+		t.Errorf("the extensions of the caller's entry were %s before StoreLog, and are %s after it; want no change", before, after)
 	}
 }
 

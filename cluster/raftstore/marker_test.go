@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRequestSetAside checks that the store is set aside at the next start, once.
+// TestRequestSetAside checks that the store is set aside at the next start, but not at later starts.
 func TestRequestSetAside(t *testing.T) {
 	dir := claimed(t, 9)
 	s := openStore(t, Config{Dir: dir})
@@ -30,7 +30,7 @@ func TestRequestSetAside(t *testing.T) {
 	}
 	for range 2 { // there is no request for the new store
 		if why, to, err := SetAsideIfRequested(dir); err != nil || why != "" || to != "" {
-			t.Errorf("SetAsideIfRequested without a request returns reason %q, path %q, %v", why, to, err)
+			t.Errorf("SetAsideIfRequested without a request returns reason %q, path %q, %v; want two empty strings and nil", why, to, err)
 		}
 		s = openStore(t, Config{Dir: dir})
 		i, _, err := s.Claim("cluster", "node")

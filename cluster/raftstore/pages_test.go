@@ -51,7 +51,7 @@ func databases(t testing.TB) map[string][]byte {
 func TestVerifyPages(t *testing.T) {
 	for name, data := range databases(t) {
 		if err := verifyPages(data, nil); err != nil {
-			t.Errorf("%s: verifyPages returns %v", name, err)
+			t.Errorf("%s: verifyPages returns %v; want nil", name, err)
 		}
 	}
 }
@@ -86,13 +86,13 @@ func TestVerifyPages_LongLife(t *testing.T) {
 		must(t, s.Stable().SetUint64([]byte("CurrentTerm"), uint64(step)))
 		for _, d := range []database{logDatabase, stableDatabase} {
 			if err := verifyFile(inCurrent(dir, d.name), d.value); err != nil {
-				t.Fatalf("seed %d, step %d, entries %d to %d: verifyFile of %s returns %v", seed, step, first, last, d.name, err)
+				t.Fatalf("seed %d, step %d, entries %d to %d: verifyFile of %s returns %v; want nil", seed, step, first, last, d.name, err)
 			}
 		}
 	}
 }
 
-// content returns all entries and values of a store, or the error of opening it.
+// content returns all entries and values of a store, or the first error of opening, checking or reading it.
 func content(t testing.TB, dir string) (entries []string, err error) {
 	t.Helper()
 	s, err := Open(Config{Dir: dir, Fatal: func(error) {}})
@@ -177,8 +177,8 @@ func TestDamage_Pages(t *testing.T) {
 	}
 }
 
-// TestVerifyPages_EveryBit flips one bit of each byte of the meta pages, without their page
-// headers. Each change must be detected.
+// TestVerifyPages_EveryBit flips one bit in each byte of the meta pages, except in their page headers and in
+// the unused rest. Each change must be detected.
 func TestVerifyPages_EveryBit(t *testing.T) {
 	for name, data := range databases(t) {
 		if len(data) > 64<<10 {
@@ -314,7 +314,7 @@ func TestVerifyPages_Sealed(t *testing.T) {
 		}
 	}
 	if err := verifyPages(file, nil); err != nil {
-		t.Errorf("the file is not changed: verifyPages returns %v", err)
+		t.Errorf("verifyPages of the unchanged file returns %v; want nil", err)
 	}
 }
 

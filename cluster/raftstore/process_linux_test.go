@@ -23,13 +23,14 @@ import (
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
-	// limitEnv is the Config.Limit of the roles append and vote. If it is not set, the default applies.
+	// limitEnv names the variable with the Config.Limit of the roles append and vote. If the variable is
+	// not set, the default applies.
 	limitEnv = "THROTTLED_TEST_LIMIT"
 )
 
 const (
-	exitStopped      = 75 // exit code required of Config.Fatal
-	exitNotPermitted = 77 // exit code of a role that the system does not permit
+	exitStopped      = 75 // exit code that Config.Fatal must use
+	exitNotPermitted = 77 // exit code of a role if the system does not permit the mount of a file system
 	entrySize        = 2 << 10
 )
 
@@ -141,7 +142,7 @@ func voteForEver(dir string) error {
 	return fmt.Errorf("the store returns: %w", err)
 }
 
-// hold keeps the directory locked until its standard input is closed.
+// hold keeps the directory locked until the standard input of the process is closed.
 func hold(dir string) error {
 	if _, err := Open(Config{Dir: dir, Fatal: stop}); err != nil {
 		return err
@@ -166,11 +167,11 @@ func roleCommand(role, dir string, wrapper ...string) *exec.Cmd {
 
 // ending describes the exit of a role.
 type ending struct {
-	stored   uint64        // last index or term that it reported as stored
+	stored   uint64        // last number that it reported as stored: an index, a term or a count
 	code     int           // exit code; -1 if it was killed
 	stderr   string        // its standard error
-	reported time.Duration // from the last stored entry to the call of Fatal
-	took     time.Duration // from the last stored entry to the exit
+	reported time.Duration // time from the last such report to the call of Fatal
+	took     time.Duration // time from the last such report to the exit
 }
 
 // runRole runs a role until it exits. If kill is not 0, runRole kills the role after the role has
@@ -199,7 +200,7 @@ func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 			e.reported = time.Since(last)
 		}
 		if kill > 0 && e.stored >= kill {
-			_ = cmd.Process.Kill() // repeatedly, until the output is closed
+			_ = cmd.Process.Kill() // may be called several times, until the output is closed
 			_ = in.Close()         // exits the role if only its wrapper was killed
 		}
 	}
@@ -230,7 +231,7 @@ func checkStored(dir string, stored uint64) error {
 }
 
 // traced runs a role under strace, which injects failures of system calls as specified by inject. It
-// returns the trace of these calls.
+// returns the trace of these calls and of all pwrite64 calls.
 func traced(t *testing.T, role, dir, inject string) (e ending, trace string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace")
@@ -241,7 +242,7 @@ func traced(t *testing.T, role, dir, inject string) (e ending, trace string) {
 	}
 	e, err := runRole(roleCommand(role, dir, args...), 0)
 	if err != nil {
-		t.Fatalf("run under strace, which the tests need: %v", err)
+		t.Fatalf("cannot run strace, which the tests need: %v", err)
 	}
 	b, err := os.ReadFile(path)
 	must(t, err)
@@ -251,7 +252,7 @@ func traced(t *testing.T, role, dir, inject string) (e ending, trace string) {
 // TestProcess_FailingDisk injects disk errors during writes. The process must exit immediately, must not
 // write to the file again, and must not lose acknowledged entries.
 func TestProcess_FailingDisk(t *testing.T) {
-	t.Setenv(limitEnv, patience.String()) // a busy machine under strace may take longer than the limit
+	t.Setenv(limitEnv, patience.String()) // a busy machine under strace may take longer than the default limit
 	for _, role := range []string{"append", "vote"} {
 		for _, inject := range []string{
 			"fsync,fdatasync:error=EIO:when=40+", "fsync,fdatasync:error=ENOSPC:when=40", "pwrite64:error=EIO:when=100", "pwrite64:error=ENOSPC:when=101+",
@@ -275,7 +276,7 @@ func TestProcess_FailingDisk(t *testing.T) {
 			if role == "append" {
 				err := checkStored(dir, e.stored)
 				if err != nil {
-					t.Errorf("%s, %s: checkStored returns %v", role, inject, err)
+					t.Errorf("%s, %s: checkStored returns %v; want nil", role, inject, err)
 				}
 			}
 		}
@@ -329,7 +330,7 @@ func TestProcess_SlowDisk(t *testing.T) {
 			e, err := runRole(cmd, stored)
 			must(t, err)
 			if took := time.Since(begin); e.stored < stored || took < 6*300*time.Millisecond || strings.Contains(e.stderr, "fatal") {
-				t.Errorf("exit code %d after %v, last stored number %d, stderr %q; want more than 1.8 s, and no fatal error", e.code, took, e.stored, e.stderr)
+				t.Errorf("exit code %d after %v, last stored number %d, stderr %q; want at least 1.8 s, the number at which the test kills the role, and no fatal error", e.code, took, e.stored, e.stderr)
 			}
 		})
 	}
@@ -345,10 +346,10 @@ func TestProcess_Killed(t *testing.T) {
 			e, err := runRole(roleCommand(role, dir), stored+50)
 			must(t, err)
 			if e.code != -1 {
-				t.Fatalf("%s: exit code %d, stderr %q; want a killed process", role, e.code, e.stderr)
+				t.Fatalf("%s: exit code %d, stderr %q; want -1, the code of a killed process", role, e.code, e.stderr)
 			}
 			if err := checkStored(dir, e.stored); err != nil {
-				t.Fatalf("%s: checkStored returns %v", role, err)
+				t.Fatalf("%s: checkStored returns %v; want nil", role, err)
 			}
 			stored = e.stored + 1
 		}

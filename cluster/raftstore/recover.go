@@ -29,14 +29,14 @@ const RememberedKey = "RememberedNodes"
 type Recovery struct {
 	Servers []raft.Server // the nodes of the new cluster
 	// ResetTerm makes Recover discard the term of the node if it is higher than necessary. This
-	// is required if the term is implausible. Discarding the term and the vote in it is safe:
-	// only nodes of the former cluster can have received that vote or a message of that term,
-	// and these nodes are fenced off. They get no connection to a node of the new cluster.
+	// is required if the term is implausible. Recover also discards the vote that the node cast in that
+	// term. This is safe: only nodes of the former cluster can have received the vote or a message of
+	// that term, and these nodes are fenced off. They get no connection to a node of the new cluster.
 	ResetTerm bool
 }
 
 // Recover makes r.Servers the configuration of a cluster that has permanently lost its
-// majority. No node of the cluster may be running. Run it on one remaining node, or on
+// majority. No node of the cluster may be running. Run Recover on one remaining node, or on
 // every remaining node with the same servers. Recover commits all entries that the node has,
 // including those that were never replicated to a majority. Entries that only the lost
 // nodes had are lost.
@@ -156,7 +156,7 @@ func (s *Store) fence(servers []raft.Server) error {
 	_, err := s.change("fence off the lost nodes", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
-		i.Stale, i.Lineage = "", Lineage{} // based on the records of other nodes, which a recovery discards
+		i.Stale, i.Lineage = "", Lineage{} // they refer to the data that other nodes keep, which a recovery discards
 	})
 	return err
 }

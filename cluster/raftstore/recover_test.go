@@ -45,7 +45,7 @@ func TestInspect(t *testing.T) {
 		t.Errorf("Inspect returns %+v; want %+v", got, want)
 	}
 	if after := fileTimes(t, dir); !reflect.DeepEqual(after, before) {
-		t.Errorf("the modification times before Inspect are %v, and after it %v", before, after)
+		t.Errorf("the modification times before Inspect are %v, and after it %v; want no change", before, after)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestRecover_Fences(t *testing.T) {
 		got, err := Recover(dir, Recovery{Servers: servers}, &testFSM{}, nil)
 		must(t, err)
 		if want := before.Identity.NextRecovery(members); got.Identity.Recovery != want {
-			t.Errorf("Recover assigns the recovery %q; NextRecovery returned %q", got.Identity.Recovery, want)
+			t.Errorf("Recover assigns the recovery %q; want %q, the result of NextRecovery", got.Identity.Recovery, want)
 		}
 		if got.Identity.Lineage != (Lineage{}) {
 			t.Errorf("the lineage still has starts before the recovery: %+v", got.Identity.Lineage)

@@ -10,9 +10,9 @@ import (
 
 const (
 	stateName = "state.bin" // defined by raft
-	// syncEvery is the number of bytes after which a snapshot is synced. Without these syncs,
-	// raft would sync the complete snapshot at its end. That sync would take long, even on a disk
-	// that works, and would block the log.
+	// syncEvery is the number of bytes after which a snapshot is synced. Without these syncs, raft would
+	// sync the snapshot only once, when it closes the snapshot. That sync would take long, even on a
+	// disk that works, and would block the log.
 	syncEvery = 4 << 20
 )
 

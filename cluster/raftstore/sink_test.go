@@ -187,18 +187,18 @@ func TestSink_Large(t *testing.T) {
 	}
 	n, err := io.Copy(created, bytes.NewReader(want))
 	if err != nil || n != int64(len(want)) || created.(*sink).unsynced >= syncEvery {
-		t.Errorf("%d of %d bytes are written, error %v; %d of them are not synced", n, len(want), err, created.(*sink).unsynced)
+		t.Errorf("%d of %d bytes are written, error %v; %d bytes are not synced; want all written, and fewer than syncEvery not synced", n, len(want), err, created.(*sink).unsynced)
 	}
 	must(t, created.Close())
 	must(t, created.Close())
 	must(t, created.Cancel())
 	if err := created.(*sink).state.Close(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Close of sink.state returns %v; want it to be closed already", err)
+		t.Errorf("Close of sink.state returns %v; want os.ErrClosed, because the file is closed already", err)
 	}
 	meta, r, err := s.Snapshots().Open(created.ID())
 	must(t, err)
 	got, err := io.ReadAll(r)
 	if must(t, r.Close()); err != nil || !bytes.Equal(got, want) || meta.Size != n {
-		t.Errorf("%d of %d bytes are read, error %v; or the bytes or the size in the metadata are wrong", len(got), len(want), err)
+		t.Errorf("%d of %d bytes are read, error %v; want all bytes unchanged, and their number as the size in the metadata", len(got), len(want), err)
 	}
 }

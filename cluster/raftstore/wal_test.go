@@ -26,8 +26,8 @@ func frontFiles(t *testing.T, dir string) []string {
 	return paths
 }
 
-// TestWAL_Killed checks that Inspect and Open find the entries that were not yet in the
-// database.
+// TestWAL_Killed checks that Inspect and Open find the entries that were not in the database when the
+// process was killed.
 func TestWAL_Killed(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
@@ -57,7 +57,7 @@ func TestWAL_Killed(t *testing.T) {
 func TestWAL_Closed(t *testing.T) {
 	dir := claimed(t, 20)
 	if files := frontFiles(t, dir); len(files) > 0 {
-		t.Errorf("Close left files behind: %q", files)
+		t.Errorf("after Close, the directory still has the log files %q", files)
 	}
 	checkLog(t, openStore(t, Config{Dir: dir}).logs, 1, 20, 100)
 }

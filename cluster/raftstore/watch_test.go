@@ -33,7 +33,7 @@ func TestUnfinishedCounts(t *testing.T) {
 		s.observe(&w)
 	}
 	second.Store(0)
-	third := w.begin(1) // gets the slot of second
+	third := w.begin(1) // reuses the slot of the finished operation
 	looks(watchTicks + 1)
 	third.Store(0)
 	looks(0)
@@ -56,10 +56,10 @@ func TestWatch_Many(t *testing.T) {
 	var s unfinishedCounts
 	for range watchTicks {
 		if s.observe(&w) {
-			t.Fatal("an operation is reported as stuck too early")
+			t.Fatal("an operation is reported as stuck before check watchTicks + 1")
 		}
 	}
 	if !s.observe(&w) {
-		t.Error("no operation is reported as stuck")
+		t.Error("no operation is reported as stuck at check watchTicks + 1; want one")
 	}
 }

@@ -135,7 +135,7 @@ func kindOf(err error) string {
 	return "handshake"
 }
 
-// receive makes a stream of a connection within the handshake timeout. If it returns a stream
+// receive turns a connection into a stream within the handshake timeout. If it returns a stream
 // together with an error, it has called add for the stream, and the caller must call remove.
 func (l *Link) receive(p *pending) (*conn, error) {
 	if err := p.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {

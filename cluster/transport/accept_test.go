@@ -19,7 +19,7 @@ func slow(s *site) map[string]func(t *testing.T, c net.Conn) {
 		t.Helper()
 		secure := tls.Client(c, cert)
 		if err := secure.HandshakeContext(t.Context()); err != nil {
-			t.Fatalf("handshake: %v", err)
+			t.Fatalf("TLS handshake: %v", err)
 		}
 		if _, err := secure.Write(first); err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestSlowHandshakes(t *testing.T) {
 // TestHandshakeTimeout checks that slow connections are closed after the timeout.
 func TestHandshakeTimeout(t *testing.T) {
 	s := newSite(t)
-	today := time.Now() // package synctest has a different current date
+	today := time.Now() // the certificates are valid at this time; time in package synctest starts in the year 2000
 	for name, begin := range slow(s) {
 		cfg := s.config("n1")
 		cfg.Now, cfg.HandshakeTimeout = func() time.Time { return today }, 0
@@ -205,7 +205,7 @@ func TestCaps(t *testing.T) {
 			return nil
 		}
 		if err != nil {
-			t.Fatalf("Dial by node %s returns %v", from.cfg.Node, err)
+			t.Fatalf("Dial by node %s returns %v; want nil", from.cfg.Node, err)
 		}
 		return accepted(t, l, p)
 	}
@@ -225,8 +225,8 @@ func TestCaps(t *testing.T) {
 	try(n3, Raft, ErrBusy)
 }
 
-// TestIdleConnectionsAreCheap checks the memory used by idle connections: Raft alone would
-// use 270 KB for each.
+// TestIdleConnectionsAreCheap checks the memory used by idle connections. A connection directly to Raft
+// would use 270 KB.
 func TestIdleConnectionsAreCheap(t *testing.T) {
 	const idle, most = 200, 32 << 10
 	s := newSite(t)
@@ -252,7 +252,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 	}
 }
 
-// memory returns the number of bytes in use.
+// memory returns the number of bytes that the heap and the stacks use.
 func memory() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -267,7 +267,7 @@ func pendingOf(l *Link) int {
 	return len(l.pending)
 }
 
-// eventually reports whether a condition becomes true within patience.
+// eventually reports whether a condition becomes true before the timeout patience expires.
 func eventually(holds func() bool) bool {
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
 		if holds() {

@@ -123,7 +123,7 @@ func attacks(s *site) []attack {
 			}
 			got := make([]byte, len(rpc))
 			if _, err := io.ReadFull(accepted(t, l, Control), got); err != nil || !bytes.Equal(got, rpc) {
-				t.Errorf("the Control stream reads %q, error %v; want the message", got, err)
+				t.Errorf("the attacked node reads %q from the Control stream, error %v; want the forged message unchanged", got, err)
 			}
 		}},
 	}
@@ -144,7 +144,7 @@ func TestAttacks(t *testing.T) {
 			t.Run(a.name+"/"+name, func(t *testing.T) {
 				a.try(t, l, rpc)
 				if err := r.Apply(nil, patience).Error(); err != nil {
-					t.Errorf("Apply returns %v", err)
+					t.Errorf("after the attack, Apply returns %v; want nil", err)
 				}
 				if got := r.CurrentTerm(); r.State() != raft.Leader || got != term {
 					t.Fatalf("after the attack, the node is %v in term %d; before, it was leader in term %d", r.State(), got, term)
@@ -198,7 +198,7 @@ func TestAttacksWouldWork(t *testing.T) {
 	t.Run("vote", func(t *testing.T) {
 		l := s.link("n1")
 		r := alone(t, l)
-		// The answer begins with an empty error, so Raft has processed the request.
+		// 0xa0 encodes an empty error: Raft has processed the request.
 		if b, err := bufio.NewReader(send(t, insider, l.ln.Addr().String(), forged()["vote"])).ReadByte(); err != nil || b != 0xa0 {
 			t.Fatalf("the answer begins with %#x, error %v; want 0xa0", b, err)
 		}
@@ -233,14 +233,14 @@ func TestAttacksWouldWork(t *testing.T) {
 		}
 		addr, err := bufio.NewReader(stdout).ReadString('\n')
 		if err != nil {
-			t.Fatalf("the victim does not start: %v", err)
+			t.Fatalf("the attacked process does not print its address: %v", err)
 		}
 		closed(t, send(t, insider, strings.TrimSpace(addr), forged()["snapshot with garbage"]))
 		if err := cmd.Wait(); err == nil {
-			t.Error("the victim exits without an error")
+			t.Error("the attacked process exits without an error; want a failure")
 		}
 		if len(errs.with("failed to decode configuration")) == 0 {
-			t.Errorf("the victim exits with the output %s; want the text \"failed to decode configuration\"", errs.buf.String())
+			t.Errorf("the attacked process exits with the output %s; want the text \"failed to decode configuration\"", errs.buf.String())
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestListenNeedsAddress(t *testing.T) {
 func TestNoCertificateHelps(t *testing.T) {
 	for _, word := range []string{"throttled certs", "raft-tls-cert", "raft-tls-key", "raft-tls-ca"} {
 		if !strings.Contains(ErrNoCertificate.Error(), word) {
-			t.Errorf("%q does not mention %s", ErrNoCertificate, word)
+			t.Errorf("the text of ErrNoCertificate is %q; want it to contain %s", ErrNoCertificate, word)
 		}
 	}
 }
@@ -97,6 +97,6 @@ func TestDefaults(t *testing.T) {
 	set := Config{MaxConns: 1, MaxPerPeer: 2, MaxHandshakes: 3, HandshakeTimeout: 4}
 	set.complete()
 	if set.MaxConns != 1 || set.MaxPerPeer != 2 || set.MaxHandshakes != 3 || set.HandshakeTimeout != 4 {
-		t.Errorf("complete has changed values that were set: %+v", set)
+		t.Errorf("complete has changed values that were set: %+v; want them unchanged", set)
 	}
 }

@@ -24,8 +24,8 @@ func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	l.current.Store(&current)
 }
 
-// dataVersion returns the data version of this node for a greeting frame of the given
-// version.
+// dataVersion returns the data version that this node sends in a greeting frame. p is the purpose of the
+// stream, and version is the version of the frame.
 func (l *Link) dataVersion(p Purpose, version byte) dataVersion {
 	s := dataVersion{boot: l.cfg.Boot, version: version}
 	switch r := l.recovery.Load(); {

@@ -25,7 +25,7 @@ func TestDialRefused(t *testing.T) {
 			return open(t, plain(node), func(c *Config) { c.Cluster = cluster })
 		}
 	}
-	second := func(t *testing.T) *Link { // a cluster with the same CA
+	second := func(t *testing.T) *Link { // node n3 of another cluster, with the same CA
 		t.Helper()
 		cfg := s.config("n3")
 		cfg.Cluster = "c2"
@@ -64,7 +64,7 @@ func TestDialRefused(t *testing.T) {
 				t.Errorf("Dial returns %v; want %v", err, test.want)
 			}
 			if errors.Is(err, ErrRefused) != test.byPeer {
-				t.Errorf("Dial returns %v, a refusal by the peer: %v; want %v", err, !test.byPeer, test.byPeer)
+				t.Errorf("Dial returns %v; this wraps ErrRefused: %v; want %v", err, !test.byPeer, test.byPeer)
 			}
 			if text := err.Error(); !strings.HasPrefix(text, "dial ") || len(text) > 400 {
 				t.Errorf("the error is %q; want at most 400 bytes, beginning with \"dial \"", text)
@@ -85,7 +85,7 @@ func TestDialAnyNode(t *testing.T) {
 					t.Fatal(err)
 				}
 				if in := accepted(t, l, Control); PeerOf(out) != l.cfg.Node || PeerOf(in) != "n1" {
-					t.Errorf("n1 dials %s: PeerOf of the dialed stream is %q, and PeerOf of the accepted stream is %q", l.cfg.Node, PeerOf(out), PeerOf(in))
+					t.Errorf("n1 dials %s: PeerOf of the dialed stream is %q, and PeerOf of the accepted stream is %q; want the dialed node, and n1", l.cfg.Node, PeerOf(out), PeerOf(in))
 				}
 			}
 		})
@@ -134,7 +134,7 @@ func impostor(t *testing.T, answer []byte) string {
 	return ln.Addr().String()
 }
 
-// TestDialImpostor checks the errors for answers that no link sends.
+// TestDialImpostor checks the errors for answers that the dialed node n2 would not send.
 func TestDialImpostor(t *testing.T) {
 	l := open(t, plain("n1"))
 	for _, test := range []struct {
@@ -152,7 +152,7 @@ func TestDialImpostor(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := l.Dial(t.Context(), "n2", impostor(t, []byte(test.answer)), Raft)
 			if !errors.Is(err, test.want) || c != nil {
-				t.Errorf("Dial returns %v, %v; want %v", c, err, test.want)
+				t.Errorf("Dial returns the stream %v and the error %v; want no stream and %v", c, err, test.want)
 			}
 		})
 	}

@@ -37,7 +37,8 @@ var (
 	// ErrNotAllowed is wrapped if a node may not have Raft or Client streams, because it is not in
 	// the configuration of the cluster.
 	ErrNotAllowed = errors.New("streams of this purpose are not allowed for the node")
-	// ErrNotServed is wrapped if the peer does not accept streams of this purpose.
+	// ErrNotServed is wrapped if the purpose does not exist, or if the peer does not accept streams of
+	// this purpose.
 	ErrNotServed = errors.New("streams of this purpose are not accepted")
 	// ErrBusy is wrapped if the peer has reached its maximum number of streams.
 	ErrBusy = errors.New("too many streams")

@@ -90,7 +90,7 @@ func (s dataVersion) texts() []string {
 	return []string{string(s.recovery), strconv.FormatUint(s.boot, 10)}
 }
 
-// parseDataVersion parses the result of texts.
+// parseDataVersion parses the texts that the method texts has returned, in a frame of the given version.
 func parseDataVersion(version byte, texts []string) (s dataVersion, err error) {
 	s.version = version
 	if version == oldVersion {

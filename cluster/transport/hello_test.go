@@ -26,7 +26,7 @@ func TestHelloRoundTrip(t *testing.T) {
 		r := bytes.NewReader(sent)
 		got, err := readHello(iotest.OneByteReader(r))
 		if err != nil || got != want {
-			t.Errorf("%+v is encoded, and read as %+v, error %v", want, got, err)
+			t.Errorf("the frame of %+v is read as %+v, error %v; want the same value", want, got, err)
 		}
 		if r.Len() != len("behind") {
 			t.Errorf("readHello leaves %d bytes; want the 6 bytes after the frame", r.Len())
@@ -44,7 +44,7 @@ func TestAnswerRoundTrip(t *testing.T) {
 	} {
 		got, err := readAnswer(bytes.NewReader(want.encode()))
 		if err != nil || got != want {
-			t.Errorf("%+v is encoded, and read as %+v, error %v", want, got, err)
+			t.Errorf("the frame of %+v is read as %+v, error %v; want the same value", want, got, err)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func FuzzReadHello(f *testing.F) {
 			return
 		}
 		if again := h.encode(); !bytes.Equal(again, sent[:read]) {
-			t.Fatalf("%q is read, and encoded as %q", sent[:read], again)
+			t.Fatalf("the frame %q is read, and encoded again as %q; want the same bytes", sent[:read], again)
 		}
 		if err := errors.Join(topology.CheckName(h.cluster), topology.CheckName(h.node)); err != nil {
 			t.Fatalf("readHello accepts %+v; want an error: %v", h, err)
@@ -189,7 +189,7 @@ func FuzzReadAnswer(f *testing.F) {
 		}
 		if v := sent[headerSize-2]; v == version || v == oldVersion {
 			if again := a.encode(); !bytes.Equal(again, sent[:read]) {
-				t.Fatalf("%q is read, and encoded as %q", sent[:read], again)
+				t.Fatalf("the frame %q is read, and encoded again as %q; want the same bytes", sent[:read], again)
 			}
 		} else if a.code == codeOK {
 			t.Fatalf("readAnswer accepts %q, a codeOK of an unknown version; want an error", sent)

@@ -24,7 +24,7 @@ import (
 // patience is the timeout for events that must happen. Tests that pass do not reach it.
 const patience = 2 * time.Minute
 
-// site is the directory of the cluster c1, with a CA and the certificates of the nodes.
+// site is a directory with the CA of the cluster c1 and the certificates of its nodes.
 type site struct {
 	t   testing.TB
 	dir string
@@ -35,7 +35,7 @@ func newSite(t testing.TB) *site {
 	t.Helper()
 	ca, err := certs.NewCA("c1", time.Now())
 	if err != nil {
-		t.Fatalf("new CA: %v", err)
+		t.Fatalf("create a CA: %v", err)
 	}
 	s := &site{t: t, dir: t.TempDir(), ca: ca}
 	if err := ca.Save(s.dir); err != nil {
@@ -49,7 +49,7 @@ func (s *site) issue(node, cluster string, at time.Time) certs.Pair {
 	s.t.Helper()
 	p, err := s.ca.Issue(node, cluster, 1, at)
 	if err != nil {
-		s.t.Fatalf("issue: %v", err)
+		s.t.Fatalf("issue a certificate: %v", err)
 	}
 	return p
 }
@@ -58,7 +58,7 @@ func (s *site) issue(node, cluster string, at time.Time) certs.Pair {
 func (s *site) config(node string) Config {
 	s.t.Helper()
 	if err := s.issue(node, "c1", time.Now()).Save(s.dir, node); err != nil {
-		s.t.Fatalf("save: %v", err)
+		s.t.Fatalf("save a certificate: %v", err)
 	}
 	cfg := plain(node)
 	cfg.Insecure = false
@@ -127,12 +127,12 @@ func closeLink(t testing.TB, l *Link) {
 	}
 }
 
-// loaded returns a pair as a tls.Certificate.
+// loaded returns a certificate and its key as a tls.Certificate.
 func loaded(t testing.TB, p certs.Pair) tls.Certificate {
 	t.Helper()
 	c, err := tls.X509KeyPair(p.Cert, p.Key)
 	if err != nil {
-		t.Fatalf("read a pair: %v", err)
+		t.Fatalf("parse a certificate and its key: %v", err)
 	}
 	return c
 }
@@ -158,7 +158,7 @@ func connectFrom(t testing.TB, l *Link, host string) net.Conn {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
 	c, err := d.DialContext(t.Context(), "tcp", l.ln.Addr().String())
 	if err != nil {
-		t.Fatalf("connect: %v", err)
+		t.Fatalf("connect to a link: %v", err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
@@ -170,7 +170,7 @@ func connectTLS(t testing.TB, l *Link, c *tls.Config) *tls.Conn {
 	t.Helper()
 	secure := tls.Client(connect(t, l), c)
 	if err := secure.HandshakeContext(t.Context()); err != nil {
-		t.Fatalf("handshake: %v", err)
+		t.Fatalf("TLS handshake: %v", err)
 	}
 	return secure
 }
@@ -180,7 +180,7 @@ func closed(t testing.TB, c net.Conn) []byte {
 	t.Helper()
 	got, err := io.ReadAll(io.LimitReader(c, 1<<20))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatal("the connection is not closed")
+		t.Fatal("the peer has not closed the connection before the deadline")
 	}
 	return got
 }
@@ -212,7 +212,7 @@ func accepted(t testing.TB, l *Link, p Purpose) net.Conn {
 	t.Helper()
 	c, err := l.Streams(p).Accept()
 	if err != nil {
-		t.Fatalf("accept: %v", err)
+		t.Fatalf("accept a stream: %v", err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -338,7 +338,7 @@ func piped(t *testing.T, cfg Config, ln *pipes) *Link {
 	return l
 }
 
-// write replaces a file of a site.
+// write atomically replaces a file in the directory of a site.
 func (s *site) write(name string, content []byte) {
 	s.t.Helper()
 	temp := filepath.Join(s.dir, "temp")
@@ -369,6 +369,6 @@ func serialOf(t testing.TB, p certs.Pair) string {
 
 // expires returns the expiry time of the certificate of a node.
 func expires(l *Link) time.Time {
-	id, _ := l.certs.get() // errors of the files are logged at a handshake
+	id, _ := l.certs.get() // the error is ignored here: each handshake logs it
 	return id.expires()
 }

@@ -84,7 +84,8 @@ func (p *certReloader) stat() (files [3]os.FileInfo) {
 	return files
 }
 
-// sameFile reports whether a file is unchanged; nil is an absent file.
+// sameFile reports whether a file has not changed between two calls of os.Stat. a and b are the results of
+// the calls; nil means that the file was absent.
 func sameFile(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -46,8 +46,8 @@ func TestListenCertificates(t *testing.T) {
 }
 
 // TestReloadUnderUse checks that streams stay open when certificates are replaced, and
-// that new streams immediately use the new certificates. It then replaces the CA, and checks
-// the same.
+// that new streams immediately use the new certificates. It then replaces the CA and
+// makes the same checks.
 func TestReloadUnderUse(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
@@ -133,7 +133,7 @@ func TestReloadOfBadFiles(t *testing.T) {
 	s.write("n2-key.pem", good.Key)
 	s.write("n2.pem", good.Cert)
 	if err := n2.certs.read(); err != nil {
-		t.Errorf("read of valid files returns %v", err)
+		t.Errorf("read of valid files returns %v; want nil", err)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestReloadByItself(t *testing.T) {
 }
 
 // TestExpiry checks that certificates expire according to the clock of the verifying node,
-// and that a warning is logged in advance.
+// and that a warning is logged before the expiry.
 func TestExpiry(t *testing.T) {
 	s := newSite(t)
 	c := newClock()

@@ -141,8 +141,8 @@ func (t *RaftTransport) checkRequest(peer string, command any) error {
 	return t.guard.Request(peer, message)
 }
 
-// refuse answers a message that is not passed to Raft. For a snapshot it closes the stream
-// instead, to avoid reading the complete snapshot.
+// refuse answers a message with err, without passing the message to Raft. If the message begins a snapshot,
+// refuse first closes the stream, to avoid reading the complete snapshot.
 func (in *inbound) refuse(rpc raft.RPC, err error) {
 	if rpc.Reader != nil {
 		_ = in.Conn.Close() // the server detects the closed stream when it answers

@@ -99,8 +99,8 @@ func (l *Link) start(ln net.Listener) {
 	}
 }
 
-// control restricts an insecure Link to loopback addresses. It is called with resolved
-// addresses.
+// control restricts an insecure Link to loopback addresses. The dialer and the listener call it with
+// resolved addresses.
 func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	host, _, err := splitAddress(addr)
 	if err != nil {

@@ -25,11 +25,11 @@ func TestStreams(t *testing.T) {
 		for _, p := range []Purpose{Control, Raft, Client} {
 			out, in := dialed(t, l, n1, p)
 			if PeerOf(in) != node || PeerOf(out) != "n1" {
-				t.Errorf("%v: the accepted stream has the peer %q; the stream dialed by %s has the peer %q", p, PeerOf(in), node, PeerOf(out))
+				t.Errorf("%v: the accepted stream has the peer %q; the stream dialed by %s has the peer %q; want the dialing node, and n1", p, PeerOf(in), node, PeerOf(out))
 			}
 			flows(t, out, in)
 			if err := out.Close(); err != nil {
-				t.Errorf("Close of the dialed stream returns %v", err)
+				t.Errorf("Close of the dialed stream returns %v; want nil", err)
 			}
 			if _, err := in.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				t.Errorf("after Close, Read at the other end returns %v; want io.EOF", err)
@@ -189,7 +189,7 @@ func TestRaftDialTimeout(t *testing.T) {
 	}
 	n2 := open(t, plain("n2"))
 	if _, err := l.Raft().Dial(raft.ServerAddress(n2.ln.Addr().String()), 0); err != nil {
-		t.Errorf("Dial with a timeout of 0 returns %v", err)
+		t.Errorf("Dial with a timeout of 0 returns %v; want nil", err)
 	}
 }
 

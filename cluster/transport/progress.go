@@ -27,8 +27,8 @@ const (
 // forever by sending a byte from time to time.
 //
 // Received bytes count as moved, and so do sent bytes once the other end has acknowledged
-// them. Bytes that are only in the send buffer of the system do not count: it holds
-// megabytes, which take half a minute on a slow network.
+// them. Bytes that are only in the send buffer of the system do not count: the buffer can hold
+// megabytes, and sending them on a slow network can take half a minute.
 //
 // A progress wraps the connection below TLS, because a progress can resume a write that a deadline
 // has interrupted, and TLS cannot.

@@ -136,10 +136,10 @@ func TestSlowLink(t *testing.T) {
 			all.Go(func() {
 				begun := time.Now()
 				if err := send(); err != nil {
-					t.Errorf("%s %s: fails after %v with %v", name, kind, time.Since(begun), err)
+					t.Errorf("%s, %s: the call fails after %v with %v; want success", name, kind, time.Since(begun), err)
 				}
 				if took := time.Since(begun); took < slowTimeout*3/2 {
-					t.Errorf("%s %s: takes only %v, so the connection is not slow; want at least 6 s", name, kind, took)
+					t.Errorf("%s, %s: the call takes only %v, so the connection is not slow; want at least 6 s", name, kind, took)
 				}
 			})
 		}
@@ -197,7 +197,7 @@ func inProgress() (near *progress, far net.Conn) {
 }
 
 // TestProgress sets a deadline of two seconds. The peer reads or sends some bytes at intervals, and then
-// stops. The test checks when the connection fails.
+// stops. The test checks the time at which the connection fails.
 func TestProgress(t *testing.T) {
 	const second = time.Second
 	for _, test := range []struct {

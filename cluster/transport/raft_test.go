@@ -127,7 +127,7 @@ func encodeRPC(kind byte, fields ...field) []byte {
 		case uint64:
 			b = binary.BigEndian.AppendUint64(append(b, 0xcf), v)
 		case int:
-			b = append(b, byte(v)) // small values only
+			b = append(b, byte(v)) // the encoding of a value below 128
 		case bool:
 			b = append(b, map[bool]byte{false: 0xc2, true: 0xc3}[v])
 		case []byte:

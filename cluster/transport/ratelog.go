@@ -8,8 +8,8 @@ import (
 )
 
 // rateLog limits the rate of log lines that unauthenticated peers can cause, to one line
-// of each kind per period. A line includes the number of lines that were dropped before
-// it.
+// of each kind per period. A line includes the number of lines of its kind that were dropped since the
+// previous line.
 type rateLog struct {
 	log           *slog.Logger
 	now           func() time.Time

@@ -15,7 +15,7 @@ func TestRateLog(t *testing.T) {
 		wait  time.Duration
 		kind  string
 		lines int    // number of lines after the call
-		left  string // number of suppressed lines in the last line
+		left  string // field lines_dropped of the last line; "": the line has no such field
 	}{
 		{0, "a", 1, ""},
 		{0, "a", 1, ""},
@@ -30,14 +30,14 @@ func TestRateLog(t *testing.T) {
 		n.warn(step.kind, "text", "kind", step.kind)
 		got := log.with("text")
 		if len(got) != step.lines {
-			t.Fatalf("after step %+v, the log has %d lines", step, len(got))
+			t.Fatalf("after step %+v, the log has %d lines; want the number in the field lines of the step", step, len(got))
 		}
 		if len(got) == before {
 			continue
 		}
 		before = len(got)
 		if last := got[len(got)-1]; strings.Contains(last, "lines_dropped") != (step.left != "") || !strings.Contains(last, step.left) {
-			t.Errorf("after step %+v, the last line is %q; want the dropped lines of the step", step, last)
+			t.Errorf("after step %+v, the last line is %q; want the text in the field left of the step", step, last)
 		}
 	}
 }

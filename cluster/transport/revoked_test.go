@@ -39,8 +39,8 @@ func TestParseSerials(t *testing.T) {
 	}
 }
 
-// revoking writes a list of revoked certificates. It returns a change that configures the list, and a
-// function that replaces the list.
+// revoking writes a list of revoked certificates. It returns a function that sets the list in a
+// configuration, and a function that replaces the list.
 func (s *site) revoking(text string) (change func(*Config), replace func(text string)) {
 	s.t.Helper()
 	s.write("revoked", []byte(text))
@@ -81,7 +81,7 @@ func TestRevokedInPlace(t *testing.T) {
 		}
 		changed, err := r.read()
 		if got := len(*r.serials.Load()); err != nil || changed != step.changed || got != step.serials {
-			t.Errorf("content %q: read returns %v, and the list has %d serial numbers, error %v", step.text, changed, got, err)
+			t.Errorf("content %q: read returns changed %v, and the list has %d serial numbers, error %v; want the values of the table", step.text, changed, got, err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func newStreams(l *Link) *Streams {
 // and count toward the limits on the number of streams.
 func (l *Link) Streams(p Purpose) *Streams { return l.streams[p] }
 
-// Accept returns the next stream; PeerOf returns its peer. Once the Streams or the Link
+// Accept returns the next stream; PeerOf returns the name of its peer. Once the Streams or the Link
 // are closed, it returns an error that wraps net.ErrClosed.
 func (s *Streams) Accept() (net.Conn, error) {
 	select {
@@ -78,8 +78,8 @@ func (s *Streams) offer(c *conn) {
 type raftLayer struct{ *Streams }
 
 // Raft returns the stream layer for raft.NewNetworkTransport. SetExpected determines which
-// node the layer expects at an address. Closing the layer, as the transport does, does not
-// close the Raft streams. They stay open until the Link is closed.
+// node the layer expects at an address. A transport that is closed also closes the layer. The Raft streams
+// stay open until the Link is closed.
 //
 // The deadlines of dialed streams are progress deadlines: a deadline set to two seconds
 // from now expires if no bytes have moved for two seconds, or if fewer than 8 KiB per

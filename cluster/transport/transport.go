@@ -31,7 +31,8 @@ type RaftTransport struct {
 	closed    chan struct{}
 }
 
-// NewRaftTransport returns a RaftTransport. It neither accepts nor sends messages before Serve is called.
+// NewRaftTransport returns a RaftTransport. Before Serve is called, the transport accepts no messages, and
+// the caller must not send any.
 func NewRaftTransport(c *raft.NetworkTransportConfig) *RaftTransport {
 	t := &RaftTransport{config: *c, incoming: make(chan raft.RPC), closed: make(chan struct{})}
 	out := *c

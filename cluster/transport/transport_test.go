@@ -104,7 +104,7 @@ func awaitAnswer(t *testing.T, p raft.AppendPipeline) raft.AppendFuture {
 	case f := <-p.Consumer():
 		return f
 	case <-time.After(patience):
-		t.Fatal("there is no answer")
+		t.Fatal("the pipeline delivers no answer; want one")
 		return nil
 	}
 }
@@ -115,7 +115,7 @@ func TestPipeline(t *testing.T) {
 	})
 	for term := range uint64(100) {
 		if err := appendEntries(t, p, term); err != nil {
-			t.Fatalf("AppendEntries in term %d returns %v", term, err)
+			t.Fatalf("AppendEntries in term %d returns %v; want nil", term, err)
 		}
 		f := awaitAnswer(t, p)
 		if f.Request().Term != term || f.Response().LastLog != 10+term || f.Error() != nil {
@@ -123,7 +123,7 @@ func TestPipeline(t *testing.T) {
 		}
 	}
 	if err := p.Close(); err != nil {
-		t.Errorf("Close of the pipeline returns %v", err)
+		t.Errorf("Close of the pipeline returns %v; want nil", err)
 	}
 	if err := appendEntries(t, p, 100); err == nil {
 		t.Error("AppendEntries on a closed pipeline succeeds; want an error")
@@ -144,7 +144,7 @@ func TestPipelineEnds(t *testing.T) {
 				return &a
 			})
 			if err := appendEntries(t, p, 5); err != nil {
-				t.Fatalf("AppendEntries of the first request returns %v", err)
+				t.Fatalf("AppendEntries of the first request returns %v; want nil", err)
 			}
 			awaitAnswer(t, p)
 			var err error
@@ -158,12 +158,12 @@ func TestPipelineEnds(t *testing.T) {
 	}
 }
 
-// TestPipelineCloses closes a pipeline while answers are missing. A request must then fail.
+// TestPipelineCloses closes a pipeline before its requests are answered. A request must then fail.
 func TestPipelineCloses(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	p := startPipeline(t, func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
 		asked <- struct{}{}
-		<-t.Context().Done() // does not answer
+		<-t.Context().Done() // delays the answer until the end of the test
 		return &raft.AppendEntriesResponse{}
 	})
 	go func() {
@@ -178,7 +178,7 @@ func TestPipelineCloses(t *testing.T) {
 	t.Error("AppendEntries succeeds after the pipeline was closed; want an error")
 }
 
-// answerAt returns a function that answers any message with success in a term.
+// answerAt returns a function that answers any message with success and the given term.
 func answerAt(term uint64) func(command any) any {
 	return func(command any) any {
 		switch command.(type) {

@@ -11,8 +11,8 @@ import (
 
 // TestCrash_EachStep runs a script of random calls of a log. Each call consists of steps: operations
 // on the files and on Base. For each step of the script, the test runs the script up to that step and
-// then crashes the process or cuts the power. It does the same again during the recovery. The effects
-// of all acknowledged calls must survive. The unfinished call may be applied in part.
+// then crashes the process or cuts the power. The recovery is interrupted in the same way, at a random
+// step. The effects of all acknowledged calls must survive. The unfinished call may be applied in part.
 func TestCrash_EachStep(t *testing.T) {
 	for _, power := range []bool{false, true} {
 		for seed := range uint64(12 / race.Factor) {
@@ -34,14 +34,14 @@ type crash struct {
 }
 
 // run runs the script, crashes at the given step, and checks the recovered log. It reports whether
-// the script has that many steps.
+// the script has at least that many steps.
 func (c crash) run(t *testing.T, at int) bool {
 	r, chance := rand.New(rand.NewPCG(c.seed, 7)), rand.New(rand.NewPCG(c.seed, uint64(at)))
 	m := newMachine()
 	m.powerCut(at)
 	before, after := oracle{}, oracle{}
 	l, err := Open(m.config())
-	unfinished := op{lo: 1} // no operation
+	unfinished := op{lo: 1} // deletes an empty range: no operation is unfinished
 	for step := uint64(0); err == nil && step < 30; step++ {
 		unfinished = randomOp(r, after, step)
 		before.store(after.list())
@@ -63,7 +63,7 @@ func (c crash) run(t *testing.T, at int) bool {
 	if l, err := Open(m.config()); err == nil {
 		_ = l.Close()
 	} else if !errors.Is(err, errDisk) {
-		t.Fatalf("cut at step %d, in %v: Open returns %v; want nil or errDisk", at, unfinished, err)
+		t.Fatalf("cut at step %d, during the operation %v: Open returns %v; want nil or errDisk", at, unfinished, err)
 	}
 	c.check(t, m.restart(c.power, chance), fmt.Sprintf("cut at step %d, in %v", at, unfinished), before, unfinished)
 	return err != nil
@@ -73,7 +73,7 @@ func (c crash) run(t *testing.T, at int) bool {
 func (c crash) check(t *testing.T, m *machine, what string, before oracle, unfinished op) {
 	l, err := Open(m.config())
 	if err != nil {
-		t.Fatalf("%s: Open returns %v", what, err)
+		t.Fatalf("%s: Open returns %v; want nil", what, err)
 	}
 	state, err := stateOf(l, before, unfinished)
 	if err != nil {

@@ -40,8 +40,8 @@
 //	         time (Unix nanoseconds, 0: none), uvarint length of the extensions, extensions,
 //	         data
 //
-// The indexes of the entries in the files are always consecutive, and the first index is
-// at most one above the last index of Base. StoreLogs can receive entries that do not follow the
+// The indexes of the entries in the files are always consecutive, and the first of these indexes is at
+// most one above the last index of Base. StoreLogs can receive entries that do not follow the
 // last one: after a snapshot was installed, or to replace existing entries. It then moves all
 // entries of the files to Base, and stores the new entries directly in Base.
 //

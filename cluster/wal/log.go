@@ -13,7 +13,7 @@ import (
 var (
 	// ErrDamaged is wrapped by errors of Open and Read if a file is corrupt or inconsistent with Base.
 	ErrDamaged = errors.New("damaged")
-	// ErrClosed is returned by every call after Close.
+	// ErrClosed is returned by every call after Close, except a further Close.
 	ErrClosed = errors.New("the log is closed")
 )
 

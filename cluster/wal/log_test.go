@@ -36,7 +36,7 @@ func TestLog_Model(t *testing.T) {
 					if r.IntN(2) == 0 {
 						must(t, l.Close())
 						if files := logFiles(t, dir); len(files) > 0 {
-							t.Fatalf("Close left files behind: %v", files)
+							t.Fatalf("after Close, the directory still has the log files %v", files)
 						}
 					} else {
 						abandon(l)
@@ -105,9 +105,9 @@ func randomOp(r *rand.Rand, model oracle, term uint64) op {
 	case 4: // entries are overwritten without a deletion
 		from := max(1, last-min(last, n))
 		return op{entries: commands(from, from+n/2, term, size)}
-	case 5: // raft does not do this
+	case 5: // any range; raft deletes only ranges at the ends of the log
 		return op{lo: first + r.Uint64N(span+1), hi: first + r.Uint64N(span+1)}
-	case 6:
+	case 6: // all entries
 		return op{lo: 0, hi: ^uint64(0) - r.Uint64N(2)}
 	}
 	return op{entries: commands(last+1, last+1+n, term, size)}
@@ -254,13 +254,13 @@ func (monotonic) IsMonotonic() bool { return true }
 func TestLog_IsMonotonic(t *testing.T) {
 	c := newMachine().config()
 	if openLog(t, c).IsMonotonic() {
-		t.Error("IsMonotonic is true over a store that accepts gaps")
+		t.Error("IsMonotonic is true with a base store that accepts gaps; want false")
 	}
 	m := newMachine()
 	c = m.config()
 	c.Base = monotonic{baseStore{m}}
 	if !openLog(t, c).IsMonotonic() {
-		t.Error("IsMonotonic is false over a store that accepts no gaps")
+		t.Error("IsMonotonic is false with a base store that accepts no gaps; want true")
 	}
 }
 

@@ -39,7 +39,7 @@ func (l *Log) moveTo(index uint64) error {
 	return l.moveUpTo(index)
 }
 
-// moveUpTo is like moveTo. The caller must hold baseMu.
+// moveUpTo is like moveTo, but does not lock baseMu. The caller must hold baseMu.
 func (l *Log) moveUpTo(index uint64) error {
 	for {
 		if err := l.failed(); err != nil {

@@ -134,7 +134,7 @@ func FuzzDecodeRecord(f *testing.F) {
 				again = append(again, &entries[i])
 			}
 			if b := appendRecord(nil, again...); !bytes.Equal(b, record[:len(record)-len(rest)]) {
-				t.Errorf("%q is decoded as %+v, which is encoded as %q", record, entries, b)
+				t.Errorf("%q is decoded as %+v, which is encoded as %q; want the same bytes again", record, entries, b)
 			}
 		}
 	})

@@ -47,7 +47,7 @@ func Read(dir string, base raft.LogStore) ([]raft.Log, error) {
 	return all.entries, nil
 }
 
-// readFiles reads all files of the directory. It changes no file.
+// readFiles reads all log files in the directory. It changes no file.
 func (l *Log) readFiles() (found, error) {
 	names, err := l.cfg.files.Names(l.cfg.Dir)
 	if err != nil {

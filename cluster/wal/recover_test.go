@@ -120,7 +120,7 @@ func TestOpen_Flipped(t *testing.T) {
 
 // TestOpen_SectorsNeverWritten simulates power failures during the last write of a file. For each
 // subset of the sectors of this write, it opens a file in which the other sectors of the write are
-// zeros. It opens the complete file and truncated ones. The acknowledged entries must be recovered.
+// zeros. It also opens truncated copies of this file. The acknowledged entries must be recovered.
 // The entries of the last write must be recovered only if all of its sectors are written and the file
 // is complete.
 func TestOpen_SectorsNeverWritten(t *testing.T) {
@@ -224,7 +224,7 @@ func TestOpen_Fits(t *testing.T) {
 	} {
 		l, err := Open(with(tc.base, tc.files...).config())
 		if err != nil {
-			t.Errorf("%s: Open returns %v", name, err)
+			t.Errorf("%s: Open returns %v; want nil", name, err)
 			continue
 		}
 		want := oracle{}

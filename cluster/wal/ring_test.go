@@ -42,7 +42,7 @@ func TestRing_Model(t *testing.T) {
 		for i := min(g.first, g.next) - 2; i < g.next+2; i++ {
 			got := g.get(i)
 			if term, ok := model[i]; ok != (got != nil) || ok && (got.Term != term || got.Index != i) {
-				t.Fatalf("step %d: get(%d) returns %v; want term %d (in the ring: %v)", step, i, got, term, ok)
+				t.Fatalf("step %d: get(%d) returns %v; the model has term %d for this index (present: %v)", step, i, got, term, ok)
 			}
 		}
 	}

@@ -18,7 +18,8 @@ func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{e
 // StoreLogs appends entries with one write. The Log keeps the slices Data and Extensions of the
 // entries, so the caller must not modify them afterwards. StoreLogs blocks while the number or the
 // size of the entries that are not in Base exceeds the bounds of Config. Entries that do not follow
-// the last one are stored in Base immediately, and replace existing entries with the same indexes.
+// the last one, or are too large for one record, are stored in Base immediately. They replace existing
+// entries with the same indexes.
 func (l *Log) StoreLogs(entries []*raft.Log) error {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()

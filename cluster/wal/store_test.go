@@ -140,7 +140,7 @@ func TestStoreLogs_ShortWrite(t *testing.T) {
 	l.active.file = short{l.active.file}
 	err := l.StoreLogs(commands(1, 2, 1, 5))
 	if err == nil || !strings.Contains(err.Error(), "short write") {
-		t.Errorf("StoreLogs returns %v; want a short write", err)
+		t.Errorf("StoreLogs returns %v; want an error with the text \"short write\"", err)
 	}
 	checkFails(t, l, err)
 }

@@ -29,7 +29,7 @@ const MaxDays = 366 * CAYears
 const skew = time.Hour
 
 var (
-	// ErrDays is returned for a number of days that is not between 1 and MaxDays.
+	// ErrDays is wrapped if the validity of a certificate is not between 1 and MaxDays days.
 	ErrDays = fmt.Errorf("must be between 1 and %d days", MaxDays)
 	// ErrNotCA is wrapped if a certificate cannot sign node certificates, because it is not
 	// a CA certificate or the key does not match it.
@@ -51,8 +51,8 @@ type CA struct {
 	key  crypto.Signer
 }
 
-// NewCA creates a CA, valid for CAYears from now on. The name of the cluster is for display
-// only: a CA may sign for several clusters.
+// NewCA creates a CA that expires CAYears years after now. The name of the cluster is for display only: a
+// CA may sign for several clusters.
 func NewCA(cluster string, now time.Time) (*CA, error) {
 	if err := topology.CheckName(cluster); err != nil {
 		return nil, fmt.Errorf("cluster %w", err)

@@ -19,7 +19,7 @@ func newCA(t *testing.T) *CA {
 	t.Helper()
 	ca, err := NewCA("c1", noon)
 	if err != nil {
-		t.Fatalf("new CA: %v", err)
+		t.Fatalf("create a CA: %v", err)
 	}
 	return ca
 }
@@ -29,7 +29,7 @@ func leaf(t *testing.T, p Pair) *x509.Certificate {
 	t.Helper()
 	both, err := tls.X509KeyPair(p.Cert, p.Key)
 	if err != nil {
-		t.Fatalf("read a pair: %v", err)
+		t.Fatalf("parse a certificate and its key: %v", err)
 	}
 	return both.Leaf
 }
@@ -38,7 +38,7 @@ func issue(t *testing.T, ca *CA, node string, days int) *x509.Certificate {
 	t.Helper()
 	p, err := ca.Issue(node, "c1", days, noon)
 	if err != nil {
-		t.Fatalf("issue: %v", err)
+		t.Fatalf("issue a certificate: %v", err)
 	}
 	return leaf(t, p)
 }
@@ -52,7 +52,7 @@ func TestIssue(t *testing.T) {
 		t.Errorf("the certificate has the IP addresses %v, the URIs %v and the email addresses %v; want none", cert.IPAddresses, cert.URIs, cert.EmailAddresses)
 	}
 	if cert.KeyUsage != x509.KeyUsageDigitalSignature || cert.IsCA || !cert.BasicConstraintsValid {
-		t.Errorf("the key usage is %v, IsCA is %v; want only digital signatures, and no CA", cert.KeyUsage, cert.IsCA)
+		t.Errorf("the key usage is %v, IsCA is %v; want only digital signatures, no CA, and valid basic constraints", cert.KeyUsage, cert.IsCA)
 	}
 	if want := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}; !slices.Equal(cert.ExtKeyUsage, want) {
 		t.Errorf("the extended key usages are %v; want %v", cert.ExtKeyUsage, want)
@@ -82,7 +82,7 @@ func TestCAItself(t *testing.T) {
 		t.Errorf("IsCA is %v, MaxPathLenZero is %v, the key usage is %v; want true, true, and the signing of certificates and CRLs", cert.IsCA, cert.MaxPathLenZero, cert.KeyUsage)
 	}
 	if want := noon.AddDate(10, 0, 0); !cert.NotAfter.Equal(want) || !newCA(t).Expires().Equal(want) {
-		t.Errorf("the CA expires at %v; want %v, also from Expires", cert.NotAfter, want)
+		t.Errorf("the certificate of the CA expires at %v; want %v, and the same time from Expires", cert.NotAfter, want)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestIssueEndsWithCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := leaf(t, p).NotAfter; !got.Equal(ca.Expires()) {
-		t.Errorf("the certificate expires at %v; the CA expires at %v", got, ca.Expires())
+		t.Errorf("the certificate expires at %v; want %v, the expiry time of the CA", got, ca.Expires())
 	}
 }
 
@@ -108,7 +108,7 @@ func TestVerify(t *testing.T) {
 		ca    *CA
 		at    time.Time
 		usage x509.ExtKeyUsage
-		want  any // the type of the error
+		want  any // nil, an x509.InvalidReason, or an error of the wanted type
 	}{
 		{"as server", ca, noon, x509.ExtKeyUsageServerAuth, nil},
 		{"as client", ca, noon, x509.ExtKeyUsageClientAuth, nil},
@@ -143,8 +143,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestNodeCannotSign checks that the certificate of a node is not a CA, neither for this
-// package nor for the verification of a chain.
+// TestNodeCannotSign checks that the certificate of a node is not accepted as a CA, neither by ParseCA nor
+// by the verification of a certificate chain.
 func TestNodeCannotSign(t *testing.T) {
 	ca := newCA(t)
 	node, err := ca.Issue("n1", "c1", 30, noon)
@@ -211,6 +211,6 @@ func TestParseCARefuses(t *testing.T) {
 		}
 	}
 	if _, err := ParseCA(pair, noon); err != nil {
-		t.Errorf("ParseCA of a valid CA returns %v", err)
+		t.Errorf("ParseCA of a valid CA returns %v; want nil", err)
 	}
 }

@@ -3,8 +3,8 @@
 //
 // A [CA] signs a certificate for each node. [NewCA] creates a CA, and [LoadCA] loads a
 // saved one. [CA.Issue] returns a [Pair], a certificate and its key in PEM, which
-// [Pair.Save] writes to a directory. The key of the CA allows its holder to create nodes.
-// It is not used for anything else, and is best stored on a different machine.
+// [Pair.Save] writes to a directory. The holder of the key of the CA can issue a certificate for any
+// node. The key has no other use, and is best stored on a machine that runs no node.
 //
 // The certificate of a node has one DNS name, NODE.CLUSTER.throttled, as returned by
 // [Name]. The name need not resolve; it identifies the node, not its address.

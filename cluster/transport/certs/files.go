@@ -44,10 +44,10 @@ func CheckFile(node string) error {
 	return nil
 }
 
-// LoadCA loads a CA from the files in a directory. Errors wrap fs.ErrNotExist if both
-// files are missing, and ErrNotCA if only one is missing: a new CA would not match the
-// certificates that the old CA has signed. Other errors are those of ParseCA and of the
-// file system.
+// LoadCA loads a CA from the files in a directory. Errors wrap fs.ErrNotExist if both files are
+// missing: the caller may then create a CA. Errors wrap ErrNotCA if only one file is missing, because a
+// new CA would not match the certificates that the old CA has signed. Other errors are those of ParseCA
+// and of the file system.
 func LoadCA(dir string, now time.Time) (*CA, error) {
 	certFile, keyFile := CAFiles(dir)
 	cert, certErr := os.ReadFile(certFile)
@@ -107,9 +107,9 @@ func (ca *CA) Save(dir string) error { return ca.pair.save(dir, caName) }
 
 // Save writes the files of a node, and replaces existing ones. Each file is replaced
 // atomically, the key first. A node that reads the files concurrently finds either a
-// matching pair, or a certificate that does not match the key. The directory is created if
-// it does not exist. Only its owner can access the directory and the key. Errors wrap
-// topology.ErrName, ErrFileName or those of the file system.
+// matching pair, or a certificate that does not match the key. If the directory does not exist, Save
+// creates it with access for its owner only. Only its owner can access the file of the key. Errors
+// wrap topology.ErrName, ErrFileName or those of the file system.
 func (p Pair) Save(dir, node string) error {
 	if err := CheckFile(node); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestSaveLoad(t *testing.T) {
 	}
 	for range 2 { // the second time over existing files
 		if err := p.Save(dir, "n1"); err != nil {
-			t.Fatalf("save: %v", err)
+			t.Fatalf("save a certificate: %v", err)
 		}
 	}
 	certFile, keyFile := Files(dir, "n1")
@@ -64,17 +64,17 @@ func TestSaveModes(t *testing.T) {
 func TestSaveFails(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := CAFiles(dir)
-	if err := os.MkdirAll(filepath.Join(key, "x"), 0o700); err != nil { // the name is in use
+	if err := os.MkdirAll(filepath.Join(key, "x"), 0o700); err != nil { // a directory at the path of the key
 		t.Fatal(err)
 	}
 	if err := newCA(t).Save(dir); err == nil {
 		t.Error("Save succeeds although the path of the key is a directory; want an error")
 	}
 	if _, err := os.Stat(cert); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Stat of the certificate returns %v; want no certificate without its key", err)
+		t.Errorf("Stat of the certificate returns %v; want fs.ErrNotExist, because the key was not saved", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("the directory has %d files, error %v; want only the existing one", len(entries), err)
+		t.Errorf("the directory has %d entries, error %v; want only the directory at the path of the key", len(entries), err)
 	}
 	if err := newCA(t).Save(filepath.Join(cert, "\x00")); err == nil {
 		t.Error("Save to an invalid directory succeeds; want an error")
