@@ -17,7 +17,7 @@ import (
 
 // The tests in this file attack or overload the server.
 
-// connections is the number of connections that a test opens; some tests open a multiple of it.
+// connections is the number of connections that a test opens. Some tests open a multiple of this number.
 const connections = 200
 
 // footprint returns the heap and stack memory of the process, which grows with its connections.
@@ -138,7 +138,7 @@ func TestLongArgumentByteByByte(t *testing.T) {
 	p.expect(bulk(strings.Repeat("x", size)))
 }
 
-// tight is a listener that accepts connections with a small send buffer.
+// tight is a listener whose connections have a small send buffer.
 type tight struct{ net.Listener }
 
 func (l tight) Accept() (net.Conn, error) {
@@ -149,8 +149,8 @@ func (l tight) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// TestSlowReaders pipelines commands with long replies on many connections and reads none of the replies.
-// The server must use little memory for these clients, serve other clients meanwhile, and close the connections.
+// TestSlowReaders pipelines commands with long or short replies on many connections, and reads none of the replies. The
+// server must use little memory for these clients, serve other clients meanwhile, and close the connections.
 func TestSlowReaders(t *testing.T) {
 	f := func(change func(o *options.Options), call string) {
 		t.Helper()
@@ -160,7 +160,7 @@ func TestSlowReaders(t *testing.T) {
 			listen:  func(ln net.Listener) net.Listener { return tight{ln} },
 		}.start(t)
 		good := s.dial()
-		good.ask("AUTH", "secret") // required by some of the servers
+		good.ask("AUTH", "secret") // one of the servers requires a password; the others reply with an error
 		good.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1", "write-timeout", "1")
 		input := []byte(strings.Repeat(call, 1+(1<<20)/len(call)))
 		before := footprint()
@@ -182,7 +182,7 @@ func TestSlowReaders(t *testing.T) {
 			good.do("+PONG\r\n", "PING")
 			return good.count("stats", "timed_out_connections") == readers
 		}) {
-			t.Fatal("the slow clients were not closed")
+			t.Fatal("not all connections of the slow clients were closed")
 		}
 		if most/readers > 1<<20 {
 			t.Errorf("a slow client uses %d bytes, want at most 1 MiB", most/readers)

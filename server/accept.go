@@ -101,8 +101,7 @@ func (s *Server) admit(conn net.Conn, l *listenerProfile) {
 }
 
 // register adds a client to the server. If places for connections are scarce, it may close a newcomer to make room.
-// refused reports whether the client was not added. full reports whether it was not added because of the limit on
-// clients.
+// refused reports whether the client was not added. full reports whether the reason was the limit on clients.
 func (s *Server) register(c *client, o *options.Options) (full, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +154,8 @@ func keepAlive(conn net.Conn, interval time.Duration) {
 	}
 }
 
-// reject sends an error to a connection and closes the connection. The error fits in any socket buffer. The write
-// deadline guards against a peer whose receive window is closed.
+// reject sends an error to a connection and closes the connection. The error fits in any socket buffer, so the write
+// should not block. The write deadline limits the wait if the write blocks nevertheless.
 func (s *Server) reject(conn net.Conn, reason replyError) {
 	s.stats.rejected.Add(1)
 	_ = conn.SetWriteDeadline(time.Now().Add(firstBackoff))
@@ -170,8 +169,8 @@ func isLocal(addr net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// clientLimit returns the maximum number of concurrent clients: wanted, or fewer if the process may not open that
-// many files. It is at least 1.
+// clientLimit returns the maximum number of concurrent clients. The result is the parameter wanted, or less if the
+// process may not open enough files, but at least 1.
 func clientLimit(wanted int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

@@ -34,14 +34,14 @@ type admission struct {
 type source struct {
 	addr      netip.Addr
 	newcomers list.List // list of *connection
-	index     int       // index in the heap
+	index     int       // index in admission.byNumber
 }
 
 // newcomer is the state of a connection while the connection is a newcomer.
 type newcomer struct {
 	from      *source
 	at        *list.Element // position in from.newcomers
-	displaced bool          // being closed to make room
+	displaced bool          // the connection is being closed to make room
 }
 
 // add adds a connection to the newcomers.
@@ -130,10 +130,11 @@ func (a *admission) displace() *connection {
 	return victim
 }
 
-// crowded reports whether places are scarce if taken of them are in use.
+// crowded reports whether places are scarce. The parameter taken is the number of places in use, and places is the
+// number of all places.
 func crowded(taken, places int) bool { return taken >= places-places/crowdedShare }
 
-// sourceHeap is a heap of sources by the number of their newcomers.
+// sourceHeap is a heap of sources. Its first element is a source with the most newcomers.
 type sourceHeap []*source
 
 func (h sourceHeap) Len() int           { return len(h) }

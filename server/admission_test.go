@@ -82,7 +82,7 @@ func TestShareOfAnAddress(t *testing.T) {
 			t.Fatal("a connection from 127.0.0.2 was not accepted")
 		}
 		if n := p.count("clients", "connected_clients"); n > places-places/crowdedShare+maxDisplaced {
-			t.Fatalf("%d of %d places are taken, want at most three quarters of them plus maxDisplaced", n, places)
+			t.Fatalf("%d of %d places are taken, want at most 3/4 of all places, plus maxDisplaced", n, places)
 		}
 	}
 	p.await("clients", "connected_clients", places-places/crowdedShare)
@@ -124,7 +124,7 @@ func TestMakeRoom(t *testing.T) {
 	expect(9, nil, roomNone) // no newcomers are left
 	a.forget(second)
 	if len(a.sources) != 0 || len(a.byNumber) != 0 || a.displaced != 0 {
-		t.Errorf("after all newcomers were forgotten: want no sources and none displaced, got %+v", a)
+		t.Errorf("after all newcomers were forgotten: want no sources and no displaced newcomers, got %+v", a)
 	}
 	for range maxDisplaced {
 		c := add("10.0.0.3")

@@ -44,8 +44,7 @@ func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 	c.out.Truncate(0, keepOut)
 }
 
-// hotPaths are pipelines of commands that must not allocate memory once all buffers have grown to the size that they
-// need.
+// hotPaths are pipelines of commands. They must not allocate memory after the first run, in which the buffers grow.
 var hotPaths = []struct{ name, input string }{
 	{"one decision", request("CL.THROTTLE", "user:1234567:api", "15", "30", "60")},
 	{"sixteen decisions", strings.Repeat(request("CL.THROTTLE", "user:1234567:api", "1000000", "30", "60", "1"), 16)},

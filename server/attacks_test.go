@@ -78,8 +78,8 @@ func TestCommandForms(t *testing.T) {
 	}
 }
 
-// TestPipelinedDocuments pipelines commands with the longest replies many times. All replies must arrive in
-// order.
+// TestPipelinedDocuments repeats the commands with the longest replies many times in one pipeline. All replies must
+// arrive in order.
 func TestPipelinedDocuments(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -90,7 +90,7 @@ func TestPipelinedDocuments(t *testing.T) {
 	for range n {
 		for i, kind := range "**:$$" {
 			if v := p.read(); v.kind != byte(kind) {
-				t.Fatalf("reply %d is of type %q, want %q", i, v.kind, kind)
+				t.Fatalf("reply %d of a round is of type %q, want %q", i, v.kind, kind)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func TestSecretsStayHidden(t *testing.T) {
 	}
 }
 
-// TestPatterns uses SCAN and KEYS with patterns that are slow to match by backtracking.
+// TestPatterns uses SCAN and KEYS with patterns for which a matcher that backtracks would be slow.
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -162,7 +162,7 @@ func TestUnauthenticatedCommands(t *testing.T) {
 			call = append(call, "1")
 		}
 		if got := s.dial().ask(call...); got.kind != '-' || !strings.Contains(got.text, string(errNoAuth)) {
-			t.Errorf("%q without authentication: got %s", call, got)
+			t.Errorf("%q without authentication: got %s, want the error NOAUTH", call, got)
 		}
 	}
 	select {
@@ -183,11 +183,11 @@ func TestNothingIsHalfDone(t *testing.T) {
 		t.Helper()
 		p := s.dial()
 		if v := p.ask(words...); v.kind != kind {
-			t.Fatalf("%q: got %s, want the type %q", words, v, kind)
+			t.Fatalf("%q: got %s, want a reply of type %q", words, v, kind)
 		}
 		p.send("*1\r\n:\r\n")
 		if rest := p.rest(); !strings.HasSuffix(rest, refused("expected '$', got ':'")) {
-			t.Fatalf("%q, then a protocol error: got %q, want an error about the type at the end", words, rest)
+			t.Fatalf("%q, then a protocol error: got %q, want the error for the wrong type at the end", words, rest)
 		}
 	}
 	f('+', "MULTI")
@@ -253,8 +253,8 @@ func TestOddPasswords(t *testing.T) {
 	s.dial().do("+OK\r\n", "AUTH", "default", "secret")
 }
 
-// TestRightsOfTheLastSuccess checks that a failed AUTH does not revoke an earlier authentication,
-// and that HELLO switches the protocol repeatedly.
+// TestRightsOfTheLastSuccess checks that a failed AUTH does not revoke an earlier authentication, and that each of many
+// HELLO commands switches the protocol.
 func TestRightsOfTheLastSuccess(t *testing.T) {
 	t.Parallel()
 	p := start(t, withPassword).dial()

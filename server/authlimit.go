@@ -67,8 +67,8 @@ func (l *authLimiter) count(ok bool) bool {
 	return ok
 }
 
-// charge stores the TAT of an address after a failure. If too many addresses are stored, it first removes another
-// one.
+// charge stores the TAT of an address after a failure. If maxAuthSources other addresses are stored, charge first
+// removes at least one of them.
 func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	if l.tats == nil {
 		l.tats = map[netip.Addr]uint64{}
@@ -79,9 +79,9 @@ func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	l.tats[from] = tat
 }
 
-// dropAddresses examines a few random addresses, and removes those whose TAT has passed. If it finds none, it removes
-// the examined address with the earliest TAT. This address has the fewest recent failures. Thus an attacker cannot
-// remove an address with many failures by failing once from each of many other addresses.
+// dropAddresses examines a few random addresses, and removes those whose TAT has passed. If no TAT has passed, it
+// removes the examined address with the earliest TAT: it has the fewest recent failures. Thus an attacker cannot remove
+// an address with many failures by failing once from each of many other addresses.
 func (l *authLimiter) dropAddresses(now uint64) {
 	const looked = 64
 	var least netip.Addr

@@ -15,8 +15,8 @@ import (
 
 func always(right bool) func() bool { return func() bool { return right } }
 
-// TestAuthLimiter fails as often as the limit allows for an address. It checks that later attempts are refused until
-// the limit allows another failure.
+// TestAuthLimiter makes as many failed attempts from one address as the limit allows. Later attempts from this address
+// must be refused until the limit allows another failure.
 func TestAuthLimiter(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -94,7 +94,7 @@ func TestAuthLimiterIsBounded(t *testing.T) {
 	later := uint64(time.Hour)
 	l.attempt(failureLimit{netip.MustParseAddr("12.0.0.1"), 5}, later, always(false))
 	if len(l.tats) > maxAuthSources-50 {
-		t.Errorf("%d addresses are stored when all limits are restored, want at most maxAuthSources-50", len(l.tats))
+		t.Errorf("%d addresses are stored after a failure at a time when all earlier TATs had passed, want at most maxAuthSources-50", len(l.tats))
 	}
 }
 

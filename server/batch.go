@@ -129,7 +129,7 @@ func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	return nil
 }
 
-// addForLeader adds a call to forward.
+// addForLeader adds a call that must be forwarded to the leader.
 func (b *batch) addForLeader(c call, args [][]byte) {
 	b.forLeader = true
 	c.args = b.keep(args)
@@ -238,7 +238,8 @@ func anyLimited(out []limiter.Decision) bool {
 
 var chargedMark = []byte(forward.ChargedMark)
 
-// slowArgs returns the arguments by which the slow log shows a batch: the name and the keys of its first command.
+// slowArgs returns the arguments that the slow log shows for a batch: the name and the keys of its first command, and a
+// note if there are other commands.
 func (b *batch) slowArgs() [][]byte {
 	args := [][]byte{[]byte(b.calls[0].cmd.name)}
 	for i := range b.reqs[:b.calls[0].n] {

@@ -73,8 +73,8 @@ func (b *broker) replace(now leaderAddr) (old leaderAddr) {
 }
 
 // sharedCopy returns the current subscribers in a map that must not be changed. The caller adds messages to the feeds
-// of the subscribers without holding b.mu. Otherwise there would be a deadlock: a client calls register, which locks
-// b.mu, while it holds the lock of its feed.
+// of the subscribers without holding b.mu. Otherwise there could be a deadlock, since a client may hold the lock of its
+// feed when it calls register, which locks b.mu.
 func (b *broker) sharedCopy() map[*output]subscriber {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -98,7 +98,7 @@ func TestSlowReader(t *testing.T) {
 	for o, r := range n.broker.subscribers {
 		if o.socket.RemoteAddr().String() == slow.LocalAddr().String() {
 			r.feed.mu.Lock()
-			r.feed.queue.push(make([]byte, feedQueue)) // the goroutine that writes the queue is not woken
+			r.feed.queue.push(make([]byte, feedQueue)) // the queue stays full, since the goroutine that writes it is not woken
 			r.feed.mu.Unlock()
 		}
 	}

@@ -66,8 +66,9 @@ func (e *era) recordForwarded(call *forward.Call, term uint64) {
 	}
 }
 
-// holds reports whether the era of the last charge still lasts, so that no charge was rolled back. leads reports
-// whether this node is the leader. In sync mode, holds returns true because acknowledged charges are committed.
+// holds reports whether the era of the last charge still lasts, so that no charge was rolled back. It also returns true
+// if the client has not been charged, and in sync mode, in which acknowledged charges are committed. leads reports
+// whether this node is the leader.
 func (e era) holds(s *Server, leads bool) bool {
 	switch {
 	case e == era{} || !s.isAsync():

@@ -115,6 +115,6 @@ func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
 	p.do(maybeNot, "WAIT", "1", "0")
 	p.send(throttle("k") + request("WAIT", "1", "0"))
 	p.expect(five(0, 3, 1, -1, 120) + kept)
-	l.setViewLeader("b", "a") // node b recorded the last charge for the earlier term, because it did not know the new one
+	l.setViewLeader("b", "a") // node b recorded the last charge for the earlier term, because it did not know the new term
 	p.do(maybeNot, "WAIT", "1", "0")
 }

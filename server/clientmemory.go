@@ -9,7 +9,7 @@ import (
 )
 
 // connectionBytes is the memory of a connection in bytes, without its buffers. It includes the stack of the goroutine,
-// and the state in the runtime and in this package. Measured by tests/bench idle.
+// and the state in the runtime and in this package. The subcommand idle of tests/bench measures this value.
 const connectionBytes = 8 << 10
 
 // maxChurn is the number of bytes that clients must have allocated since the last forced garbage collection before
@@ -29,7 +29,7 @@ type clientMemory struct {
 	collecting    sync.Mutex    // serializes collect
 	evicting      sync.Mutex    // serializes evictLargest
 	evictedClosed *sync.Cond    // signaled when an evicted client is closed, and at each tick
-	tightSince    int64         // tick since which memory has been tight, or 0; owned by the reaper
+	tightSince    int64         // tick since which tight has returned true, or 0; owned by the reaper
 }
 
 func (m *clientMemory) init(opts *options.Store) {
@@ -48,8 +48,8 @@ func (m *clientMemory) exceeded() bool {
 	return limit > 0 && m.total.Load() > limit
 }
 
-// add adds n bytes to the total; n may be negative. If the limit is then exceeded, add wakes the goroutine of
-// evictClients.
+// add adds n bytes to the total; n may be negative. If n is positive and the limit is then exceeded, add wakes the
+// goroutine that runs evictClients.
 func (m *clientMemory) add(n int64) {
 	m.total.Add(n)
 	if n <= 0 {
@@ -63,8 +63,8 @@ func (m *clientMemory) add(n int64) {
 
 // collect forces a garbage collection if clients use more than half of the limit and have allocated maxChurn bytes
 // since the last forced collection, so that there may be a lot of garbage. Without forced collections, the
-// collections of the runtime may not keep up, because the runtime limits their CPU share. A forced collection blocks
-// the goroutine that produces the garbage.
+// collections of the runtime may not keep up, because the runtime limits their CPU share. Forced collections keep up,
+// because each of them blocks the goroutine that produces the garbage.
 func (m *clientMemory) collect() {
 	if m.churn.Load() < maxChurn {
 		return
@@ -111,8 +111,8 @@ func (m *clientMemory) check(now int64) int64 {
 	return m.tightSince
 }
 
-// usage is the memory that the server holds for a client, in bytes. The feed sets the field queued. The goroutine
-// that serves the client sets the other parts.
+// usage is the memory that the server holds for a client, in bytes. The feed sets the field queued. The goroutine that
+// serves the client sets the other parts. The reaper updates them after it has freed the buffers of an idle client.
 type usage struct {
 	all      *clientMemory // memory of all clients; nil for streams from other nodes, which do not count as clients
 	base     atomic.Int64  // connectionBytes while the connection is served

@@ -54,7 +54,8 @@ func replyAll(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decis
 	}
 }
 
-// deciding returns the decision that determines the result of a group: the first decision with the highest rank.
+// deciding returns the decision that determines the result of a group: the first of the decisions that no other
+// decision outranks.
 func deciding(out []limiter.Decision) *limiter.Decision {
 	d := &out[0]
 	for i := range out {

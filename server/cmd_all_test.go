@@ -30,7 +30,7 @@ func TestParseAll(t *testing.T) {
 	for i, w := range want {
 		got, last := p.reqs[i], i == len(want)-1
 		if got.Kind != w.Kind || got.Limit != w.Limit || string(got.Key) != string(rune('a'+i)) || got.Quantity != 2 || got.Linked == last {
-			t.Errorf("request %d: the key, the quantity, Linked or the limit is wrong; got key %q, request %+v, want the limit of %+v", i, got.Key, got, w)
+			t.Errorf("request %d: got key %q, request %+v; want kind and limit of %+v, keys a to f in order, quantity 2, and Linked except in the last request", i, got.Key, got, w)
 		}
 	}
 	if p := parseCommand("CL.ALL -1 WINDOW a 100 1h"); p.err != nil || p.unit != time.Second || len(p.reqs) != 1 || p.reqs[0].Linked || p.reqs[0].Quantity != -1 {
@@ -84,7 +84,7 @@ func TestParseAllRefuses(t *testing.T) {
 
 	most := strings.Repeat(" WINDOW a 1 1", limiter.MaxGroup)
 	if p := parseCommand("CL.ALL 1" + most + " MS"); p.err != nil || len(p.reqs) != limiter.MaxGroup {
-		t.Errorf("%d limits: got error %v or a wrong number of requests", limiter.MaxGroup, p.err)
+		t.Errorf("%d limits: got error %v, or the number of requests is wrong; want no error, and one request for each limit", limiter.MaxGroup, p.err)
 	}
 	if !strings.Contains(string(errManyLimits), " "+strconv.Itoa(limiter.MaxGroup)+" ") {
 		t.Errorf("%q does not name the maximum, %d", errManyLimits, limiter.MaxGroup)
@@ -97,7 +97,7 @@ func TestParseAllRefuses(t *testing.T) {
 }
 
 // FuzzAll parses arbitrary words as a CL.ALL command. A command that is accepted must have 1 to limiter.MaxGroup
-// requests. All requests except the last must be Linked, and movedKeys must return their keys.
+// requests. All requests except the last must be Linked. movedKeys must return the keys of all requests.
 func FuzzAll(f *testing.F) {
 	for _, line := range []string{
 		"1 WINDOW a 1 1", "1 WINDOW a 1 1s BUCKETS 3 WINDOW b 1 1h LOG MS", "-1 THROTTLE a 1 1 1 BUCKET b 1 1 1 LEAKY c 1 1 1",

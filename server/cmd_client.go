@@ -227,9 +227,9 @@ func parseSkipMe(c *client, value []byte) (*client, error) {
 	return nil, errSyntax
 }
 
-// describe returns the line of a connection in CLIENT LIST. Redis fields that do not apply are 0. Memory sizes are in
-// bytes: qbuf is the size of the read buffer and rbs the size of the reply buffer, both after the last read, and omem
-// is the size of queued output.
+// describe returns the line of a connection in CLIENT LIST. Redis fields without a meaning in this server have a
+// constant value. Memory sizes are in bytes. qbuf is the size of the read buffer, and rbs is the size of the reply
+// buffer. Both were measured after the last read. omem is the size of the queued output.
 func (c *client) describe() string {
 	i, u := c.session.currentInfo(), &c.conn.usage
 	now := c.srv.ticks.Load()
@@ -275,7 +275,8 @@ func cmdClientReply(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdClientNoEvict sets whether the client is exempt from eviction. Its memory still counts.
+// cmdClientNoEvict sets whether the client is exempt from eviction. The memory of an exempt client still counts toward
+// maxmemory-clients.
 func cmdClientNoEvict(c *client, args [][]byte) error {
 	on, err := parseOnOff(args[2])
 	if err != nil {

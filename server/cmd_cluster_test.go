@@ -106,7 +106,7 @@ func TestClusterListenerOfLeader(t *testing.T) {
 	}
 }
 
-// TestNotAllAreShown checks that nodes without an announced client address are omitted.
+// TestNotAllAreShown checks that the replies of CLUSTER omit nodes without an announced client address.
 func TestNotAllAreShown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -238,7 +238,7 @@ func TestGoRedisCluster(t *testing.T) {
 		for k := range 20 {
 			got, err := client.Do(ctx, "CL.THROTTLE", fmt.Sprint("key", k), 100, 1, 3600).Int64Slice()
 			if err != nil || got[2] != int64(100-i) {
-				t.Fatalf("with leader %s: got reply %v, error %v, want one unit less per leader and no error", leader, got, err)
+				t.Fatalf("with leader %s: got reply %v, error %v, want one remaining unit less than with the previous leader, and no error", leader, got, err)
 			}
 		}
 		pipe := client.TxPipeline()
@@ -263,7 +263,7 @@ func TestStandaloneHasNoOtherListeners(t *testing.T) {
 		"peers":    func() error { return s.ServePeers(listen(t)) },
 	} {
 		if err := serve(); !errors.Is(err, errNotClustered) {
-			t.Errorf("%s: got error %v, want errNotClustered", name, err)
+			t.Errorf("port %s of a standalone server: got error %v, want errNotClustered", name, err)
 		}
 	}
 	p := s.dial()

@@ -72,8 +72,9 @@ func replyNames(out *resp.Reply, names []string, bits uint32) {
 	}
 }
 
-// replyKeySpecs appends the key specifications of a command: one of kind "index" with a range and, if the positions
-// of the keys depend on the arguments, a second one of kind "unknown".
+// replyKeySpecs appends the key specifications of a command. The first has the begin_search type "index" and the
+// find_keys type "range". If the positions of the keys depend on the arguments, a second specification follows, with
+// the type "unknown" in both parts.
 func replyKeySpecs(out *resp.Reply, cmd *command) {
 	k := cmd.keys
 	if k.first == 0 {
@@ -231,7 +232,8 @@ func replyArgument(out *resp.Reply, a argument) {
 	}
 }
 
-// cmdCommandList replies with the names of all commands, or of those that match FILTERBY.
+// cmdCommandList replies with the names of all commands without their subcommands. With FILTERBY, it replies with the
+// names of the commands and subcommands that match.
 func cmdCommandList(c *client, args [][]byte) error {
 	keep := func(*command) bool { return true }
 	if len(args) > 2 {

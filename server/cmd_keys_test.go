@@ -25,8 +25,8 @@ func (e endless) Scan(cursor uint64, count int, visit func(key []byte, kind limi
 	return cursor + uint64(count)
 }
 
-// TestScan_LongKeys checks that a step of SCAN stops when the size of the copied keys exceeds scanBytes, even if
-// COUNT is larger, and that KEYS fails when the size exceeds maxKeysReply.
+// TestScan_LongKeys checks that a step of SCAN stops when the size of the copied keys reaches scanBytes, even if it has
+// visited fewer than COUNT keys. It also checks that KEYS fails when the size of the reply exceeds maxKeysReply.
 func TestScan_LongKeys(t *testing.T) {
 	t.Parallel()
 	const size = 500 << 10
@@ -42,7 +42,7 @@ func TestScan_LongKeys(t *testing.T) {
 	}
 	p.do(failure(errManyKeys), "KEYS", "*")
 	if n := visited.Swap(0); n*size > maxKeysReply+scanBytes+scanPiece*size {
-		t.Errorf("KEYS visited %d keys of %d bytes, want at most maxKeysReply and the keys of one step", n, size)
+		t.Errorf("KEYS visited %d keys of %d bytes, want at most maxKeysReply bytes in all, plus the keys of one step", n, size)
 	}
 }
 

@@ -117,7 +117,7 @@ func cmdMemoryDoctor(c *client, _ [][]byte) error {
 const (
 	nearlyFull     = 0.9      // at least this share of maxmemory is in use
 	shrunken       = 0.5      // less than this share of the peak is in use
-	manyOtherBytes = 64 << 20 // besides the keys, the process uses more than this number of bytes, and more than the keys
+	manyOtherBytes = 64 << 20 // besides the keys, the process uses more bytes than this, and more than the keys use
 )
 
 // diagnose returns the report of MEMORY DOCTOR, one line per finding.
@@ -153,7 +153,7 @@ func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 	metrics.Read(samples)
 	var b strings.Builder
 	for _, s := range samples {
-		if n := s.Value.Uint64(); n < math.MaxInt64 { // a larger value is a limit that is not set
+		if n := s.Value.Uint64(); n < math.MaxInt64 { // a limit that is not set has a larger value
 			fmt.Fprintf(&b, "%s %d\n", s.Name, n)
 		}
 	}

@@ -42,8 +42,8 @@ func replicas(view *topology.View, leader string) (list []topology.Member) {
 	return list
 }
 
-// connected returns the replicas that respond to this node, which must be the leader. Redis also omits replicas that
-// are disconnected.
+// connected returns the replicas that respond to this node, which must be the leader. Like Redis, it omits disconnected
+// replicas.
 func connected(view *topology.View, status *topology.Status) []topology.Member {
 	return slices.DeleteFunc(replicas(view, view.Self), func(m topology.Member) bool {
 		f := status.Follower(m.ID)

@@ -204,7 +204,7 @@ func TestCommandsOfProfiles(t *testing.T) {
 		for _, info := range all {
 			for _, sub := range info.list[9].list {
 				if !strings.HasPrefix(sub.list[0].text, info.list[0].text+"|") {
-					t.Errorf("%s is listed as a subcommand of %s, want the name of the container at the beginning", sub, info)
+					t.Errorf("%s is listed as a subcommand of %s, want a name that begins with the name of the container", sub, info)
 				}
 			}
 			if len(info.list[9].list) > 0 {

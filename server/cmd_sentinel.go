@@ -10,7 +10,7 @@ import (
 )
 
 // A Sentinel of Redis monitors masters, each of which has a name. Every node of a cluster acts as a Sentinel that
-// monitors a single master: the leader of the cluster. The option sentinel-master sets its name.
+// monitors a single master: the leader of the cluster. The option sentinel-master sets the name of this master.
 
 // sentinels returns the members that have announced an address for clients of Redis Sentinel.
 func sentinels(view *topology.View) (list []topology.Member) {

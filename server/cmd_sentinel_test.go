@@ -21,7 +21,7 @@ func (v value) names() (names []string) {
 	return names
 }
 
-// The fields that a Sentinel of Redis 7.0 returns for each kind of instance, in the same order.
+// The fields that a Sentinel of Redis 7.0 returns for each kind of instance, in the order of its replies.
 const (
 	instanceNames = "name ip port runid flags link-pending-commands link-refcount last-ping-sent last-ok-ping-reply last-ping-reply down-after-milliseconds "
 	masterNames   = instanceNames + "info-refresh role-reported role-reported-time config-epoch num-slaves num-other-sentinels quorum failover-timeout parallel-syncs"
@@ -163,8 +163,8 @@ func TestSentinelInfo(t *testing.T) {
 	}
 }
 
-// TestGoRedisFailover changes the leader while the client library go-redis follows a Sentinel. Commands must not
-// fail.
+// TestGoRedisFailover changes the leader while the client library go-redis gets the address of the leader from a
+// Sentinel. Commands must not fail.
 func TestGoRedisFailover(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")

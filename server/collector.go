@@ -126,8 +126,8 @@ func (l *collector) decideLocked(b *batch) limiter.CommitToken {
 	return t
 }
 
-// finishDecisions sets the outcomes of the calls in a decided batch. If the engine refused calls because this node is
-// not the leader, they are forwarded, unless the listener profile refuses such commands.
+// finishDecisions sets the outcomes of the calls in a decided batch. If calls failed because this node is not the
+// leader, finishDecisions starts to forward them, unless the follower policy of the listener profile is to refuse them.
 func (l *collector) finishDecisions(b *batch) {
 	took := l.srv.uptime() - b.started
 	undone := b.setOutcomes(l.client.forwardsCommands())

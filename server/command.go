@@ -9,7 +9,8 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// flags are the properties of a command that determine whether it may run. Names and order are those of Redis.
+// flags are the properties of a command that COMMAND shows. Some of them determine whether the command may run. Names
+// and order are those of Redis.
 type flags uint32
 
 const (
@@ -127,7 +128,7 @@ type command struct {
 	refusal replyError
 	run     func(c *client, args [][]byte) error
 	parse   parseFunc
-	// reply appends the reply to decided requests. No decision contains an error.
+	// reply appends the reply to a command whose requests are decided. The decisions contain no error.
 	reply func(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision)
 
 	// newRegistry sets the fields below.
@@ -230,7 +231,7 @@ func commandNames(table []command) (names []string) {
 func newRegistry(table []command, on profileSet) *registry {
 	r := &registry{byName: make(map[string]*command, len(table))}
 	names := commandNames(table)
-	table = slices.Clone(table) // each registry sets fields of its rows
+	table = slices.Clone(table) // a copy, since newRegistry sets fields of the rows
 	for i := range table {
 		cmd := &table[i]
 		if profilesOf(cmd)&on == 0 {

@@ -19,7 +19,7 @@ func TestCommandTable(t *testing.T) {
 		r := newRegistry(commandTable(), on)
 		for _, cmd := range r.every {
 			if names[cmd.id] != cmd.name || r.named(strings.ToUpper(cmd.name)) != cmd {
-				t.Errorf("%s: named does not return this row, or commandNames has another name at its id", cmd.name)
+				t.Errorf("%s: named does not return this row, or commandNames has a different name at the id of this row", cmd.name)
 			}
 			checkRow(t, cmd)
 		}
@@ -46,7 +46,7 @@ func checkRow(t *testing.T, cmd *command) {
 		t.Errorf("%s: the arity %d is less than the number of words in the name", cmd.name, cmd.arity)
 	}
 	if required := required(cmd.syntax); len(cmd.subs) == 0 && words+required != max(cmd.arity, -cmd.arity) && cmd.name != "auth" && cmd.name != "client|kill" {
-		t.Errorf("%s: arity %d, but %d arguments are required", cmd.name, cmd.arity, required)
+		t.Errorf("%s: arity %d, but the syntax requires %d arguments after the name", cmd.name, cmd.arity, required)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 					p.ask(call...)
 					p.ask("DISCARD")
 					if got := p.ask("ECHO", "end"); got.text != "end" {
-						t.Fatalf("%q: the next command, ECHO end, got %s", call, got)
+						t.Fatalf("%q: the reply to ECHO end, sent after the command, is %s, want end", call, got)
 					}
 				}
 				runInTransaction(t, p, call)

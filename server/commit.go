@@ -43,7 +43,8 @@ func unacknowledgedError(err error, wrote bool) error {
 
 // outcome returns the error of a decided call, or nil. An error in the decisions takes precedence. lost is the error
 // of WaitCommitted for the decisions. If lost is limiter.ErrUncertain, a call that charges fails with
-// limiter.ErrUncertain, and any other call fails with limiter.ErrNotLeading.
+// limiter.ErrUncertain, and any other call fails with limiter.ErrNotLeading. With any other error in lost, the call
+// fails with that error.
 func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
 	for i := range out {
 		if out[i].Err != nil {

@@ -304,9 +304,9 @@ func (c *connection) updateUsage() {
 	c.usage.set(&c.usage.multi, c.session.tx.memory())
 }
 
-// awaitRoom accounts for a larger read buffer of growth bytes that is about to be allocated. Both the old and the new
-// buffer count, since they exist together while the contents are copied. Unless the usage of the client is small,
-// awaitRoom waits for memory.
+// awaitRoom accounts for a larger read buffer that is about to be allocated. growth is the size of the new buffer in
+// bytes. Both the old and the new buffer count, since they exist together while the contents are copied. Unless the
+// usage of the client is small, awaitRoom waits for memory.
 func (c *connection) awaitRoom(growth int) {
 	c.usage.set(&c.usage.query, int64(c.in.Size()+growth))
 	if c.usage.total() > smallUsage {

@@ -64,7 +64,7 @@ func (p *pipeline) advanceCommand() need {
 	switch cur.stage {
 	case stageMute:
 		cur.stage = stageMuted
-		return needWrite // the write empties the buffer, which will then contain only the reply to drop
+		return needWrite // the write empties the buffer, so that only the reply to drop is in the buffer later
 	case stageMuted:
 		if p.session.replies == replySkip {
 			p.session.replies = replySkipping
@@ -119,8 +119,8 @@ func (p *pipeline) mustForward(cmd *command) bool {
 	return cmd.needsLeader() && !p.session.tx.queueing && !p.leads()
 }
 
-// collect adds the current command to the batch. The batch is settled first if it is full, or if its commands run on a
-// different node than the current command.
+// collect adds the current command to the batch. The batch is settled first in three cases: it is full, its commands
+// run on a different node than the current command, or the current command must be forwarded over its own stream.
 func (p *pipeline) collect() {
 	cur := &p.current
 	forLeader := p.mustForward(cur.cmd)

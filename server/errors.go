@@ -156,7 +156,7 @@ func asReply(err error) (reply replyError, ok bool) {
 	return errInternal, false
 }
 
-const maxEcho = 128 // maximum number of bytes of a command that an error repeats
+const maxEcho = 128 // maximum number of bytes of an argument that an error repeats
 
 // errUnknownCommand returns the error for an unknown command, with the beginning of its arguments.
 func errUnknownCommand(args [][]byte) replyError {

@@ -79,7 +79,7 @@ func TestUndecided(t *testing.T) {
 			out[i].Err = err
 		}
 		if got := (&call{}).outcome(reqs[:len(errs)], out, nil); !errors.Is(got, want) {
-			t.Errorf("errors %v: got %v, want %v", errs, got, want)
+			t.Errorf("requests with the errors %v: the error of the call is %v, want %v", errs, got, want)
 		}
 	}
 	group, memory, held := limiter.ErrGroup, limiter.ErrOutOfMemory, limiter.WrongKindError(limiter.WindowLog)
@@ -104,7 +104,7 @@ func TestCommandOf(t *testing.T) {
 		}
 	}
 	if got := commandOf(0); got != "none" {
-		t.Errorf("commandOf an invalid kind is %s, want none", got)
+		t.Errorf("commandOf(0) is %s, want none, because 0 is not a kind", got)
 	}
 }
 
@@ -123,10 +123,10 @@ func TestQuote(t *testing.T) {
 	f(strings.Repeat("k", maxEcho)+"l", "'"+strings.Repeat("k", maxEcho)+"...'")
 	f(strings.Repeat("\n", 1000), "'"+strings.Repeat(`\x0a`, maxEcho)+"...'")
 	if got := echo([]byte("a\r\nb\xff\x00c"), 100); got != `a  b\xff` {
-		t.Errorf("the result of echo is %s, want the beginning without CR, LF, NUL and unprintable bytes", got)
+		t.Errorf("echo returns %s, want the bytes before the NUL, with spaces for CR and LF, and with the byte ff escaped", got)
 	}
 	if got := echo([]byte("abc\x00"), 2); got != "ab" {
-		t.Errorf("the result of echo is %s, want the beginning without CR, LF, NUL and unprintable bytes", got)
+		t.Errorf("echo returns %s, want ab, the first two bytes", got)
 	}
 }
 

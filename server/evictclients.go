@@ -65,7 +65,7 @@ func (s *Server) evict(e evictable) {
 	m := &s.clientMemory
 	s.mu.Lock()
 	there := s.clients[e.c.id] == e.c
-	if there { // the client is still registered, so connection.leave will call usage.release
+	if there { // still registered: connection.leave will call usage.release, which subtracts these bytes
 		m.evictedBytes.Add(e.size)
 		e.c.conn.usage.evicted.Store(e.size)
 	}

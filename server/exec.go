@@ -5,9 +5,9 @@ import "github.com/throttledhq/throttled/limiter"
 // Commands of a transaction run while the exec lock is held, and must not block. The execution waits once for the
 // commit of all commands, after the lock is released.
 
-// exec runs a transaction. The handler of EXEC calls it. If this node cannot run the transaction, the error is
-// limiter.ErrNotLeading, in three cases: the transaction touches keys and this node is not the leader; the leader
-// watches keys for the client; or changes of the watched keys can no longer be detected. The pipeline then calls
+// exec runs a transaction. The handler of EXEC calls it. If this node cannot run the transaction, exec returns
+// limiter.ErrNotLeading. There are three such cases: the transaction touches keys and this node is not the leader; the
+// leader watches keys for the client; or changes of the watched keys can no longer be detected. The pipeline then calls
 // forwardExec, if commands of the client are forwarded.
 func (e *execution) exec(tx *transaction) error {
 	e.tx = tx
@@ -69,7 +69,7 @@ func (e *execution) runAll() {
 	c.endTransaction()
 }
 
-// decideQueued adds a limiter command of a transaction to b.
+// decideQueued adds a limiter command of a transaction to b. If b is full, its commands are answered first.
 func decideQueued(c *client, b *batch, q queuedCommand) {
 	if !b.takes(q.cmd, q.args, false) {
 		answerQueued(c, b)
@@ -111,7 +111,8 @@ func runQueued(c *client, q queuedCommand) {
 	}
 }
 
-// endTransaction appends the invalidations and pushed messages that were held back until the end of the reply to EXEC.
+// endTransaction appends the invalidations and pushed messages of a transaction to the reply to EXEC. They were held
+// back, because they must not be sent within that reply.
 func (c *client) endTransaction() {
 	tx := &c.session.tx
 	tx.running = false

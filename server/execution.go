@@ -21,7 +21,7 @@ type execution struct {
 	tx           *transaction // transaction of EXEC
 	limiterBatch *batch       // batch with the current limiter command only; nil for other commands
 	replyStart   int          // length of out before the reply to the command
-	keys         bool         // the command touches keys; writes, before and after are then set
+	keys         bool         // the command touches keys; the next three fields are then set
 	writes       bool
 	before       limiter.CommitToken // last write before the command
 	after        limiter.CommitToken // last write after the command
@@ -35,7 +35,7 @@ const (
 	runIdle        runStage = iota // nothing runs
 	runStart                       // run the command
 	runCheckCommit                 // the command has run: check whether it must wait for a commit
-	runCommit                      // the wait for the commit has begun; the command is done after it
+	runCommit                      // the wait for the commit has begun; the command is done after the wait
 	runDone
 )
 

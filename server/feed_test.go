@@ -91,8 +91,8 @@ func TestFeedHasRoom(t *testing.T) {
 	}
 }
 
-// TestFeedEndsWhenWritten checks that the goroutine of a feed without pushed output must stop after it has written the
-// last reply, and that tryPut then reports that the feed has ended.
+// TestFeedEndsWhenWritten checks that take makes the goroutine of a feed without pushed output stop after the last
+// reply is written, and that tryPut then reports that the feed has ended.
 func TestFeedEndsWhenWritten(t *testing.T) {
 	t.Parallel()
 	f := newFeed(testUsage(t), false)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// stepDownPatience is the time for which clients of leader-port stay connected after this node has stopped being the
-// leader, while no new leader is known. Their commands are forwarded as soon as there is a leader.
+// stepDownPatience is the maximum time for which clients of leader-port stay connected after this node has stopped
+// being the leader, while no new leader is known. Their commands are forwarded as soon as there is a leader.
 const stepDownPatience = time.Second
 
 // followLeader passes changes of the leader to the forwarder and to subscribers, until ctx is done. When this node

@@ -25,7 +25,7 @@ func TestOtherProtocols(t *testing.T) {
 			_, _ = io.WriteString(p.Conn, input)
 			rest, err := io.ReadAll(p.in)
 			if isTimeout(err) || !strings.HasSuffix(string(rest), wantEnd) {
-				t.Errorf("%.60q: got %q (%v), want the expected last reply and a closed connection", input, rest, err)
+				t.Errorf("%.60q: got %q (%v), want a closed connection after the last reply that this call of f names", input, rest, err)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestProtectedMode(t *testing.T) {
 		got := p.rest()
 		switch keys := s.engine.Usage().Keys; {
 		case served && got == "":
-			t.Error("a remote client got no reply")
+			t.Error("a remote client got no reply, although the server must accept remote clients")
 		case !served && (got != failure(errDenied) || keys != 0):
 			t.Errorf("a remote client got %q, want errDenied; %d keys were created, want 0", got, keys)
 		}

@@ -129,7 +129,7 @@ func TestThrottleRates(t *testing.T) {
 		}
 		want := burst + 1 + int64(span.Seconds()*float64(rate))
 		if admitted > want || float64(admitted) < 0.99*float64(want) {
-			t.Errorf("burst %d, rate %d: %d calls were admitted in %v, want %d", burst, rate, admitted, span, want)
+			t.Errorf("burst %d, rate %d: %d calls were admitted in %v, want %d or at most one percent less", burst, rate, admitted, span, want)
 		}
 	}
 	f(0, 2000, time.Second)
@@ -164,7 +164,7 @@ func TestThrottleAtOnce(t *testing.T) {
 	}
 	clock.advance(time.Second)
 	if got := admit(7000, "a", "6000", "6000", "1"); got < 5999 || got > 6000 {
-		t.Errorf("limit 6000 6000 1: %d calls were admitted a second later, want 6000", got)
+		t.Errorf("limit 6000 6000 1: %d calls were admitted a second later, want 5999 or 6000", got)
 	}
 	if got := admit(2000, "b", "1000", "1000", "60"); got != 1001 {
 		t.Errorf("limit 1000 1000 60: %d calls were admitted, want 1001", got)

@@ -41,7 +41,7 @@ func TestBrokenStreams(t *testing.T) {
 
 	p.send(all)
 	s.expect(t, all)
-	s.send(t, one+goawayLine) // the leader shuts down and has not run the rest
+	s.send(t, one+goawayLine) // the leader shuts down and has not run the other commands
 	s = <-streams
 	s.expect(t, throttle("y")+request("TTL", "x"))
 	s.send(t, one+":9\r\n")
@@ -132,7 +132,7 @@ func testTransferFromAfar(t *testing.T) {
 	other := <-streams
 	other.expect(t, throttle("x"))
 	l.setViewLeader("b", "c")
-	q.expect(failure(errUncertain)) // this stream to the old leader was closed
+	q.expect(failure(errUncertain)) // the stream that was used for the charge was closed
 	s.send(t, "+OK\r\n")
 	p.expect("+OK\r\n")
 	if _, err := s.in.ReadByte(); err != io.EOF {

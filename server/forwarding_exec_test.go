@@ -65,7 +65,7 @@ func TestForwardWatches(t *testing.T) {
 	p.do("+OK\r\n", "WATCH", "k")
 	_ = p.Close()
 	if !eventually(func() bool { return l.nodes["b"].forward.Watches() == 0 }) {
-		t.Error("streams with watched keys are open after the connection is closed")
+		t.Error("streams with watched keys are open after the connection is closed, want none")
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestForwardedPipelines sends pipelines of all kinds to a follower, in both versions of the protocol. The follower
-// must send the same replies as the leader would, in the order of the commands.
+// TestForwardedPipelines sends pipelines of local and forwarded commands to a follower, in both versions of the
+// protocol. The follower must send the same replies as the leader would, in the order of the commands.
 func TestForwardedPipelines(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -157,7 +157,7 @@ func testNoLeader(t *testing.T) {
 		t.Errorf("the replies took %v, want leaderPatience", took)
 	}
 	if got := p.info("errorstats")["errorstat_LOADING"]; got != fmt.Sprint("count=", 3*n) {
-		t.Errorf("errorstat_LOADING is %q, want a count of 3 errors for each repetition", got)
+		t.Errorf("errorstat_LOADING is %q, want count=45: 3 errors for each of the 15 repetitions", got)
 	}
 }
 
@@ -244,7 +244,7 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	p.expect(strings.Repeat(failure(errNotLeading), 3))
 	p.send(throttle("k") + request("TTL", "k") + throttle("k"))
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 3 }) {
-		t.Error("the commands are not retried")
+		t.Error("without a leader, the commands are not retried")
 	}
 	l.decide("b")
 	l.setViewLeader("b", "b")
@@ -257,7 +257,7 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	p.send(throttle("other") + request("TTL", "other"))
 	l.setViewLeader("a", "")
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 8 }) {
-		t.Error("the commands are not retried")
+		t.Error("after the leadership was lost again, the commands are not retried")
 	}
 	l.lead("a") // node "a" is the leader again
 	p.expect(five(0, 3, 1, -1, 120) + ":120\r\n")

@@ -40,8 +40,8 @@ func (o *ownership) unpark() {
 	}
 }
 
-// trimIdle frees the buffers of an idle connection, unless they contain an incomplete command or an
-// unwritten reply. Only the reaper calls it.
+// trimIdle frees the buffers of an idle connection, unless they contain an incomplete command or an unwritten reply.
+// Only the reaper calls it. The parameter now is the current tick.
 func (c *connection) trimIdle(now int64) {
 	if now-c.activity.lastRead.Load() < idleTicks || c.usage.query.Load()+c.usage.replies.Load() <= keepIdle ||
 		!c.buffers.free.CompareAndSwap(true, false) {

@@ -165,7 +165,7 @@ func infoStats(s *Server, w *infoWriter) {
 	infoPauses(usage.Pauses, w)
 }
 
-// infoPauses writes, for each kind of maintenance work, the longest time for which the work has blocked decisions since
+// infoPauses writes, for each type of maintenance work, the longest time for which the work has blocked decisions since
 // the start.
 func infoPauses(p limiter.Pauses, w *infoWriter) {
 	w.field("longest_growth_usec", p.Growth.Microseconds())
@@ -240,7 +240,8 @@ func infoCluster(_ *Server, w *infoWriter) {
 	w.field("cluster_enabled", countTrue(w.listener.set == onCluster))
 }
 
-// infoKeyspace writes the number of keys in database 0, the only one. Every key has an expiration time.
+// infoKeyspace writes the number of keys in database 0, the only one. Every key has an expiration time, so the fields
+// keys and expires have the same value.
 func infoKeyspace(s *Server, w *infoWriter) {
 	if keys := s.engine.Usage().Keys; keys > 0 {
 		w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, keys))

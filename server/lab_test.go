@@ -397,7 +397,7 @@ func (l *lab) flushed() int {
 	return l.flushes
 }
 
-// newTerm makes the node with the given id decide in a new term, and updates the views of the given nodes only.
+// newTerm makes the node with the given id decide in a new term, and updates only the views of the nodes in known.
 func (l *lab) newTerm(id string, known ...string) {
 	l.decide("")
 	l.decide(id)
@@ -421,7 +421,7 @@ func (n *labNode) Dial(ctx context.Context, id string) (net.Conn, error) {
 	return n.lab.connect(ctx, id)
 }
 
-// connect opens a stream to a node. Dial uses it unless dialWith was called.
+// connect opens a stream to a node. Dial calls connect unless dialWith was called.
 func (l *lab) connect(ctx context.Context, id string) (net.Conn, error) {
 	to := l.nodes[id]
 	if to == nil {

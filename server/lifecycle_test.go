@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/internal/goroutines"
 )
 
-// TestPanics makes the engine panic in a decision and in a lookup. Only the connection that ran the command may be
-// closed.
+// TestPanics makes the engine panic in a decision and in a lookup. Only the connection of the command that panics may
+// be closed.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var log lockedLog
@@ -27,9 +27,9 @@ func TestPanics(t *testing.T) {
 		for _, command := range commands {
 			p.send(strings.Join(strings.Fields(command), " ") + "\r\n")
 		}
-		// Replies that have not been written are lost with the connection.
+		// Replies that have not been written are lost with the connection, so got may be only the beginning of want.
 		if got := p.rest(); !strings.HasPrefix(want, got) {
-			t.Errorf("%q: got %q, want %q", commands, got, want)
+			t.Errorf("%q: got %q, want %q or the beginning of it", commands, got, want)
 		}
 		panics++
 		bystander.await("stats", "handler_panics", panics)

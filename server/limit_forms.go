@@ -113,7 +113,8 @@ func limitFormOf(word []byte) *limitForm {
 	return nil
 }
 
-// limitCommands returns the rows of the limiter commands: one for each limit form, and one for CL.ALL.
+// limitCommands returns the rows of the command table for the limiter commands: one for each limit form, and one for
+// CL.ALL.
 func limitCommands() (rows []command) {
 	const flags = write | denyOOM | fast
 	specs := make([]string, len(limitForms))

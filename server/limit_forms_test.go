@@ -43,7 +43,7 @@ func TestLimitForms(t *testing.T) {
 	}
 	for k := limiter.Kind(1); k.Known(); k++ {
 		if kinds[k] != 1 {
-			t.Errorf("%d modes for %s %s, want 1", kinds[k], k, k.Encoding())
+			t.Errorf("%d modes have the kind %s %s, want 1", kinds[k], k, k.Encoding())
 		}
 	}
 	if least != leastSpec {

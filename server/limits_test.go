@@ -115,8 +115,8 @@ func TestPasswordAtRuntime(t *testing.T) {
 	s.greet()
 }
 
-// TestMaxClients fills all connection slots, checks that further clients are refused, and reuses a
-// freed slot.
+// TestMaxClients opens maxclients connections and checks that further clients are refused. After one of the connections
+// is closed, a new client must be accepted.
 func TestMaxClients(t *testing.T) {
 	t.Parallel()
 	const places = 5

@@ -56,8 +56,8 @@ var (
 		set: onCluster, mode: "cluster", port: func(o *options.Options) int { return o.ClusterPort },
 		onFollower: redirects, notLeading: errClusterDown, database: errSelectCluster,
 	}
-	// leaderListener is for clients that got the address from a Sentinel. When they are disconnected, they query the
-	// Sentinel again.
+	// leaderListener is for clients that got the address of this node from a Sentinel. When they are disconnected, they
+	// query the Sentinel again.
 	leaderListener = listenerProfile{
 		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.LeaderPort },
 		onFollower: forwards, notLeading: errNotLeading, database: errDBIndex, closesOnStepDown: true,

@@ -25,7 +25,7 @@ func TestFactsOfRedis(t *testing.T) {
 			info := p.ask("COMMAND", "INFO", name).list[0].list
 			lists := []string{info[1].text + " " + strings.Join(info[2].words(), " "), strings.Join(info[6].words(), " "), strings.Join(info[7].words(), " ")}
 			if got := strings.Join(lists, " / "); got != want || info[0].text != name || info[3].int() != 0 || len(info[8].list) != 0 {
-				t.Errorf("%s: got %s, want %s", name, got, want)
+				t.Errorf("COMMAND INFO %s: got %s, want %s", name, got, want)
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func TestPeersAreTrusted(t *testing.T) {
 	ln := listen(t)
 	go func() { _ = n.ServePeers(strange{ln}) }()
 	admin := n.dial()
-	for range 3 { // more than maxclients, which is lowered below
+	for range 3 { // more streams than the maxclients that the next loop sets
 		n.at(ln).do(":0\r\n", "EXISTS", "none")
 	}
 	for _, pair := range []string{"maxclients 1", "requirepass secret"} {
@@ -121,7 +121,7 @@ func TestPeersForwardOnly(t *testing.T) {
 		}
 	}
 	if got := strings.Join(accepted, " "); got != forwardedCommands {
-		t.Errorf("accepted:\n%s\nwant:\n%s", got, forwardedCommands)
+		t.Errorf("the leader accepts from other nodes the commands\n%s\nwant\n%s", got, forwardedCommands)
 	}
 }
 

@@ -13,7 +13,8 @@ var longReplies = [][]string{
 	{"PUBSUB", "CHANNELS"}, {"PUBSUB", "NUMPAT"}, {"SCAN", "0"}, {"SLOWLOG", "GET"},
 }
 
-// takeLong occupies all slots for concurrent long replies.
+// takeLong takes all tokens that allow clients to make long replies (see longToken). The function
+// release releases the tokens.
 func (s *testServer) takeLong() (release func()) {
 	for range maxLong {
 		s.clientMemory.long <- struct{}{}
@@ -25,7 +26,7 @@ func (s *testServer) takeLong() (release func()) {
 	}
 }
 
-// TestLongRepliesWait checks that commands with long replies wait for a free slot.
+// TestLongRepliesWait checks that commands with long replies wait for a free token.
 func TestLongRepliesWait(t *testing.T) {
 	for _, call := range longReplies {
 		synctest.Test(t, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestLongRepliesWait(t *testing.T) {
 			go func() { answered <- p.ask(call...) }()
 			synctest.Wait()
 			if len(answered) > 0 {
-				t.Errorf("%q did not wait for a slot", call)
+				t.Errorf("%q did not wait for a token", call)
 			}
 			release()
 			if got := <-answered; got.kind == '-' {
@@ -46,7 +47,7 @@ func TestLongRepliesWait(t *testing.T) {
 	}
 }
 
-// TestLongReplies_NoLeader checks that commands do not occupy slots for long replies while they wait for an unreachable
+// TestLongReplies_NoLeader checks that commands with long replies hold no token while they wait for an unreachable
 // leader.
 func TestLongReplies_NoLeader(t *testing.T) {
 	t.Parallel()
@@ -75,8 +76,8 @@ func TestLongReplies_NoCommit(t *testing.T) {
 	listWhileScansWait(t, l.nodes["a"])
 }
 
-// listWhileScansWait makes as many commands wait for the cluster as there are slots for long replies, and checks that
-// one more such command is answered during the wait.
+// listWhileScansWait makes as many commands wait for the cluster as there are tokens for long replies. It checks that
+// CLIENT LIST, which also needs a token, is answered during the wait.
 func listWhileScansWait(t *testing.T, s *labNode) {
 	t.Helper()
 	for range maxLong {
@@ -98,7 +99,7 @@ func (s *testServer) awaiting() (n int) {
 	return n
 }
 
-// TestLongReplies_Closed checks that CLIENT KILL closes a client that waits for a slot.
+// TestLongReplies_Closed checks that CLIENT KILL closes a client that waits for a token.
 func TestLongReplies_Closed(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

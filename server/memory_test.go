@@ -52,7 +52,7 @@ func TestMemoryReportsAgree(t *testing.T) {
 			}
 		}
 		if sum > usage.Bytes || (sum > 0) != (count > 0) {
-			t.Errorf("%d keys take %d of %d bytes, want a part of these bytes, and 0 only without keys", count, sum, usage.Bytes)
+			t.Errorf("MEMORY USAGE of all %d keys is %d bytes, and Usage.Bytes is %d; want at most Usage.Bytes, and 0 only if there are no keys", count, sum, usage.Bytes)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestMemoryDoctor(t *testing.T) {
 		got := diagnose(&m, &o)
 		for i := range max(len(got), len(want)) {
 			if len(got) != len(want) || !strings.Contains(got[i], want[i]) {
-				t.Errorf("%+v: got %q, want %q", m, got, want)
+				t.Errorf("%+v: the diagnosis is %q, want as many texts, in the same order, which contain %q", m, got, want)
 				return
 			}
 		}

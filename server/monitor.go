@@ -46,7 +46,7 @@ func (m *monitors) show(c *client, cmd *command, args [][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to, f := range m.feeds {
-		f.push(to.closing, line) // if this closes the client, its own goroutine calls remove
+		f.push(to.closing, line) // if push closes the client, the goroutine of that client calls remove
 	}
 }
 

@@ -33,7 +33,8 @@ func TestSlowlog(t *testing.T) {
 		t.Helper()
 		newest()
 		p.ask(words...)
-		// The oldest entry is the last CONFIG SET in newest, since its new threshold already applies to it.
+		// The oldest entry is the CONFIG SET at the end of the previous call of newest: the threshold that it sets
+		// already applies to it.
 		entries := newest()
 		if len(entries) == 0 || strings.Join(entries[0].list[3].words(), " ") != want {
 			t.Errorf("%.60q is logged as %s, want %s", words, entries, want)

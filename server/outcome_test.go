@@ -118,8 +118,9 @@ func testLeadershipLostWithinACommand(t *testing.T) {
 	check("EXEC", 0)
 }
 
-// TestUncertainBatches makes the commit of decisions fail. If the error of the commit is limiter.ErrUncertain, only
-// calls that may have changed something fail with errUncertain. All other calls fail with errClusterDown.
+// TestUncertainBatches makes the commit of decisions fail. If the error of the commit is limiter.ErrUncertain, calls
+// that may have changed something must fail with errUncertain, and other calls with errClusterDown. If the error is
+// limiter.ErrNotLeading, all calls must fail with errClusterDown.
 func TestUncertainBatches(t *testing.T) { synctest.Test(t, testUncertainBatches) }
 
 func testUncertainBatches(t *testing.T) {

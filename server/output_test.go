@@ -151,7 +151,7 @@ func TestStalled(t *testing.T) {
 	out.activity.writing.Store(1)
 	o.WriteTimeout = 0
 	if out.stalled(&o, reaperRun{now: late}) {
-		t.Error("the client is stalled although write-timeout is 0")
+		t.Error("stalled returned true although write-timeout is 0")
 	}
 }
 

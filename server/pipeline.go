@@ -59,14 +59,14 @@ type current struct {
 	start time.Duration // time at which the command began to run on this node
 }
 
-// stage is the next step of the command in progress. In all stages except stageNone, earlier commands are answered.
+// stage is the next step of the command in progress. In all stages except stageNone, all earlier commands are answered.
 type stage uint8
 
 const (
 	stageNone    stage = iota // no command is in progress
 	stageMute                 // CLIENT REPLY turns off the reply: first write the replies to earlier commands
 	stageMuted                // the earlier replies are written: dispatch the command
-	stageUnmute               // drop the reply to the command
+	stageUnmute               // the command is complete: drop its reply
 	stageCollect              // add the command to the batch
 	stageQueue                // queue the command for EXEC
 	stageReject               // reply with err: the command did not run
@@ -156,7 +156,8 @@ func (p *pipeline) wait() {
 	}
 }
 
-// awaitsCluster reports whether the next wait depends on other nodes, so that timeouts are suspended.
+// awaitsCluster reports whether the next wait depends on other nodes. The timeouts of the client are suspended during
+// such a wait.
 func (p *pipeline) awaitsCluster() bool {
 	switch p.need {
 	case needCommit, needLeader, needView:

@@ -71,7 +71,7 @@ func detached(t *testing.T, s *Server) *client {
 	return newClient(s, near, &redisListener)
 }
 
-// mixed contains commands of every kind. mixedReplies contains their replies.
+// mixed contains commands for every way in which a pipeline runs a command. mixedReplies contains their replies.
 var (
 	mixed = throttle("k") + ping + request("TTL", "k") + request("CL.THROTTLE", "k", "2", "1", "60", "1", "x") +
 		request("MULTI") + throttle("k") + request("PING") + request("EXEC") + request("KEYS", "*") + request("DEL", "k") + throttle("k") +
@@ -98,7 +98,7 @@ func TestPipeline_LateCommit(t *testing.T) {
 	release(nil)
 	e.run()
 	if e.written[c] != mixedReplies {
-		t.Errorf("after the commit: got %q, want %q", e.written[c], mixedReplies)
+		t.Errorf("after the commit: the client got %q, want %q", e.written[c], mixedReplies)
 	}
 	want := []need{
 		needCommit,              // CL.THROTTLE
@@ -112,7 +112,7 @@ func TestPipeline_LateCommit(t *testing.T) {
 		needCommit,
 	}
 	if !slices.Equal(e.needs[c], want) {
-		t.Errorf("waited for %v, want %v", e.needs[c], want)
+		t.Errorf("the pipeline waited for the needs %v, want %v", e.needs[c], want)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestPipeline_NoLeader(t *testing.T) {
 			t.Errorf("leader %s: the other client got %q, want %q", leader, e.written[other], want)
 		}
 		if e.needs[c][0] != needView || slices.Contains(e.needs[c], needLeader) != (leader == "a") {
-			t.Errorf("leader %s: waited for %v, want needView first, and needLeader only if the leader is a", leader, e.needs[c])
+			t.Errorf("leader %s: the pipeline waited for the needs %v, want needView first, and needLeader only if the leader is a", leader, e.needs[c])
 		}
 	}
 }
@@ -155,12 +155,12 @@ func TestPipeline_Lock(t *testing.T) {
 	s.exec.Lock()
 	e.feed(t, c, throttle("k")+request("EXISTS", "k")+request("UNLINK", "k", "l")+ping)
 	if e.written[c] != "" || !slices.Equal(e.needs[c], []need{needLock}) {
-		t.Errorf("while another client holds the lock: got %q, want nothing; waited for %v, want only needLock", e.written[c], e.needs[c])
+		t.Errorf("while another client holds the lock: the client got %q, want nothing; the pipeline waited for the needs %v, want only needLock", e.written[c], e.needs[c])
 	}
 	s.exec.Unlock()
 	e.run()
 	if want := five(0, 3, 2, -1, 60) + ":1\r\n:1\r\n+PONG\r\n"; e.written[c] != want {
-		t.Errorf("got %q, want %q", e.written[c], want)
+		t.Errorf("after the lock is released: the client got %q, want %q", e.written[c], want)
 	}
 	if !s.exec.TryLock() {
 		t.Error("the exec lock is still held after the commands")
@@ -184,6 +184,6 @@ func TestPipeline_Snapshot(t *testing.T) {
 	close(snapshots.release)
 	e.run()
 	if e.written[c] != "+OK\r\n+PONG\r\n" {
-		t.Errorf("after SAVE: got %q, want +OK and +PONG", e.written[c])
+		t.Errorf("after SAVE: the client got %q, want +OK and +PONG", e.written[c])
 	}
 }

@@ -53,7 +53,7 @@ var manners = []manner{
 // server reads each write separately.
 func TestProtocolRows(t *testing.T) {
 	if len(protocolRows) != 89 {
-		t.Fatalf("%d rows, want 89", len(protocolRows))
+		t.Fatalf("protocolRows has %d rows, want 89", len(protocolRows))
 	}
 	known, unauthenticated := start(t, nil), start(t, withPassword)
 	pipedKnown, knownPipes := setup{}.startPiped(t)
@@ -76,7 +76,7 @@ func TestProtocolRows(t *testing.T) {
 			t.Errorf("%d keys were created, want none", keys)
 		}
 		if panics := s.stats.panics.Load(); panics != 0 {
-			t.Errorf("%d handlers panicked", panics)
+			t.Errorf("%d handlers panicked, want none", panics)
 		}
 	}
 	known.greet()

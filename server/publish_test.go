@@ -60,7 +60,8 @@ func TestPublish_AfterConfirmation(t *testing.T) {
 	}
 }
 
-// TestPublish_Bounds checks that clients are closed if their messages exceed the memory limit.
+// TestPublish_Bounds checks that a client is closed if one PUBLISH sends it more than feedQueue bytes, because many of
+// its patterns match. This also holds for the client that sends PUBLISH.
 func TestPublish_Bounds(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -136,7 +137,7 @@ func TestSharedCopy(t *testing.T) {
 	s.subscriptions.channels = append(s.subscriptions.channels, "b")
 	b.register(o)
 	if got := b.sharedCopy()[o].channels; len(got) != 2 || len(first[o].channels) != 1 {
-		t.Errorf("the new copy has the channels %q, want 2; the old copy has %q, want 1", got, first[o].channels)
+		t.Errorf("the new copy has the channels %q, want 2 channels; the old copy has %q, want 1 channel", got, first[o].channels)
 	}
 	b.remove(o)
 	if got := b.sharedCopy(); len(got) != 0 {

@@ -20,7 +20,7 @@ func TestDropSubscriptions(t *testing.T) {
 		}
 		_ = append(s.channels, "e")
 		if got := strings.Join(list, " "); got != "a b c" {
-			t.Fatalf("drop %s, then append: the shared list was changed to %q", names, got)
+			t.Fatalf("drop %s, then append: the shared list was changed to %q, want a b c", names, got)
 		}
 	}
 }

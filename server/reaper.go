@@ -30,8 +30,8 @@ func (s *Server) runReaper() {
 		case <-ticker.C:
 		}
 		// Ticks are counted, not derived from the time. If the reaper is delayed, connections record an old tick as
-		// their last activity. If ticks were derived from the time, these connections would expire early. With counted
-		// ticks, timeouts are late instead.
+		// their last activity. If ticks were derived from the time, the next tick would skip several numbers, and these
+		// connections would expire early. With counted ticks, timeouts are late instead.
 		s.ticks.Add(1)
 		s.closeOverdue()
 		s.stats.rates.sample(rateSample{

@@ -79,14 +79,14 @@ var protocolRows = []protocolRow{
 	{input: "*1\r\n$5\r\nPING\r\n*1\r\n$4\r\nPING\r\n", want: badTrailer, end: closed},
 	{input: "*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", want: badTrailer, end: closed},
 
-	// Line endings, and other types in place of an argument.
+	// Wrong line endings, and other types in place of an argument.
 	{input: "*1\n$4\nPING\n", want: badCount, end: closed},
 	{input: "*1\r\r\n$4\r\nPING\r\n", want: badCount, end: closed},
 	{input: "*1\r\n*1\r\n$4\r\nPING\r\n", want: refused("expected '$', got '*'"), end: closed},
 	{input: "*1\r\n:5\r\n", want: refused("expected '$', got ':'"), end: closed},
 	{input: "*1\r\n+PING\r\n", want: refused("expected '$', got '+'"), end: closed},
 
-	// Other protocol types are treated as inline requests with unknown commands.
+	// RESP types other than arrays are treated as inline requests with unknown commands.
 	{input: "$4\r\nPING\r\n", want: unknown("$4") + "+PONG\r\n"},
 	{input: "+OK\r\n", want: unknown("+OK")},
 	{input: "-ERR x\r\n", want: unknown("-ERR", "x")},
@@ -133,7 +133,7 @@ var protocolRows = []protocolRow{
 	{input: "PING\x00x\r\n", want: badByte, end: closed},
 	{input: "\xff\xfe\xfd\r\n", want: unknown(`\xff\xfe\xfd`)},
 
-	// Other protocols.
+	// TLS, HTTP and SSH.
 	{input: "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\n", want: badByte, end: closed},
 	{input: "GET / HTTP/1.1\r\nHost: x\r\n\r\n", want: unknown("GET", "/", "HTTP/1.1"), end: cut},
 	{input: "POST /x HTTP/1.1\r\nHost: a\r\n\r\nCL.THROTTLE k 1 1 1\r\n", end: cut},

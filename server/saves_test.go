@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestShutdownOutlastsNoPipelineOfSaves calls Shutdown while many pipelined SAVE commands of a client are pending. No
-// further snapshot may start after the context is canceled.
+// TestShutdownOutlastsNoPipelineOfSaves calls Shutdown with a canceled context while many pipelined SAVE commands of a
+// client are pending. No further snapshot may start.
 func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -55,7 +55,7 @@ func TestGoneClientSavesNoMore(t *testing.T) {
 		return len(s.sortedClients()) == 0
 	})
 	if !left || saves > 3 {
-		t.Errorf("%d snapshots were started, want at most 3, and the closed connection removed", saves)
+		t.Errorf("%d snapshots were started, want at most 3; the closed connection must be removed", saves)
 	}
 }
 

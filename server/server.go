@@ -28,8 +28,8 @@ type Config struct {
 	Cluster topology.Cluster
 	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
-	// Stop is called once, when a client first sends SHUTDOWN. Its save argument reports whether the state must be saved
-	// after the last decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does not stop the process.
+	// Stop is called once, when a client first sends SHUTDOWN. If save is set, the state must be saved after the last
+	// decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does not stop the process.
 	Stop func(save bool)
 }
 

@@ -75,8 +75,8 @@ func redirect(leader *topology.Member, list []call) {
 }
 
 // redirected returns the error for a command that cannot be queued in a transaction because a different node is the
-// leader. It returns nil if there is no leader, as during a leadership transfer, since EXEC then waits for the next
-// leader.
+// leader. It returns nil if this node is the leader. It also returns nil if there is no leader, as during a hand-over,
+// since EXEC then waits for the next leader.
 func redirected(view *topology.View, cmd *command, args [][]byte) error {
 	leader := view.Find(view.Leader)
 	switch {

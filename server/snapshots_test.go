@@ -221,10 +221,10 @@ func TestShutdownCommand(t *testing.T) {
 		q.send(request("SHUTDOWN", "NOSAVE")) // only the first SHUTDOWN counts
 		q.closed()
 		if got := snapshots.Status().Saves; got != saves {
-			t.Errorf("%s: %d snapshots, want %d", call, got, saves)
+			t.Errorf("%s: %d snapshots were written, want %d", call, got, saves)
 		}
 		if s.stops.Load() != 1 || (s.saving.Load() == 1) != save {
-			t.Errorf("%s: Stop was called %d times, want once; with save %d times, want save %v", call, s.stops.Load(), s.saving.Load(), save)
+			t.Errorf("%s: Stop was called %d times, want once; %d calls requested a save, want a save: %v", call, s.stops.Load(), s.saving.Load(), save)
 		}
 	}
 	saves, none := setup{options: withSave}, setup{}
@@ -287,7 +287,7 @@ func TestShutdownServesWhileItSaves(t *testing.T) {
 	q.send(request("SHUTDOWN", "SAVE"))
 	q.closed()
 	if s.stops.Load() != 1 || s.saving.Load() != 1 {
-		t.Errorf("after the second SHUTDOWN: Stop was called %d times, with save %d times; want once, with save", s.stops.Load(), s.saving.Load())
+		t.Errorf("after the second SHUTDOWN: Stop was called %d times, and %d calls requested a save; want one call, with save", s.stops.Load(), s.saving.Load())
 	}
 	snapshots.release <- struct{}{}
 	p.closed()
@@ -305,7 +305,7 @@ func TestShutdownWhileLoading(t *testing.T) {
 		p.send(request(strings.Fields(call)...))
 		p.closed()
 		if s.stops.Load() != 1 || s.saving.Load() != 0 || snapshots.Status().Saves != 0 {
-			t.Errorf("%s: Stop was called %d times, want once; with save %d times, want none; after %d saves, want none",
+			t.Errorf("%s: Stop was called %d times, want once; %d calls requested a save, want none; %d snapshots were written, want none",
 				call, s.stops.Load(), s.saving.Load(), snapshots.Status().Saves)
 		}
 	}

@@ -30,14 +30,14 @@ func TestDescriptor(t *testing.T) {
 		t.Errorf("read without data: %v, want EAGAIN", errno)
 	}
 	if n, errno := writeDescriptor(near, []byte("hello")); n != 5 || errno != 0 {
-		t.Errorf("write: %d, %v; want 5 bytes", n, errno)
+		t.Errorf("write: %d bytes, %v; want 5 bytes and errno 0", n, errno)
 	}
 	for _, step := range []struct {
 		room int
 		want string
 	}{{2, "he"}, {16, "llo"}} {
 		if n, errno := readDescriptor(far, buf[:step.room]); string(buf[:max(n, 0)]) != step.want || errno != 0 {
-			t.Errorf("read %q, %v; want %q", buf[:max(n, 0)], errno, step.want)
+			t.Errorf("read %q, %v; want %q and errno 0", buf[:max(n, 0)], errno, step.want)
 		}
 	}
 	if _, errno := readDescriptor(1<<20, buf); errno != syscall.EBADF {
@@ -76,7 +76,7 @@ func TestDescriptor_Full(t *testing.T) {
 		read += n
 	}
 	if read != written {
-		t.Errorf("%d of the %d bytes written were read", read, written)
+		t.Errorf("%d of the %d bytes written were read, want all", read, written)
 	}
 }
 
@@ -89,14 +89,14 @@ func TestSocket_Drained(t *testing.T) {
 		t.Fatalf("tryWrite wrote %d bytes, want 5", n)
 	}
 	if n, err := s.Read(make([]byte, 16)); n != 5 || err != nil || s.drained != shortReadDrains {
-		t.Errorf("Read: %d, %v; drained: %t; want 5 bytes, and drained equal to shortReadDrains", n, err, s.drained)
+		t.Errorf("Read: %d bytes, error %v, drained %t; want 5 bytes, no error, and drained equal to shortReadDrains", n, err, s.drained)
 	}
 	if _, err := s.Read(make([]byte, 16)); !errors.Is(err, errNothing) {
 		t.Errorf("Read without data: %v, want errNothing", err)
 	}
 	_ = syscall.Shutdown(int(near), syscall.SHUT_WR)
 	if n, err := s.Read(make([]byte, 16)); n != 0 || err == nil || errors.Is(err, errNothing) {
-		t.Errorf("Read at the end of the stream: %d, %v; want 0 bytes and an error other than errNothing", n, err)
+		t.Errorf("Read at the end of the stream: %d bytes, error %v; want 0 bytes and an error other than errNothing", n, err)
 	}
 }
 

@@ -134,7 +134,8 @@ func (s *stats) reset() {
 	s.rates.reset()
 }
 
-// rates computes the per-second figures of INFO over the last rateSamples ticks.
+// rates computes the per-second figures of INFO from the last rateSamples samples. The reaper takes a sample at each
+// tick.
 type rates struct {
 	mu      sync.Mutex
 	samples [rateSamples]rateSample

@@ -87,7 +87,7 @@ func TestParseThrottle(t *testing.T) {
 		t.Helper()
 		var req limiter.Request
 		if err := parseThrottle(throttleArgs(numbers...), &req); !errors.Is(err, want) {
-			t.Errorf("%q: %v; want %v", numbers, err, want)
+			t.Errorf("%q: the error is %v; want %v", numbers, err, want)
 		}
 	}
 	for _, bad := range []string{"", " 1", "1 ", "1.0", "1e3", "0x10", "1_000", "NaN", "--1", "+-1", "+", "-", "x", "١", "9223372036854775808"} {
@@ -182,7 +182,7 @@ func FuzzThrottleArguments(f *testing.F) {
 		case ok && err != nil:
 			t.Errorf("%q is refused: %v", args, err)
 		case !ok && !errors.Is(err, slowThrottleError(args)):
-			t.Errorf("%q is parsed as %+v, %v; want %v", args, req, err, slowThrottleError(args))
+			t.Errorf("%q is parsed as %+v with the error %v; want the error %v", args, req, err, slowThrottleError(args))
 		case ok && (req.Limit.Max != limit.Int64() || int64(req.Limit.Interval) != interval.Int64() || req.Quantity != charged.Int64()):
 			t.Errorf("%q is parsed as %+v; want limit %v, interval %v, quantity %v", args, req, limit, interval, charged)
 		}

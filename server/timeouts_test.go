@@ -115,14 +115,14 @@ func (l *timeLimit) check(s *testServer) {
 	p.closed()
 	took := time.Since(begin)
 	if took < limit-tick || s.addr == "pipe" && took > limit+grain || took > patience/2 {
-		s.t.Errorf("closed after %v, want %v", took, limit)
+		s.t.Errorf("the connection was closed after %v, want %v", took, limit)
 	}
 	if n := s.stats.timeouts.Load(); n != 1 {
 		s.t.Errorf("%d connections timed out, want 1", n)
 	}
 }
 
-// stuckLog is a log handler that blocks the first close of a connection until it is released.
+// stuckLog is a log handler. When the first close of a connection is logged, stuckLog blocks until release is closed.
 type stuckLog struct {
 	slog.Handler
 	entered, release chan struct{}
@@ -155,7 +155,7 @@ func TestLateReaper(t *testing.T) {
 		close(stuck.release)
 		late.closed()
 		if took := time.Since(begin); took < limit-tick || took > limit+grain {
-			t.Errorf("closed after %v, want %v", took, limit)
+			t.Errorf("the connection was closed after %v, want %v", took, limit)
 		}
 	})
 }
@@ -212,8 +212,8 @@ func TestNoLimits(t *testing.T) {
 	})
 }
 
-// TestWriteTimeout checks that a client that reads nothing for write-timeout is closed, and that a client that reads
-// slowly is not.
+// TestWriteTimeout checks that a client is closed if it reads nothing for the duration write-timeout. A client that
+// reads slowly must not be closed.
 func TestWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)
@@ -236,7 +236,7 @@ func TestWriteTimeout(t *testing.T) {
 		stalled := newPeer(t, ln.connect())
 		stalled.send(call)
 		begin := time.Now()
-		_, err := stalled.Write([]byte("P")) // blocks: the server does not read before its reply has been read
+		_, err := stalled.Write([]byte("P")) // blocks: the server does not read while its reply is unread
 		if took := time.Since(begin); err == nil || took < limit-tick || took > limit+grain {
 			t.Errorf("the write of the stalled client failed after %v (%v), want %v", took, err, limit)
 		}
@@ -256,7 +256,7 @@ func TestTimeoutsFollowOptions(t *testing.T) {
 		set.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "60")
 		half.closed()
 		if took := time.Since(begin); took < time.Minute-tick || took > time.Minute+grain {
-			t.Errorf("closed after %v, want a minute", took)
+			t.Errorf("the connection was closed after %v, want a minute", took)
 		}
 		set.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1")
 		half = newPeer(t, ln.connect())
@@ -264,7 +264,7 @@ func TestTimeoutsFollowOptions(t *testing.T) {
 		begin = time.Now()
 		half.closed()
 		if took := time.Since(begin); took > time.Second+grain {
-			t.Errorf("closed after %v, want a second", took)
+			t.Errorf("the connection was closed after %v, want a second", took)
 		}
 	})
 }

@@ -141,8 +141,8 @@ func (tx *transaction) forLeader() (list []queuedCommand) {
 	return list
 }
 
-// forwardable reports whether the transaction can be forwarded. It cannot be forwarded if the state of the watched keys
-// cannot be verified on the leader.
+// forwardable reports whether the transaction can be forwarded. It cannot be forwarded if the leader cannot verify all
+// watched keys, or if the stream on which the leader watches keys has a different protocol.
 func (tx *transaction) forwardable(protocol int) bool {
 	return !tx.lost && len(tx.watched) == 0 && (tx.ownStream == nil || tx.ownStream.Protocol() == protocol)
 }

@@ -63,7 +63,7 @@ func TestExecIsAlone(t *testing.T) {
 				}
 				before, after := last.list[0].list[2].int(), last.list[3].list[2].int()
 				if before-after != 1 || last.list[1].list[2].int() != after || last.list[2].int() != last.list[3].list[4].int()*1000 {
-					t.Errorf("other charges were made within EXEC: %s", last)
+					t.Errorf("other charges were made within EXEC, which returned %s", last)
 				}
 			}
 		})
@@ -92,7 +92,7 @@ func TestDeletingSeveralKeysIsExclusive(t *testing.T) {
 	} {
 		reply := p.ask(strings.Fields(tt.command)...)
 		if exclusive := e.noted(); reply.kind == '-' || !slices.Equal(exclusive, tt.exclusive) {
-			t.Errorf("%s: reply %s; for each deletion, whether the exec lock was held for writing: %v", tt.command, reply, exclusive)
+			t.Errorf("%s: reply %s; for each deletion, whether the exec lock was held for writing: %v; want true unless one key is deleted", tt.command, reply, exclusive)
 		}
 	}
 	p.send(request("MULTI") + request("DEL", "a") + request("EXEC"))
@@ -102,8 +102,8 @@ func TestDeletingSeveralKeysIsExclusive(t *testing.T) {
 	}
 }
 
-// TestWatchedSteps charges a key from many connections, each with WATCH and a peek before the transaction. Each
-// successful charge must start from the state that its peek returned.
+// TestWatchedSteps charges a key from several connections. Each charge is made in a transaction, after WATCH and a
+// peek. A successful charge must start from the state that the peek returned.
 func TestWatchedSteps(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -239,18 +239,18 @@ func TestTransactionsAreBounded(t *testing.T) {
 	s.greet()
 }
 
-// TestSubscriptionsAreBounded exceeds the limits of names and numbers of subscriptions.
+// TestSubscriptionsAreBounded exceeds the limits on the length of a name and on the number of subscriptions.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	p := s.dial()
 	if got := p.ask("SUBSCRIBE", strings.Repeat("c", maxName)); got.list[2].int() != 1 {
-		t.Errorf("SUBSCRIBE to the longest allowed name: %s, want 1 subscription", got)
+		t.Errorf("SUBSCRIBE to the longest allowed name: the reply is %s, want 1 subscription", got)
 	}
 	p.do(failure(errChannelName), "SUBSCRIBE", strings.Repeat("c", maxName+1))
 	for i := 2; i <= maxSubscriptions; i++ {
 		if got := p.ask("SUBSCRIBE", fmt.Sprint(i)); got.list[2].int() != int64(i) {
-			t.Fatalf("SUBSCRIBE to one more channel: %s, want one more subscription", got)
+			t.Fatalf("SUBSCRIBE to one more channel: the reply is %s, want one more subscription", got)
 		}
 	}
 	p.do(failure(errManyChannels), "SUBSCRIBE", "one more")

@@ -48,7 +48,7 @@ func TestTurns_Decide(t *testing.T) {
 		s := setup{turns: bound, engine: countingEngine{buckets.New(buckets.Config{Shards: 8}), decides}}.start(t)
 		throttleOften(s.dial, 20, 20)
 		if most := decides.most.Load(); bound > 0 && most > int64(bound) || bound == 0 && most < 2 {
-			t.Errorf("%d turns: %d concurrent calls of Decide, want at most as many as turns (0: more than one)", bound, most)
+			t.Errorf("%d turns: %d concurrent calls of Decide, want at most as many as turns (0 turns: unlimited, want more than one call)", bound, most)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestTurns(t *testing.T) {
 	}
 	group.Wait()
 	if most.Load() > bound || done.Load() != all {
-		t.Errorf("%d concurrent turns, %d in total; want at most %d, and %d", most.Load(), done.Load(), bound, all)
+		t.Errorf("%d turns were held concurrently, %d in total; want at most %d concurrently, and %d in total", most.Load(), done.Load(), bound, all)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestTurns_Waiting(t *testing.T) {
 	release(nil)
 	for _, p := range waiting {
 		if got := p.read(); len(got.list) != 5 || got.list[0].int() != 0 {
-			t.Errorf("got %+v, want an admitted request", got)
+			t.Errorf("a client that waited for the commit got %+v, want an admitted request", got)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestTurns_SlowReaders(t *testing.T) {
 			_, _ = io.WriteString(p.Conn, request("QUIT"))
 			got, err := io.Copy(io.Discard, p.in)
 			if want := int64(n*len(bulk(text)) + len("+OK\r\n")); got != want || err != nil {
-				t.Errorf("received %d bytes, want %d: %v", got, want, err)
+				t.Errorf("received %d bytes, want %d; the error is %v", got, want, err)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ const (
 // Call is a command or a transaction for the leader, and its outcome. The caller owns the bytes of Args and Block. The
 // bytes of Reply and Elements are valid until the Batch is reset.
 type Call struct {
-	Args   [][]byte      // the command, if it is a single one
+	Args   [][]byte      // the command, if the call is a single command
 	Block  [][][]byte    // the commands of a transaction, without MULTI and EXEC; nil for a single command
 	Writes bool          // the call may change state, so it must not run twice
 	Wait   time.Duration // time for which the command itself may block; added to Timeouts.Reply

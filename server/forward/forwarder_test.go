@@ -82,7 +82,7 @@ func words(line string) (args [][]byte) {
 	return args
 }
 
-// forwardOne forwards a command to node a and returns its call.
+// forwardOne forwards a command to node a, and returns the call with its outcome.
 func forwardOne(f *Forwarder, line string, within time.Duration) (Call, error) {
 	b := Batch{Calls: []Call{{Args: words(line), Writes: true}}}
 	err := f.Forward("a", 2, time.Now().Add(within), &b)
@@ -116,11 +116,11 @@ func TestFormerLeader(t *testing.T) {
 		<-time.After(former - 1)
 		f.Follow("b")
 		if !isOpen() {
-			t.Error("a stream was closed too early")
+			t.Error("a stream to a former leader was closed before Timeouts.FormerLeader")
 		}
 		<-time.After(time.Nanosecond)
 		if isOpen() {
-			t.Error("a stream to a node that is not the leader stays open")
+			t.Error("a stream to a former leader is open after Timeouts.FormerLeader")
 		}
 		f.Close()
 	})
@@ -176,7 +176,7 @@ func TestFull(t *testing.T) {
 			f.watches <- struct{}{}
 		}
 		if _, err := f.Watch("a", 2, time.Now().Add(time.Second)); err != ErrBusy {
-			t.Errorf("while maxWatches streams are open: Watch returned %v, want ErrBusy", err)
+			t.Errorf("while maxWatches streams for watching keys are open: Watch returned %v, want ErrBusy", err)
 		}
 		f.Close()
 	})

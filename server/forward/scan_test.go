@@ -37,7 +37,7 @@ func scanAll(t *testing.T, text string, cut int) (size int, err error) {
 }
 
 // TestReplyScanner checks that scan finds the end of a reply that is received in two pieces, that an incomplete reply
-// is not an error, and that other texts are errors.
+// is not an error, and that a text that is not a reply is an error.
 func TestReplyScanner(t *testing.T) {
 	t.Parallel()
 	for _, text := range wholeReplies {
