@@ -233,7 +233,7 @@ func TestMemoryFigures(t *testing.T) {
 		}
 		cells := regexp.MustCompile(`(?m)^\| \[` + row + `\]\(#[a-z-]+\) \|[^|]*\|[^|]*\|[^|]*\| (\d+)`).FindStringSubmatch(text)
 		if cells == nil || cells[1] != strconv.Itoa(bytes) {
-			t.Errorf("a key of %s takes %d bytes; the row and number in the overview are %.200q", row, bytes, cells)
+			t.Errorf("a key of %s takes %d bytes, but the row and the number in the overview are %.200q", row, bytes, cells)
 		}
 	}
 }

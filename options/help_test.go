@@ -35,7 +35,7 @@ func TestHelp_IsReadable(t *testing.T) {
 	}
 	for line := range strings.Lines(help.String()) {
 		if line = strings.TrimSuffix(line, "\n"); len(line) > 100 || strings.TrimRight(line, " ") != line {
-			t.Errorf("a line has %d columns, want at most 100, or ends in a space: %q", len(line), line)
+			t.Errorf("a line has %d columns, or ends in a space; want at most 100 columns and no space: %q", len(line), line)
 		}
 	}
 	for _, r := range table {

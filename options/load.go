@@ -27,11 +27,11 @@ const (
 //
 // The configuration file is the first argument if it does not begin with a hyphen,
 // otherwise the value of --config, otherwise the value of THROTTLED_CONFIG. If no file is
-// specified, none is read. A variable that is set but empty is an empty value, except for
-// THROTTLED_CONFIG, where it means no file.
+// specified, none is read. An environment variable that is set but empty gives its option an empty value.
+// If THROTTLED_CONFIG is empty, no file is read.
 //
-// The error is [ErrHelp] or [ErrVersion] if args request them. The error for an invalid
-// value contains the option, the value, its source and the values that are valid.
+// The error is [ErrHelp] or [ErrVersion] if args request the help text or the version. The error for an
+// invalid value contains the option, the value, its source and the values that are valid.
 func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) {
 	path, flags, err := parseFlags(args)
 	if err != nil {

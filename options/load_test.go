@@ -18,7 +18,7 @@ func TestLoad_Defaults(t *testing.T) {
 	}
 }
 
-// TestLoad_Precedence sets the port in each subset of the sources. The last source applies.
+// TestLoad_Precedence sets the port in each subset of the sources. The last source of the subset applies.
 func TestLoad_Precedence(t *testing.T) {
 	for mask := range 8 {
 		want := "6380"
@@ -66,7 +66,7 @@ func TestLoad_TypedFields(t *testing.T) {
 	o := s.Get()
 	if o.Timeout != 30*time.Second || o.MaxMemory != 1<<30 || len(o.Bind) != 2 || o.SlowlogLogSlowerThan >= 0 ||
 		o.LatencyMonitorThreshold != 5*time.Millisecond || o.ProtectedMode {
-		t.Errorf("at least one field does not have the given value: %+v", *o)
+		t.Errorf("the options are %+v; want the values given by the environment and the flags", *o)
 	}
 }
 

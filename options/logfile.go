@@ -38,8 +38,8 @@ func (s *Store) checkLogFile(path string) error {
 }
 
 // isTaken reports whether path is the path of the configuration file, of a snapshot, or of
-// a file or directory named by a protected option. It does not matter whether this file
-// exists: the server would later read a log created at this path as that file.
+// a file or directory named by a protected option. That file need not exist: if the log were created at its
+// path, the server would later read the log as that file.
 func (s *Store) isTaken(path string) bool {
 	at, o := resolved(path), s.Get()
 	if target, err := filepath.EvalSymlinks(s.file); at == resolved(s.file) || err == nil && at == target {

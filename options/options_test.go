@@ -89,7 +89,7 @@ func TestTable_EachFieldHasOneRow(t *testing.T) {
 		}
 	}
 	if len(rows) != fields.NumField() {
-		t.Errorf("the rows are bound to %d of %d fields", len(rows), fields.NumField())
+		t.Errorf("the rows are bound to %d of %d fields, want all", len(rows), fields.NumField())
 	}
 }
 
@@ -118,7 +118,7 @@ func TestTable_NamesSpellTheirFields(t *testing.T) {
 	for _, r := range table {
 		name := strings.ReplaceAll(r.name, "-", "")
 		if field := fieldOf(t, &r); !strings.EqualFold(field, name) {
-			t.Errorf("%s is bound to the field %s", r.name, field)
+			t.Errorf("option %s is bound to the field %s, want the field of the same name", r.name, field)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestTable_IsInOrder(t *testing.T) {
 			t.Errorf("find, with the name in upper case, does not return the row of %s", r.name)
 		}
 		if r.form == "" || r.help == "" || strings.HasSuffix(r.help, ".") {
-			t.Errorf("%s: form %q or help %q is empty, or the help ends in a period", r.name, r.form, r.help)
+			t.Errorf("option %s: the form %q or the help %q is empty, or the help ends in a period", r.name, r.form, r.help)
 		}
 		g := slices.Index(groups, r.group)
 		if g < at {

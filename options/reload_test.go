@@ -43,7 +43,7 @@ func TestReload(t *testing.T) {
 		wantText(t, s.Get(), name, want)
 	}
 	if s.Get().RequirePass != "secret" {
-		t.Error("the reload changed the password")
+		t.Error("Reload changed the password, want the one set before")
 	}
 	// Deleting a line restores the default, and adding the line again takes effect.
 	reload("", Reloaded{[]string{"timeout", "maxclients"}, []string{"port"}})
@@ -141,7 +141,7 @@ func TestReload_AfterRewrite(t *testing.T) {
 		before := *s.Get()
 		got, err := s.Reload()
 		if err != nil || !slices.Equal(got.Changed, want.Changed) || len(got.Restart) > 0 {
-			t.Fatalf("Reload reports the wrong changes: %+v, error %v", got, err)
+			t.Fatalf("Reload = %+v, error %v; want only the expected changes, and none that requires a restart", got, err)
 		}
 		if len(want.Changed) == 0 {
 			wantSame(t, s.Get(), &before)
@@ -227,7 +227,7 @@ func TestSet_LogFileIsTaken(t *testing.T) {
 			"db2": false, "dump.thr": false,
 		} {
 			if err := s.Set(pairs("logfile", path)); (err != nil) != want {
-				t.Errorf("with the configuration file %s, Set of logfile to %s: unexpected result %v", file, path, err)
+				t.Errorf("with the configuration file %s, Set of logfile to %s: error %v; want an error only if the server uses that path for another file", file, path, err)
 			}
 		}
 	}

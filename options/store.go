@@ -95,8 +95,8 @@ func (s *Store) Match(patterns ...string) []Pair {
 }
 
 // Set changes all options in pairs, or none of them. The error is a [*SetError] or an
-// [*UnknownError]. It names the same option as in Redis: Set first checks all names in the
-// order of pairs, and then all values in the same order.
+// [*UnknownError]. The error names the same option as in Redis: Set first checks all names in the order of
+// pairs, and then all values in the same order.
 func (s *Store) Set(pairs []Pair) error {
 	rows, err := settable(pairs)
 	if err != nil || len(rows) == 0 {

@@ -43,7 +43,7 @@ func TestStore_MatchAll(t *testing.T) {
 	mustSet(t, s, "requirepass", "hunter2")
 	all := s.Match("*", "port")
 	if len(all) != len(table) {
-		t.Fatalf("Match(\"*\") returns %d of %d options", len(all), len(table))
+		t.Fatalf("Match(\"*\") returns %d of %d options, want all", len(all), len(table))
 	}
 	for i, p := range all {
 		if p.Name != table[i].name || p.Value != table[i].public(s.Get()) || p.Value == "hunter2" {
@@ -211,10 +211,10 @@ func TestStore_Concurrent(t *testing.T) {
 				default:
 				}
 				if o := s.Get(); int64(o.Timeout/time.Second) != int64(o.MaxClients) {
-					t.Errorf("inconsistent values: timeout %v, maxclients %d", o.Timeout, o.MaxClients)
+					t.Errorf("timeout is %v, maxclients is %d; want equal numbers, since each change sets both", o.Timeout, o.MaxClients)
 				}
 				if p := s.Match("timeout", "maxclients"); p[0].Value != p[1].Value {
-					t.Errorf("inconsistent values: Match = %v", p)
+					t.Errorf("Match = %v; want equal values, since each change sets both", p)
 				}
 			}
 		})

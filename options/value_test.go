@@ -204,7 +204,7 @@ func FuzzValue(f *testing.F) {
 			}
 			shown := v.String()
 			if err := v.Set(shown); err != nil || v.String() != shown {
-				t.Errorf("%s: %q is stored as %q, which is stored as %q: %v", r.name, text, shown, v.String(), err)
+				t.Errorf("%s: Set(%q) stores %q, and Set of that text stores %q, error %v; want the same text", r.name, text, shown, v.String(), err)
 			}
 			if o.Validate() != nil && o.conflict() == nil {
 				t.Errorf("%s: Set accepts %q, but Validate returns %v", r.name, text, o.Validate())

@@ -31,7 +31,8 @@ const (
 	headPart   // header, with the length, of an argument that contains {n} or {rand}
 )
 
-// placeholders maps the placeholders of templates to the kinds of their pieces.
+// placeholders maps the placeholders in a template (the text of -command) to the kinds of pieces that
+// replace them.
 var placeholders = map[string]kind{"{key}": keyPart, "{n}": numberPart, "{rand}": randomPart}
 
 // piece is a part of an encoded request.

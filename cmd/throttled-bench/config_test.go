@@ -16,7 +16,7 @@ func TestParseFlagsDefaults(t *testing.T) {
 	}
 	if len(c.targets) != 1 || c.targets[0].address != defaultTarget || c.conns != 50 || c.depth != 1 || c.rate != 0 ||
 		c.duration != 10*time.Second || c.output != "text" || c.work.exhausted != nil {
-		t.Errorf("at least one default is wrong: %+v", c)
+		t.Errorf("without flags the config is %+v; want the documented defaults", c)
 	}
 	if got := c.work.regular.text; got != "CL.THROTTLE {key} 15 30 60" {
 		t.Errorf("the default command is %q; want CL.THROTTLE with 15 30 60", got)
@@ -28,7 +28,7 @@ func TestParseFlagsMeaning(t *testing.T) {
 		t.Helper()
 		c, err := parseFlags(args, io.Discard)
 		if err != nil || !holds(c) {
-			t.Errorf("flags %q: error %v, or a wrong value in %+v", args, err, c)
+			t.Errorf("flags %q: error %v, config %+v; want no error, and the values that the flags set", args, err, c)
 		}
 	}
 	f(func(c *config) bool { return c.duration == never && c.extent() == "5,000 requests" }, "-requests", "5000")

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// Replies of a limiter.
+// Replies of a fake server. The replies admits and denies are those of a limiter.
 const (
 	admits = "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n"
 	denies = "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n"

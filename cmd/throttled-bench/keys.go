@@ -112,7 +112,8 @@ type uniform struct {
 
 func (u *uniform) next() int64 { return u.rng.Int64N(u.keys) }
 
-// sequential chooses the keys in order, interleaved over the connections.
+// sequential chooses every step-th key. The step is the number of connections, so that all connections
+// together choose the keys in order.
 type sequential struct{ at, step, keys int64 }
 
 func (s *sequential) next() int64 {
@@ -138,7 +139,7 @@ type zipf struct {
 	n        float64
 	first    float64 // integral(1.5) - 1; 1 is the weight of the first key
 	last     float64 // integral(n + 0.5)
-	sure     float64 // next accepts a candidate without a check if it is rounded up by at most this
+	sure     float64 // next accepts a candidate without a check if rounding has increased it by at most sure
 }
 
 func newZipf(rng *rand.Rand, exponent float64, n int64) *zipf {

@@ -84,7 +84,7 @@ func TestSequential(t *testing.T) {
 		}
 		for n := range 5 * keys {
 			if got := choosers[n%int64(conns)].next(); got != n%keys {
-				t.Fatalf("%d connections: choice number %d of %d keys is key %d; want the keys in order", conns, n, keys, got)
+				t.Fatalf("%d connections: choice %d, from %d keys, is key %d; want the keys in order", conns, n, keys, got)
 			}
 		}
 	}

@@ -180,7 +180,7 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
-// TestCtrlC checks that the program reports the measurements so far after an interrupt.
+// TestCtrlC checks that the program, when interrupted, reports the measurements made so far.
 func TestCtrlC(t *testing.T) {
 	binary := build(t, ".")
 	reached := make(chan struct{})

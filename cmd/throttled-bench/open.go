@@ -154,7 +154,7 @@ func (r *round) collectWrite(l *link, m, due int64, n int) (finished bool, err e
 			return false, err
 		}
 		if c.total() > 0 && l.arrived < due {
-			return false, errExtra // arrived before its request was sent
+			return false, errExtra // a reply arrived before its request was due
 		}
 		if count && c.total() > 0 {
 			l.journal.add(l.arrived, l.arrived-due, c)

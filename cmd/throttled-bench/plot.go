@@ -78,7 +78,7 @@ func newSeries(totals []*result) (lines []series, err error) {
 // is also logarithmic.
 func newPlot(lines []series) *plot.Plot {
 	p := plot.New()
-	p.BackgroundColor = nil // drawn with the heading
+	p.BackgroundColor = nil // heading.draw paints the background
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.Add(plotter.NewGrid())
 	for _, s := range lines {

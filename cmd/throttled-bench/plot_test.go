@@ -53,7 +53,7 @@ func parsePlot(t *testing.T, svg []byte) (texts []box, bounds box) {
 		t.Fatalf("viewBox %q: %v", image.ViewBox, err)
 	}
 	if len(image.Group.Moved) > 0 {
-		t.Fatal("the SVG has texts whose position is unknown to this test")
+		t.Fatal("the SVG has groups with their own transformations; the test cannot compute the positions of their texts")
 	}
 	for _, s := range image.Group.Texts {
 		match := fontSize.FindStringSubmatch(s.Style)
@@ -120,7 +120,7 @@ func TestPlotLayout(t *testing.T) {
 		shown := checkLayout(t, name, r)
 		for _, w := range want {
 			if !slices.Contains(shown, w) {
-				t.Errorf("%s: no text %q in %q", name, w, shown)
+				t.Errorf("%s: the plot has no text %q, only %q", name, w, shown)
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func TestFitted(t *testing.T) {
 	for room := vg.Length(20); room < 200; room++ {
 		s := fitted(style, long, room)
 		if w := width(style, s); w > room || !strings.HasSuffix(s, "…") || w < room-15 {
-			t.Fatalf("%q is %v wide; want up to %v", s, w, room)
+			t.Fatalf("fitted returns %q, which is %v wide; want an ellipsis at the end, and a width of %v or up to 15 less", s, w, room)
 		}
 	}
 	if s := fitted(style, "short", 100); s != "short" {

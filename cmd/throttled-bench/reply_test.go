@@ -99,7 +99,7 @@ func FuzzScanner(f *testing.F) {
 			left = left[n:]
 		}
 		if s.missing == 0 && left != rest {
-			t.Errorf("%q: redcon leaves %q, the scanner %q", stream, left, rest)
+			t.Errorf("of the stream %q redcon leaves %q unread, the scanner %q; want the same", stream, left, rest)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func TestFigureTable(t *testing.T) {
 	names := map[string]bool{}
 	for f, info := range figureTable {
 		if info.name == "" || info.label == "" || info.merge == nil || names[info.name] || len(info.label) > labelWidth {
-			t.Errorf("figure %d is incomplete, has the name of another one, or a label that is too long: %+v", f, info)
+			t.Errorf("figure %d lacks a name, a label or a merge function, has the name of another figure, or has a label that is too long: %+v", f, info)
 		}
 		names[info.name] = true
 	}

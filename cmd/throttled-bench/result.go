@@ -161,7 +161,8 @@ func (v *values) setUsage(m marks, total float64) {
 	v[serverGrowthEach] = v[serverGrowth] / total
 }
 
-// Thresholds of the notes.
+// busyShare is the share of the cores above which notes reports them as busy. reachedShare is the share of
+// -rate below which notes reports that the rate was not reached.
 const (
 	busyShare    = 0.9
 	reachedShare = 0.98

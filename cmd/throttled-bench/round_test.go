@@ -208,8 +208,7 @@ func TestErrorsAreNoSuccesses(t *testing.T) {
 	}
 }
 
-// TestRunFails checks the errors of the failures that end a run, in the closed and in the
-// open loop.
+// TestRunFails checks the errors that end a run, in the closed and in the open loop.
 func TestRunFails(t *testing.T) {
 	f := func(want string, answer func(int, []string) string, flags ...string) {
 		t.Helper()

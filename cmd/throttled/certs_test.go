@@ -170,7 +170,7 @@ func exchange(t *testing.T, from, to namedLink) {
 	if got, err := io.ReadAll(in); err != nil || string(got) != "hello" {
 		t.Errorf("node %s reads %q (error %v), want hello", to.node, got, err)
 	}
-	_ = in.Close() // the other end is closed
+	_ = in.Close() // out, the other end, is closed already
 }
 
 func TestCertsUsage(t *testing.T) {
@@ -251,11 +251,11 @@ func TestCertsRefusals(t *testing.T) {
 			}
 			after := readFiles(t, dir)
 			if len(after) != len(before) {
-				t.Errorf("%d files after the command, %d before it", len(after), len(before))
+				t.Errorf("the directory has %d files after the command, want %d as before it", len(after), len(before))
 			}
 			for name, content := range before {
 				if after[name] != content {
-					t.Errorf("%s has changed", name)
+					t.Errorf("file %s has changed, want no change", name)
 				}
 			}
 		})

@@ -186,8 +186,9 @@ func leaderOf(t *testing.T, all []*process) (leader *process, others []*process)
 	}
 }
 
-// TestProcess_InstallLoop sends a node the same snapshot repeatedly, as a Raft leader does if the node's log does not
-// match its own. The node must exit, and must move its log aside at the next start.
+// TestProcess_InstallLoop sends a node the same snapshot repeatedly, as a Raft leader does if the log of
+// the node does not match the log of the leader. The node must exit, and must move its log aside at the
+// next start.
 func TestProcess_InstallLoop(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2"})
 	leader, others := leaderOf(t, all)
@@ -240,8 +241,8 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 }
 
 // TestProcess_StuckTransfer transfers the leadership to a node that answers heartbeats but accepts no entries. Raft
-// gives up the transfer after five seconds, the heartbeat of this cluster. Until then the leader rejects all entries.
-// The leader must detect the stuck transfer before that, and exit.
+// gives up the transfer after five seconds, the heartbeat of this cluster. Until then the leader accepts no
+// new entries. The leader must detect the stuck transfer before that, and exit.
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
@@ -261,7 +262,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	ended := make(chan struct{})
-	go func() { // requests make the leader add entries, so that it detects that entries are rejected
+	go func() { // each request makes the leader add an entry, so that it detects that Raft refuses entries
 		for {
 			select {
 			case <-ended:

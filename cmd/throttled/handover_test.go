@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestProcess_LastOfAll kills the followers and then stops the leader with SIGTERM. The situation is the same for the
-// last node when all nodes of a cluster are stopped together. The leader must exit with code 0 and log why it has not
-// handed over the leadership.
+// TestProcess_LastOfAll kills the followers and then stops the leader with SIGTERM. The last node of a
+// cluster is in the same situation when all nodes are stopped together. The leader must exit with code 0
+// and log why it has not handed over the leadership.
 func TestProcess_LastOfAll(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // the leader must not step down before it is stopped
 	leader, others := leaderOf(t, all)
@@ -22,6 +22,6 @@ func TestProcess_LastOfAll(t *testing.T) {
 	code, _ := leader.waitExit(patience)
 	log := leader.log.String()
 	if code != exitOK || !strings.Contains(log, "most other nodes have stopped or do not answer") || strings.Contains(log, "charged") {
-		t.Errorf("the leader exits with %d; want 0, the reason in its log, and no \"charged\" there:\n%s", code, log)
+		t.Errorf("the leader exits with %d; want 0, and a log with the reason for not handing over, and without \"charged\":\n%s", code, log)
 	}
 }

@@ -132,7 +132,7 @@ func importProgress(stderr io.Writer) (progress func(done, total int64), remove 
 	return rediscell.Lines(stderr, importLineEvery, time.Now), func() {}
 }
 
-// importState is the table as passed to the persistence.Store. It ignores the records of the snapshot that the import
+// importState is the table as a persistence.State. It ignores the records of the snapshot that the import
 // replaces.
 type importState struct{ *buckets.Table }
 

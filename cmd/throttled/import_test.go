@@ -152,7 +152,7 @@ func TestImportProgress(t *testing.T) {
 	progress(1, 2)
 	remove()
 	if log.Len() != 0 {
-		t.Errorf("%q was written to a buffer immediately, want nothing", &log)
+		t.Errorf("the first progress report writes %q to a buffer, want nothing", &log)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -163,6 +163,6 @@ func TestImportProgress(t *testing.T) {
 	progress(1, 2)
 	remove()
 	if info, err := file.Stat(); err != nil || info.Size() != 0 {
-		t.Errorf("a bar was written to a file, or the file has no size: error %v", err)
+		t.Errorf("the first progress report writes to a regular file, or Stat of the file fails: error %v", err)
 	}
 }

@@ -181,7 +181,7 @@ func TestInspect_EndsEarly(t *testing.T) {
 		var errs bytes.Buffer
 		code := run(t.Context(), []string{file}, &closedPipe{room, fails}, &errs)
 		if code != want || !strings.Contains(errs.String(), text) || text == "" && errs.Len() > 0 {
-			t.Errorf("a write fails after %d bytes: exits with %d, stderr %q; want %d, and %q in stderr", room, code, &errs, want, text)
+			t.Errorf("if writes fail after %d bytes, the command exits with %d, stderr %q; want %d, and %q in stderr", room, code, &errs, want, text)
 		}
 	}
 	f(runDump, 0, syscall.EPIPE, exitOK, "")

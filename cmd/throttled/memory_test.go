@@ -48,8 +48,8 @@ func TestHeapLimit(t *testing.T) {
 // TestCollectorStaysBelowTheBound checks two limits for a table that fills maxmemory. The
 // soft limit, plus 16 MiB for the program itself, is at most 1.25 times maxmemory plus
 // 64 MiB. With the GOGC of gcPercent, a collection starts before the heap exceeds 1.125
-// times maxmemory plus 16 MiB. This is below the soft limit, at which the collector would
-// run continuously.
+// times maxmemory plus 16 MiB. Such a heap is below the soft limit, at which the collector would run
+// continuously.
 func TestCollectorStaysBelowTheBound(t *testing.T) {
 	const mib, program = 1 << 20, 16 << 20
 	for maxMemory := int64(mib); maxMemory < 1<<40; maxMemory += maxMemory / 3 {

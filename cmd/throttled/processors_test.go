@@ -36,7 +36,7 @@ func TestReserveProcessors(t *testing.T) {
 		processors := runtime.GOMAXPROCS(0)
 		release(t, p)
 		if config.Turns != tt.turns || tt.turns > 0 && processors <= config.Turns {
-			t.Errorf("%s: Turns is %d, GOMAXPROCS is %d; want no turns in a single server, and fewer than GOMAXPROCS in a cluster", name, config.Turns, processors)
+			t.Errorf("%s: Turns is %d, GOMAXPROCS is %d; want Turns 0 in a standalone server, and less than GOMAXPROCS in a cluster node", name, config.Turns, processors)
 		}
 	}
 }

@@ -216,8 +216,9 @@ func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.
 }
 
 // run serves until ctx is canceled, a client sends SHUTDOWN, or loading or serving fails. It then hands over the
-// leadership and waits for connections to finish. Last, it saves if the SHUTDOWN command requests it or, after a signal
-// or an error, if save points are set. It returns an error if loading, serving or saving fails.
+// leadership and waits for connections to finish. Finally, it saves in two cases: the SHUTDOWN command
+// requests it; or a signal or an error was the reason to stop, and save points are set. It returns an error
+// if loading, serving or saving fails.
 func (p *program) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

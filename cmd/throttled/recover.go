@@ -251,7 +251,7 @@ func (r *recovery) rewrite(identity *raftstore.Identity) (raftstore.Summary, err
 	config := raftstore.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
 	summary, err := raftstore.Recover(r.dir, config, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
-		err = raftstore.CancelSetAside(r.dir) // requested because the log did not match the log of an old leader
+		err = raftstore.CancelSetAside(r.dir) // requested by a process whose log did not match the leader's
 	}
 	select {
 	case cause := <-failed:

@@ -146,7 +146,7 @@ func TestRecover_Asks(t *testing.T) {
 		}
 		code := r.run(t.Context(), append(tt.args, "--data-dir", dir, alone+"=127.0.0.1:1"))
 		if text := out.String() + errs.String(); code != tt.code || !strings.Contains(text, tt.want) || !strings.Contains(text, alone+" at 127.0.0.1:1") {
-			t.Errorf("%s: unexpected exit code %d or output:\n%s", tt.name, code, text)
+			t.Errorf("%s: recover exits with %d; want the code of the case, and its text and the address of the node in the output:\n%s", tt.name, code, text)
 		}
 		after, err := raftstore.Inspect(dir)
 		if err != nil {
@@ -225,7 +225,7 @@ func TestRecover_Probes(t *testing.T) {
 		r := recovery{stdout: &out, stderr: &errs, in: confirmAfterListen{t, later}}
 		code := r.run(tt.ctx, append([]string{"--data-dir", dir}, tt.nodes...))
 		if code != exitError || !strings.Contains(errs.String(), tt.want.Error()) {
-			t.Errorf("%s: unexpected exit code %d or error; output:\n%s%s", tt.name, code, &out, &errs)
+			t.Errorf("%s: recover exits with %d, want 1 and the error of the case; output:\n%s%s", tt.name, code, &out, &errs)
 		}
 	}
 	if after, _, _ := inspection(runRecover).with("--data-dir", dir); after != before {

@@ -9,7 +9,8 @@ import (
 
 const outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 
-// until blocks until the function holds returns true. The parameter what describes the condition in the error.
+// until calls the function holds repeatedly until it returns true. The parameter what describes the
+// condition in the error.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)

@@ -169,7 +169,7 @@ func TestReload_Heartbeat(t *testing.T) {
 		writeFile(t, config, tt.lines)
 		r.reload()
 		if log := r.log.String(); !strings.Contains(log, tt.want) || strings.Contains(log, tt.never) {
-			t.Errorf("with the lines %q in the file, the wanted text is not in the log, or the other one is:\n%s", tt.lines, log)
+			t.Errorf("with the lines %q in the file, the log lacks the wanted text, or contains the text that must be absent:\n%s", tt.lines, log)
 		}
 		r.stop()
 		r.wait()

@@ -93,10 +93,10 @@ func TestInstallLoop(t *testing.T) {
 		t.Error("the node does not exit exactly once with code 75")
 	}
 	if err := p.replica.store.Stable().SetUint64([]byte("vote"), 1); err != nil {
-		t.Errorf("Raft cannot vote until the process exits: %v", err)
+		t.Errorf("after the third install Raft cannot store its vote: %v; want no error until the process exits", err)
 	}
 	if err := p.replica.saver.Save(); err != nil {
-		t.Errorf("Raft cannot take a snapshot until the process exits: %v", err)
+		t.Errorf("after the third install Raft cannot take a snapshot: %v; want no error until the process exits", err)
 	}
 	release(t, p)
 

@@ -128,7 +128,7 @@ func TestProcess_Rogue(t *testing.T) {
 		for _, purpose := range []transport.Purpose{transport.Raft, transport.Client} {
 			c := opens(t, removed, p, purpose)
 			if c == nil {
-				t.Fatalf("%s refuses a stream from a member, for %s", p.id, purpose)
+				t.Fatalf("%s refuses a stream from a member, for %s; want a stream", p.id, purpose)
 			}
 			had = append(had, c)
 		}

@@ -27,7 +27,7 @@ func (r *running) charges(n int) {
 	head := fmt.Sprintf("*5\r\n:0\r\n:16\r\n:%d\r\n:-1\r\n:", 16-n)
 	reset, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(got, head), "\r\n"))
 	if longest := n * 3600; err != nil || reset > longest || reset < longest-600 { // time has passed since the first charge
-		r.t.Errorf("charge number %d is answered with %q", n, got)
+		r.t.Errorf("charge number %d is answered with %q, want the remaining units and the reset time after that many charges", n, got)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestDamagedSnapshot(t *testing.T) {
 			t.Errorf("byte %d changed: the program exits with %v, want ErrDamaged with file and byte; its log:\n%s", at, err, log)
 		}
 		if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, bad) {
-			t.Errorf("byte %d changed: the refused snapshot was overwritten, error %v", at, err)
+			t.Errorf("byte %d changed: the refused snapshot was overwritten, or cannot be read: error %v", at, err)
 		}
 	}
 	// The previous snapshot contains only one charge.
@@ -246,7 +246,7 @@ func TestFullTableIsLoaded(t *testing.T) {
 	r.end()
 	r = startIn(t, dir, args...)
 	if again := strings.Count(r.ask(commands...), "*5\r\n:1\r\n"); again != admitted {
-		t.Errorf("%d keys were exhausted before the restart, %d are after it", admitted, again)
+		t.Errorf("%d keys were exhausted before the restart, %d after it; want the same number", admitted, again)
 	}
 	r.end()
 }
@@ -299,11 +299,11 @@ func TestLimitSetWhileLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.load(t.Context()); err != nil {
-		t.Fatalf("the limit applies before the load is complete: %v", err)
+		t.Fatalf("with maxmemory 1 the load fails: %v; the limit must apply only after the load", err)
 	}
 	rec := limiter.Record{Kind: limiter.Throttle, Key: []byte(strings.Repeat("x", 5000)), Expires: p.table.Now() + 1e9}
 	if err := p.table.Put(rec); !errors.Is(err, limiter.ErrOutOfMemory) {
-		t.Errorf("the limit does not apply after the load: %v", err)
+		t.Errorf("Put of a record after the load with maxmemory 1: error %v, want ErrOutOfMemory", err)
 	}
 	if err := p.shutdown(); err != nil {
 		t.Error(err)

@@ -5,8 +5,8 @@
 //
 //   - over raw connections to a server inside the test, whose clock the script controls
 //   - through redis-cli, with the built program
-//   - with a real redis-server, if the replies also apply to Redis; its replies must have
-//     the same bytes
+//   - with a real redis-server, if the replies also apply to Redis; both servers must
+//     return the same bytes
 //
 // README.md describes the format of the scripts.
 //

@@ -44,8 +44,8 @@ type attempt struct {
 	cleanups []func()
 }
 
-// run runs f and then its cleanups. Each runs in its own goroutine, so that FailNow stops
-// only the function that calls it.
+// run runs f and then its cleanups. Each of these functions runs in its own goroutine, so that FailNow
+// stops only the function that calls it.
 func (a *attempt) run(f func()) {
 	a.runInGoroutine(f)
 	for len(a.cleanups) > 0 {

@@ -55,7 +55,7 @@ func launch(t *testing.T, first int) *launcher {
 	return l
 }
 
-// freePorts returns a port of the first node for which all ports of the script are free.
+// freePorts returns a port for the first node such that all ports that the script derives from it are free.
 // All these ports are below the ephemeral ports, which any program may get at any time.
 func freePorts(t *testing.T) int {
 	t.Helper()
@@ -112,7 +112,7 @@ func (l *launcher) ends(t *testing.T, code int) {
 		t.Errorf("the script exits with %d, want %d", got, code)
 	}
 	if left, err := os.ReadDir(l.temp); err != nil || len(left) > 0 {
-		t.Errorf("files that the script has not removed: %v (error %v)", left, err)
+		t.Errorf("the script leaves the files %v (error %v), want none", left, err)
 	}
 	if !free(l.first) {
 		t.Error("ports of the nodes are still in use")
@@ -169,11 +169,11 @@ func TestMakeCluster(t *testing.T) {
 		end(t, pid, syscall.SIGKILL)
 		l.expect(t, fmt.Sprintf(`^n%d exited with code 137$`, i+1))
 		if got := l.expect(t, `^the other nodes keep running; .*: (kill .*)$`)[1]; got != again {
-			t.Errorf("restart commands %q and %q differ", again, got)
+			t.Errorf("the script prints the restart command %q first and %q later, want the same", again, got)
 		}
 		l.decides(t, 1+(i+1)%3)
 		if out, err := exec.Command("bash", "-c", again).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", again, err, out)
+			t.Fatalf("restart command %s: %v: %s", again, err, out)
 		}
 		l.expect(t, fmt.Sprintf(`^n%d is running again as process \d+$`, i+1))
 		l.decides(t, i+1)

@@ -168,8 +168,8 @@ func (sec *section) uses(kinds ...kind) bool {
 }
 
 // runsInCLI reports whether redis-cli can run the section: redis-cli cannot send arbitrary bytes,
-// does not print unsolicited messages, and reconnects automatically. It is connected to servers
-// whose clock cannot be controlled.
+// does not print unsolicited messages, and reconnects automatically. In the tests, it is connected to
+// servers whose clock cannot be controlled.
 func (sec *section) runsInCLI() bool {
 	for _, st := range sec.steps {
 		if st.kind == reply && st.text == closed {

@@ -90,7 +90,9 @@ func commandNames(t testing.TB, w *wire) (names []string) {
 func TestCommandInfoSideBySide(t *testing.T) {
 	us, redis := connect(t, startInProcess(t, &section{})), connect(t, startRedis(t))
 	for _, name := range commandNames(t, us) {
-		if isOwn(name) || name == "cluster" || isScripting(name) { // not in Redis, or without subcommands and keys in this server
+		// The own commands do not exist in Redis. On the port for Redis clients, CLUSTER and the scripting
+		// commands have no subcommands and keys.
+		if isOwn(name) || name == "cluster" || isScripting(name) {
 			continue
 		}
 		var replies [2]string

@@ -25,7 +25,7 @@ func TestParseResident(t *testing.T) {
 		t.Errorf("got %d bytes, want 2097152; error: %v", got, err)
 	}
 	if _, err := parseResident("Name:\tx\n"); err == nil {
-		t.Error("status without VmRSS: no error")
+		t.Error("status without VmRSS: no error, want one")
 	}
 }
 
@@ -34,7 +34,7 @@ func TestParsePID(t *testing.T) {
 		t.Errorf("got process id %d, want 4711; error: %v", got, err)
 	}
 	if _, err := parsePID("# Server\r\n"); err == nil {
-		t.Error("INFO without process_id: no error")
+		t.Error("INFO without process_id: no error, want one")
 	}
 }
 
@@ -46,7 +46,7 @@ func TestParseLoad(t *testing.T) {
 	}
 	for _, bad := range []string{"", "Error: Connection reset by peer\n", "\"a\",\"b\"\n\"c\",\"d\"\n"} {
 		if _, err := parseLoad(bad); err == nil {
-			t.Errorf("output %q: no error", bad)
+			t.Errorf("output %q: no error, want one", bad)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestReadDecision(t *testing.T) {
 		t.Helper()
 		got, err := readDecision(bufio.NewReader(strings.NewReader(reply)))
 		if got != limited || (err == nil) != ok {
-			t.Errorf("reply %q: limited: %v, error: %v", reply, got, err)
+			t.Errorf("reply %q: limited: %v, error: %v; want the values of the case", reply, got, err)
 		}
 	}
 	f("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", false, true)
@@ -115,7 +115,7 @@ func TestOutcome(t *testing.T) {
 		t.Errorf("got the counts %+v, want 1 of each", all)
 	}
 	if err := o.read(replies); err == nil {
-		t.Error("reply that is not a decision: no error")
+		t.Error("reply that is not a decision: no error, want one")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestParseLatencies(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{}", strings.Replace(report, `"errors":0`, `"errors":1`, 1), strings.Replace(report, `"replies":7`, `"replies":0`, 1)} {
 		if _, err := parseLatencies([]byte(bad)); err == nil {
-			t.Errorf("report %q: no error", bad)
+			t.Errorf("report %q: no error, want one", bad)
 		}
 	}
 }
@@ -158,6 +158,6 @@ func TestParseBenchmarks(t *testing.T) {
 		t.Errorf("got the pauses %v, want 3.5 and 4.5 for compact, and 88.5 and 77.5 for copy", us)
 	}
 	if _, err := parseBenchmarks("FAIL\n"); err == nil {
-		t.Error("output without benchmarks: no error")
+		t.Error("output without benchmarks: no error, want one")
 	}
 }

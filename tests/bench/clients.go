@@ -55,8 +55,8 @@ func array(words ...string) string {
 	return b.String()
 }
 
-// subscriptions subscribes to the maximum number of channels per connection, with names of
-// 1024 bytes.
+// subscriptions returns commands that subscribe to the maximum number of channels per connection. The names
+// have 1024 bytes.
 func subscriptions(name string) string {
 	var b strings.Builder
 	for i := range 1024 {

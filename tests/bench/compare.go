@@ -124,8 +124,8 @@ func load(target string, d depth, conns int) (figures, error) {
 	return f, err
 }
 
-// parseLoad reads the last line of redis-benchmark's CSV: name, requests a second, and the
-// latencies avg, min, p50, p95, p99, max.
+// parseLoad reads the last line of redis-benchmark's CSV: name, requests per second, and the latencies avg,
+// min, p50, p95, p99, max.
 func parseLoad(out string) (figures, error) {
 	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 	if err != nil || len(rows) < 2 || len(rows[len(rows)-1]) < 8 {

@@ -14,15 +14,15 @@ func TestReadGroup(t *testing.T) {
 	got, err := readGroup(bufio.NewReader(strings.NewReader(groupReply)))
 	want := [][]int64{{1, 5, 0, 10, 50}, {0, 9, 8, -1, 1}, {1, 5, 0, 10, 50, -1}}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got the decisions %v, error: %v", got, err)
+		t.Errorf("got the decisions %v, error: %v; want those in groupReply", got, err)
 	}
 	for n := range len(groupReply) {
 		if _, err := readGroup(bufio.NewReader(strings.NewReader(groupReply[:n]))); err == nil {
-			t.Errorf("incomplete reply %q: no error", groupReply[:n])
+			t.Errorf("incomplete reply %q: no error, want one", groupReply[:n])
 		}
 	}
 	if _, err := readGroup(bufio.NewReader(strings.NewReader("-OOM no\r\n"))); err == nil {
-		t.Error("error reply: no error")
+		t.Error("error reply: no error, want one")
 	}
 }
 
@@ -63,6 +63,6 @@ func TestWrongCharges(t *testing.T) {
 func TestJudgeGroups(t *testing.T) {
 	b := &board{}
 	if err := judgeGroups("127.0.0.1:0", groupSpecs(), []clientRecord{{calls: 5, err: net.ErrClosed}}, b); err == nil {
-		t.Error("failed client: no error")
+		t.Error("record of a client that failed: no error, want one")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// group is a cluster of throttled on loopback.
+// group is a cluster of throttled processes on loopback.
 type group struct {
 	dir   string
 	nodes []*node

@@ -18,12 +18,12 @@ func TestReadReply(t *testing.T) {
 		"$2\r\nn1\r\n+the next reply\r\n": "n1",
 	} {
 		if got, err := readReply(bufio.NewReader(strings.NewReader(reply))); got != want || err != nil {
-			t.Errorf("reply %q: read as %q, error: %v", reply, got, err)
+			t.Errorf("reply %q: read as %q, error: %v; want the text of the reply", reply, got, err)
 		}
 	}
 	for _, reply := range []string{"-ERR no\r\n", "", "$x\r\n", "$4\r\nabc", "*2\r\n+a\r\n", "*1\r\n-ERR no\r\n"} {
 		if got, err := readReply(bufio.NewReader(strings.NewReader(reply))); err == nil {
-			t.Errorf("reply %q: no error, read as %q", reply, got)
+			t.Errorf("reply %q: no error, read as %q; want an error", reply, got)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestVotes(t *testing.T) {
 	const nodes = "n1 raft=a:1 role=leader self host=a port=1\nn2 raft=a:2 role=follower host=a port=2\nn3 raft=a:3 role=learner host=a port=3\n"
 	for id, want := range map[string]bool{"n1": true, "n2": true, "n3": false, "n4": false, "n": false} {
 		if got := votes(nodes, id); got != want {
-			t.Errorf("votes(%s) = %t", id, got)
+			t.Errorf("votes(%s) = %t, want the opposite", id, got)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// process is a running throttled.
+// process is a running throttled server.
 type process struct {
 	cmd  *exec.Cmd
 	dir  string
@@ -29,7 +29,7 @@ var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 // startServer builds the binary with release flags and starts it on a free port.
 func startServer(args ...string) (*process, error) { return startUnder(nil, args...) }
 
-// startUnder is like startServer, but runs the binary under the given command.
+// startUnder is like startServer, but runs the binary as an argument of the given command, such as taskset.
 func startUnder(wrapper []string, args ...string) (*process, error) {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {

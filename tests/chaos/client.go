@@ -106,7 +106,8 @@ func (c *client) account(words []string, r *reply, err error) fate {
 	return f
 }
 
-// noteFailed counts a request without a decision. The counter is in the load of the client, if any.
+// noteFailed counts a request without a decision in the load of the client. It does nothing if the client
+// has no load.
 func (c *client) noteFailed() {
 	if c.load != nil {
 		c.load.failed.Add(1)

@@ -18,7 +18,7 @@ func TestRuleTable(t *testing.T) {
 		{rule{in: []string{"a"}, out: []string{"b"}, percent: 100}, in + "ip saddr { a } drop\n}\n" + out + "ip daddr { b } drop\n}\n"},
 	} {
 		if got, want := tt.rule.table("cut1"), "table ip cut1 {\n"+tt.want+"}\n"; got != want {
-			t.Errorf("rule %+v: wrong table\n%s", tt.rule, got)
+			t.Errorf("rule %+v: the table is\n%s, want the table of the test case", tt.rule, got)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		if reaches(a, b, moment) || reaches(b, a, moment) {
-			t.Errorf("rule %+v: a host reaches the other host", r)
+			t.Errorf("rule %+v: while the rule applies, a host reaches the other host; want no connection", r)
 		}
 		if err := heal(); err != nil || !reaches(a, b, patience) {
 			t.Errorf("rule %+v: after heal a host does not reach the other host: %v", r, err)

@@ -8,13 +8,13 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// keyring holds all limits that the clients of a run use. The comment of each field names the
-// functions of package check that verify the histories of its keys.
+// keyring holds all limits that the clients of a run use. The comment of each field names the functions,
+// most of them in package check, that verify the histories of its keys.
 type keyring struct {
 	hot    []*history.Key // often exhausted: Interval, Replies
 	cold   []*history.Key // sometimes exhausted: Interval, Replies
 	ledger []*history.Key // nothing is restored during a run: Ledger, Witness
-	pairs  [][2]string    // the two keys of a pair are always charged together; nothing is restored
+	pairs  [][2]string    // the two keys of a pair are always charged together, and nothing is restored: judgePairs
 	window []windowKey    // limits of other algorithms: Window or Interval
 }
 

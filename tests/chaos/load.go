@@ -34,7 +34,8 @@ type load struct {
 // initial node has one loyal client.
 const wanderers = 9
 
-// drive starts clients that send rate requests per second in total, until end is called.
+// drive starts clients. Together they send the given number of requests per second (rate) until end is
+// called.
 func (c *cluster) drive(ctx context.Context, rate int) *load {
 	l := &load{keys: newKeyring(), clock: c.clock, begun: c.clock.now(), linear: map[history.Key]*history.Key{}}
 	l.cover(c)

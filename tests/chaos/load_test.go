@@ -26,7 +26,7 @@ func TestTally(t *testing.T) {
 	want := tally{decided: 6, limited: 2, unknown: 5, refused: map[string]int{"BUSY": 2}, lost: map[string]int{"connection": 5}, downs: 4, piped: 6, cutOff: 2, errs: []string{"x", "x"}, pairs: make([]pairCount, pairKeys)}
 	want.pairs[3] = pairCount{charged: 8, open: 2}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("wrong tally: %+v", got)
+		t.Errorf("tally() = %+v, want the sums of the counters of both clients", got)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestKeys(t *testing.T) {
 	for _, keys := range [][]*history.Key{ring.hot, ring.cold, ring.ledger} {
 		for _, k := range keys {
 			if seen[k.Name] || searchable(k) || k.Limit() < 1 || k.Interval() < 1 {
-				t.Errorf("unsuitable key, or name used twice: %+v", *k)
+				t.Errorf("key %+v: its name is used twice, it is a key for check.Linear, or its limit or emission interval is less than 1", *k)
 			}
 			seen[k.Name] = true
 		}
@@ -51,7 +51,7 @@ func TestKeys(t *testing.T) {
 	for i := range linearKeys {
 		first, same, later := linear(i, 1), linear(i, int64(linearSpan)-1), linear(i, int64(linearSpan))
 		if !searchable(&first) || first != same || first == later || l.share(first) != l.share(same) || l.share(first) == l.share(later) {
-			t.Errorf("keys at the start and the end of one span, and in the next span: %+v, %+v, %+v", first, same, later)
+			t.Errorf("keys at the start and the end of one span, and in the next span: %+v, %+v, %+v; want the first two equal and shared, and another key in the next span", first, same, later)
 		}
 	}
 }
@@ -83,12 +83,12 @@ func TestClientAccounts(t *testing.T) {
 			}
 		}
 		if len(c.ops) != tt.ops || open != tt.open || sum(c.refused) != tt.refused || sum(c.lost) != tt.lost || len(c.errs) != tt.strange || c.downs != 0 {
-			t.Errorf("%s: wrong counters: %+v", tt.name, c)
+			t.Errorf("%s: the client is %+v; want the counters of the case", tt.name, c)
 		}
 	}
 	c := &client{addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, clock: newClock()}
 	if c.throttle(k, 1); c.downs != 1 || c.current != 1 || len(c.ops) != 0 {
-		t.Errorf("no listener: wrong counters: %+v", c)
+		t.Errorf("no listener: the client is %+v; want 1 failed dial, then the second address, and no recorded request", c)
 	}
 }
 
@@ -117,11 +117,11 @@ func TestPipeline(t *testing.T) {
 				open++
 			}
 			if len(c.ops) == 3 && o.Key != []request{one, two, ten}[i].op.Key {
-				t.Errorf("%s: reply %d is recorded for key %s", tt.name, i, o.Key.Name)
+				t.Errorf("%s: reply %d is recorded for key %s, want the key of the request at the same position", tt.name, i, o.Key.Name)
 			}
 		}
 		if len(c.ops) != tt.ops || open != tt.open || sum(c.refused) != tt.refused || len(c.errs) != tt.strange || c.cutOff != tt.cut || c.piped != 1 {
-			t.Errorf("%s: wrong counters: %+v", tt.name, c)
+			t.Errorf("%s: the client is %+v; want the counters of the case", tt.name, c)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestWindows(t *testing.T) {
 		q := w.request(3)
 		tt.of.Name = q.words[1]
 		if got := strings.Join(q.words, " "); got != tt.words || *q.op.Key != tt.of || q.limit != 2 || q.op.Quantity != 3 {
-			t.Errorf("%s: wrong request %+v", got, q)
+			t.Errorf("%s: the request is %+v; want the words and the key of the case, limit 2 and quantity 3", got, q)
 		}
 	}
 	if got := len(newKeyring().window); got != 5*windowEach {

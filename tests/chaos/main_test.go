@@ -23,7 +23,7 @@ func TestShort(t *testing.T) {
 		}
 		late := !slices.ContainsFunc(findings, func(f finding) bool { return !timely[f.checker] })
 		if !late || try == most {
-			t.Fatalf("try %d: error: %v, findings: %v", try, err, findings)
+			t.Fatalf("try %d: error: %v, findings: %v; want neither", try, err, findings)
 		}
 		t.Logf("try %d: the machine is too busy: error: %v, findings: %v", try, err, findings)
 	}
@@ -62,11 +62,11 @@ func TestParse(t *testing.T) {
 	s, names, err := parse([]string{"mix", "-seed", "7", "clock", "-for=3s", "-nodes", "5", "-times", "2", "-faults", "9", "-only", "x", "-keep", "-v"})
 	want := settings{seed: 7, last: 3 * time.Second, nodes: 5, times: 2, faults: 9, rate: 800, only: "x", keep: true, verbose: true}
 	if err != nil || s != want || !slices.Equal(names, []string{"mix", "clock"}) {
-		t.Errorf("wrong settings %+v or names %v, or error: %v", s, names, err)
+		t.Errorf("settings %+v, names %v, error: %v; want the given values, and the names mix and clock", s, names, err)
 	}
 	s, _, err = parse([]string{"all", "-bars", "-ops", "5"})
 	if want := (settings{seed: s.seed, nodes: 3, bars: true, faults: barFaults, ops: 5, rate: barRate}); err != nil || s != want {
-		t.Errorf("with -bars: wrong settings %+v, or error: %v", s, err)
+		t.Errorf("with -bars and -ops 5: settings %+v, error: %v; want the other sizes that the bars require", s, err)
 	}
 	first, _, err1 := parse(nil)
 	second, _, err2 := parse(nil)
@@ -75,7 +75,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, args := range [][]string{{"-nodes", "0"}, {"-rate", "0"}, {"mix", "-for", "soon"}} {
 		if _, _, err := parse(args); err == nil {
-			t.Errorf("arguments %v: no error", args)
+			t.Errorf("arguments %v: no error, want one", args)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestChoose(t *testing.T) {
 	} {
 		chosen, err := choose(tt.names)
 		if len(chosen) < tt.want || (err != nil) != (tt.want == 0) {
-			t.Errorf("names %v: %d scenarios, error: %v", tt.names, len(chosen), err)
+			t.Errorf("names %v: %d scenarios, error: %v; want the number of the case, or an error if that number is 0", tt.names, len(chosen), err)
 		}
 	}
 	text, err := os.ReadFile("main.go")

@@ -22,7 +22,7 @@ func TestCrashes(t *testing.T) {
 		t.Errorf("unexpected exits: got the codes %v, want 75 and 139", got)
 	}
 	if n.running() != n.boots[3] {
-		t.Error("the last process is not running")
+		t.Error("running does not return the last process, which has not exited")
 	}
 	n.boots = n.boots[:3]
 	n.forgive()
@@ -51,7 +51,7 @@ func TestJudgeProcesses(t *testing.T) {
 		}
 		c := &trial{cluster: &cluster{nodes: []*node{n}}}
 		if got := c.judgeProcesses(); len(got) != tt.want {
-			t.Errorf("%s: wrong number of findings: %v", tt.name, got)
+			t.Errorf("%s: the findings are %v; want the number of the case", tt.name, got)
 		}
 	}
 	lost := &trial{cluster: &cluster{nodes: []*node{{id: "n1", dir: t.TempDir()}}}}
@@ -72,7 +72,7 @@ func TestWipe(t *testing.T) {
 		}
 		left, err := os.ReadDir(n.dataDir())
 		if want := []string{"--node-id", "n1", "--x", "y", "--join", "10.0.0.2:6382"}; err != nil || len(left) > 0 || !slices.Equal(n.args, want) {
-			t.Errorf("after wipe: wrong arguments %v, or %d files in the data directory, want 0; error: %v", n.args, len(left), err)
+			t.Errorf("after wipe: arguments %v, %d files in the data directory, error: %v; want only --join 10.0.0.2:6382 to join through, and no files", n.args, len(left), err)
 		}
 	}
 }
@@ -108,6 +108,6 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("addresses except that of n1: got %v, want 1.1.1.2", got)
 	}
 	if c.place(list[1]) != 1 || c.place(&node{}) != -1 {
-		t.Error("place returns a wrong index")
+		t.Error("place does not return 1 for the second node, and -1 for a node that is not in the cluster")
 	}
 }

@@ -56,7 +56,7 @@ type keysJudged struct {
 	keys, searched, undecided int
 	windows, full             int     // keys of the form Window, and those of them that were exhausted
 	busy                      int     // keys under continuous demand
-	poorest                   float64 // smallest share of its possible units that any busy key has granted
+	poorest                   float64 // smallest share of the possible units that a busy key has granted
 	decided                   int     // decisions that at least one checker has covered
 	closest                   float64 // largest excess over a limit, in units; negative if no limit was reached
 }

@@ -71,10 +71,10 @@ func TestJudgeKeys(t *testing.T) {
 			t.Errorf("%s: checkers with findings: got %q, want %q: %v", name, got, h.want, findings)
 		}
 		if judged.decided != decidedOf(h.ops) && h.want != "" {
-			t.Errorf("%s: only %d decisions were judged", name, judged.decided)
+			t.Errorf("%s: %d decisions were judged, want all", name, judged.decided)
 		}
 		if len(h.ops) > 0 && (judged.keys != 1 || judged.searched != searchedOf(h.ops)) {
-			t.Errorf("%s: wrong number of keys or of searched keys: %+v", name, judged)
+			t.Errorf("%s: judgeKeys has checked %+v; want 1 key, which is searched if it is a key for check.Linear", name, judged)
 		}
 	}
 }
@@ -108,10 +108,10 @@ func TestCheckFiles(t *testing.T) {
 		}
 		var out strings.Builder
 		if err := checkFiles([]string{path}, &out); (err != nil) != (h.want != "") || (out.Len() > 0) != (h.want != "") {
-			t.Errorf("%s: checkFiles returns the error %v and prints %s", name, err, out.String())
+			t.Errorf("%s: checkFiles returns the error %v and prints %s; want an error and output only if the history has a violation", name, err, out.String())
 		}
 	}
 	if err := checkFiles([]string{filepath.Join(t.TempDir(), "none")}, os.Stdout); err == nil {
-		t.Error("missing file: no error")
+		t.Error("missing file: no error, want one")
 	}
 }

@@ -26,7 +26,7 @@ func TestReadReply(t *testing.T) {
 	} {
 		got, err := readReply(bufio.NewReader(strings.NewReader(tt.text)))
 		if err != nil || !reflect.DeepEqual(got, tt.want) || !slices.Equal(got.integers(), tt.nums) {
-			t.Errorf("%q: read as %+v, error: %v", tt.text, got, err)
+			t.Errorf("%q: read as %+v, error: %v; want the reply and the integers of the case", tt.text, got, err)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestReadBadReply(t *testing.T) {
 		strings.Repeat("*1\r\n", maxDepth+2) + ":1\r\n", "+" + strings.Repeat("x", 5000) + "\r\n",
 	} {
 		if got, err := readReply(bufio.NewReader(strings.NewReader(text))); err == nil {
-			t.Errorf("%.40q: no error, read as %+v", text, got)
+			t.Errorf("%.40q: no error, read as %+v; want an error", text, got)
 		}
 	}
 }
@@ -46,10 +46,10 @@ func TestFields(t *testing.T) {
 	got := fields("# Replication\r\nrole:master\r\nraft_term:12\r\nmaster_host:a:b\r\n\r\n")
 	want := map[string]string{"role": "master", "raft_term": "12", "master_host": "a:b"}
 	if !reflect.DeepEqual(got, want) || !leads(got) || termOf(got) != 12 || number(got, "role") != 0 {
-		t.Errorf("wrong fields of a leader: %v", got)
+		t.Errorf("fields of a leader: %v; want role master, raft_term 12 and master_host a:b", got)
 	}
 	if leads(fields("role:slave\r\n")) || leads(nil) {
-		t.Error("a follower is reported as leader")
+		t.Error("leads returns true for a follower, or without any fields")
 	}
 }
 
@@ -72,7 +72,7 @@ func TestFateOf(t *testing.T) {
 		{reply{kind: '*'}, errors.New("reset"), unknown, "connection"},
 	} {
 		if f, word := fateOf(&tt.r, tt.err); f != tt.fate || word != tt.word {
-			t.Errorf("fate of the reply %+v with the error %v: got %d, %q", tt.r, tt.err, f, word)
+			t.Errorf("fate of the reply %+v with the error %v: got %d, %q; want the fate and the word of the case", tt.r, tt.err, f, word)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestReadFingerprint(t *testing.T) {
 	}
 	for _, bad := range []reply{{}, {list: good.list[:6]}, {list: good.list[2:]}, {list: append(slices.Clone(good.list[:7]), text(""))}} {
 		if f, err := readFingerprint(&bad); !errors.Is(err, errFingerprint) {
-			t.Errorf("invalid reply %+v: read as %+v, error: %v", bad, f, err)
+			t.Errorf("invalid reply %+v: read as %+v, error: %v; want errFingerprint", bad, f, err)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func FuzzReadReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := readReply(bufio.NewReader(strings.NewReader(text)))
 		if err == nil && len(r.list) > len(text) {
-			t.Errorf("%d elements were read from %d bytes", len(r.list), len(text))
+			t.Errorf("%d elements were read from %d bytes, want no more elements than bytes", len(r.list), len(text))
 		}
 	})
 }

@@ -21,7 +21,7 @@ func TestReportFails(t *testing.T) {
 		r := &report{w: io.Discard}
 		tt.do(r)
 		if r.failed() != tt.failed {
-			t.Errorf("%s: failed returns %t", tt.name, r.failed())
+			t.Errorf("%s: failed returns %t, want the opposite", tt.name, r.failed())
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestDivide(t *testing.T) {
 	}
 	for c, want := range map[foundBy]string{{}: "-", {"a", ""}: "a", {"a", "b"}: "a (and b)", {"", "b"}: "- (and b)"} {
 		if c.String() != want {
-			t.Errorf("wrong text %q", c)
+			t.Errorf("foundBy is printed as %q; want the text of the case", c)
 		}
 	}
 }

@@ -14,7 +14,7 @@ const (
 	failoverMedian = 600 * time.Millisecond
 	failoverMost   = time.Second
 	handOverMost   = 50 * time.Millisecond
-	handOverRate   = 2000 // requests a second; none may fail
+	handOverRate   = 2000 // requests per second; none may fail
 	flaggedMost    = 150 * time.Millisecond
 	// A gap below the minimum election timeout shows that no election has started.
 	followerGap = 250 * time.Millisecond

@@ -17,7 +17,8 @@ func mixedHeartbeats() plan {
 // heartbeats starts one node with a longer heartbeat than the others, makes it the leader, and
 // disconnects it under load. Then the scenario changes the heartbeat while leaders change. The
 // checkers of replies and charges detect a node that applies its own heartbeat instead of the
-// heartbeat of the cluster. Finally, asyncHeartbeats disconnects such a leader in async mode.
+// heartbeat of the cluster. Finally, asyncHeartbeats disconnects a leader with the longer heartbeat in
+// async mode.
 func heartbeats(ctx context.Context, l *lab) error {
 	if err := l.withTrial(ctx, mixedHeartbeats(), func(ctx context.Context, t *trial) error {
 		for range l.repeated(3, 10) {

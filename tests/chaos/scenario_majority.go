@@ -35,7 +35,8 @@ func majorityLoss(ctx context.Context, l *lab) error {
 	})
 }
 
-// followersKilled runs loseMajority once, for a random time. The scenario mutants repeats it.
+// followersKilled runs loseMajority once, for a random time. The scenario mutants calls followersKilled
+// repeatedly.
 func followersKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 	_, err := t.loseMajority(ctx, between(r, 2*time.Second, 4*time.Second), r.Int())
 	return err

@@ -54,7 +54,7 @@ func TestOwnOrTold(t *testing.T) {
 		times int
 	}{{own, time.Minute, 9}, {bars, time.Minute, 50}, {told, time.Second, 3}} {
 		if tt.l.lasting(time.Minute) != tt.last || tt.l.repeated(9, 50) != tt.times {
-			t.Errorf("%+v: wrong duration %s, or wrong number of repetitions %d", tt.l.settings, tt.l.lasting(time.Minute), tt.l.repeated(9, 50))
+			t.Errorf("%+v: duration %s, %d repetitions; want the flags -for and -times, else the number of the bar or the default", tt.l.settings, tt.l.lasting(time.Minute), tt.l.repeated(9, 50))
 		}
 	}
 	first, second := errors.New("first"), errors.New("second")
@@ -82,7 +82,7 @@ func TestEnough(t *testing.T) {
 	} {
 		l := &lab{settings: tt.s}
 		if got := l.enough(tt.faults, tt.decided); got != tt.enough || l.mixLasts() != tt.lasts {
-			t.Errorf("%+v: %d faults and %d decisions are enough: %t; duration of mix: %s", tt.s, tt.faults, tt.decided, got, l.mixLasts())
+			t.Errorf("%+v: %d faults and %d decisions are enough: %t; duration of mix: %s; want the values of the case", tt.s, tt.faults, tt.decided, got, l.mixLasts())
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestDemand(t *testing.T) {
 		l := &lab{out: &report{w: io.Discard}}
 		l.demand("faults", tt.got, tt.least)
 		if l.out.failed() != tt.failed {
-			t.Errorf("count %d, required count %d: the run has failed: %t", tt.got, tt.least, l.out.failed())
+			t.Errorf("count %d, required count %d: the run has failed: %t; want a failure only below the required count", tt.got, tt.least, l.out.failed())
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestAway(t *testing.T) {
 	for d, want := range map[time.Duration]int{200 * time.Millisecond: 0, awayAfter - 1: 0, awayAfter: 1, 3 * time.Second: 1} {
 		var tr trial
 		if tr.awayFor(d); tr.kills != want {
-			t.Errorf("leader unreachable for %s: counted as %d kills", d, tr.kills)
+			t.Errorf("leader unreachable for %s: counted as %d kills; want 1 from awayAfter on, otherwise 0", d, tr.kills)
 		}
 	}
 	var tr trial

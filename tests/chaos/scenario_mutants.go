@@ -192,8 +192,8 @@ func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, steps []step, end
 	return findings, ctx.Err()
 }
 
-// cutAndHeal disconnects the leader from the other nodes for a while. Clients send requests to both
-// sides.
+// cutAndHeal disconnects the leader from the other nodes for a while. Clients send requests to both sides
+// of the cut.
 func cutAndHeal(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {

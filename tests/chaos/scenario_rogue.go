@@ -110,8 +110,8 @@ func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []str
 }
 
 // order sends a command to a node over a stream between nodes. It returns the beginning of
-// the reply. If sending or reading fails, it returns the text of that error as the reply. err is
-// not nil only if the stream could not be opened.
+// the reply. If sending or reading fails, it returns the text of that error as the reply. err is nil unless
+// the stream could not be opened.
 func order(ctx context.Context, l *transport.Link, n *node, command string) (reply string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rogueWithin)
 	defer cancel()

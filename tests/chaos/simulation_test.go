@@ -47,7 +47,7 @@ func TestFailures(t *testing.T) {
 		{"exec format error\n", true, foundBy{}, true},
 	} {
 		if got, err := failures(tt.output, tt.bad); got != tt.want || (err != nil) != tt.err {
-			t.Errorf("output %q: failed tests %+v, error: %v", tt.output, got, err)
+			t.Errorf("output %q: failed tests %+v, error: %v; want the result of the case", tt.output, got, err)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// trial is a cluster under load that is observed.
+// trial is a cluster under load, with the measurements of it.
 type trial struct {
 	*cluster
 	load   *load

@@ -22,7 +22,9 @@ func TestFollowerAway(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, false) })
 	for _, r := range routes {
 		if r.name == "radix, sentinel" {
-			continue // this client asks any node, and starts only if it can reach all replicas that this node reports as healthy
+			// This client asks an arbitrary node for the replicas. It starts only if it can reach every replica
+			// that this node reports as healthy.
+			continue
 		}
 		t.Run(r.name, func(t *testing.T) {
 			call := r.open(t, c, leader)
@@ -49,7 +51,7 @@ func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error 
 		port    string
 		command string
 		line    string // a pattern that matches if the node is healthy
-		other   string // a pattern that matches if it is not
+		other   string // a pattern that matches if the node is not healthy
 	}{
 		"nodes":    {portForAll, "CL.CLUSTER NODES", id + ` raft=\S+ role=follower answers=yes behind=\d+ `, id + ` raft=\S+ role=follower answers=no `},
 		"info":     {portForAll, "INFO replication", `connected_slaves:2\r\n(.|\n)*ip=` + host + `,port=\d+,state=online,offset=[1-9]\d*,lag=0`, `connected_slaves:1\r\n`},

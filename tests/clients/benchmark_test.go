@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// complaint matches the output of redis-benchmark if there is a problem.
+// complaint matches output of redis-benchmark that reports a problem.
 var complaint = regexp.MustCompile(`(?i)warning|error|could not`)
 
 // keepaliveRemark matches the warning that redis-benchmark always prints for -k 0.
@@ -43,7 +43,7 @@ func TestRedisBenchmark(t *testing.T) {
 				t.Errorf("%d calls in commandstats, want at least %d", calls, test.calls)
 			}
 			if failed := statistic(t, srv, test.command, "failed_calls"); failed > 0 {
-				t.Errorf("%d calls failed", failed)
+				t.Errorf("%d failed calls in commandstats, want 0", failed)
 			}
 			if keys := srv.ask(t, "DBSIZE").(int64); keys < test.keys {
 				t.Errorf("%d keys, want at least %d", keys, test.keys)
@@ -57,7 +57,7 @@ func TestRedisBenchmark_Password(t *testing.T) {
 	srv := start(t, "secret")
 	at := []string{"-h", "127.0.0.1", "-p", srv.port(t), "-q", "-n", "1000", "-t", "ping"}
 	if got := runTool(t, "", path, append(at, "-a", "secret")...); got.code != 0 || got.err != "" || complaint.MatchString(got.out) {
-		t.Errorf("with the password: %+v", got)
+		t.Errorf("with the password: got %+v, want exit code 0 and no problem", got)
 	}
 	if got := runTool(t, "", path, at...); got.code == 0 || !strings.Contains(got.out+got.err, "NOAUTH") {
 		t.Errorf("without the password: got %+v, want NOAUTH and a failure", got)

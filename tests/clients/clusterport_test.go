@@ -74,7 +74,7 @@ func checkShards(t *testing.T, client *redis.Client, nodes []redis.ClusterNode) 
 			role = "master"
 		}
 		if n.ID != nodes[i].ID || fmt.Sprintf("%s:%d", n.Endpoint, n.Port) != nodes[i].Addr || n.Role != role || n.Health != "online" {
-			t.Errorf("node %d is %+v, want %+v", i, n, nodes[i])
+			t.Errorf("CLUSTER SHARDS: node %d is %+v; want a healthy node, the first one as master, with the id and the address of %+v", i, n, nodes[i])
 		}
 	}
 }
@@ -87,7 +87,7 @@ func testMoved(t *testing.T, c *trio) {
 		client := newGoRedis(t, &redis.Options{Addr: c.at(id, portForCluster), Password: trioPassword})
 		for key, slot := range map[string]int{"123456789": 12739, "foo": 12182, "user:{foo}:1": 12182, "{}foo": 9500} {
 			if real := client.ClusterKeySlot(t.Context(), key); real.Val() != int64(slot) {
-				t.Errorf("wrong slot: %v, want %d", real, slot)
+				t.Errorf("the slot of a key is %v, want %d", real, slot)
 			}
 			for _, args := range [][]any{
 				{"CL.THROTTLE", key, 1, 1, 60}, {"CL.WINDOW", key, 1, 60}, {"DEL", key}, {"TTL", key},
@@ -111,7 +111,7 @@ func testClusterKeys(t *testing.T, c *trio) {
 	}
 	for _, name := range []string{"cl.throttle", "cl.window", "cl.bucket", "cl.leaky"} {
 		if info := infos[name]; info == nil || info.FirstKeyPos != 1 || info.LastKeyPos != 1 {
-			t.Errorf("COMMAND: wrong positions of keys for %s: %+v", name, info)
+			t.Errorf("COMMAND: the description of %s is %+v, want 1 as the position of the first and of the last key", name, info)
 		}
 	}
 	for i := range 50 {
@@ -142,11 +142,11 @@ func testClusterPipelines(t *testing.T, c *trio) {
 		many = append(many, p.Do(t.Context(), "CL.THROTTLE", fmt.Sprint("piped:", i), 0, 1, 3600))
 		wrong = append(wrong, p.Do(t.Context(), "CL.THROTTLE", "piped", "x", 1, 3600))
 	}
-	_, _ = p.Exec(t.Context()) // a command returns the same error
+	_, _ = p.Exec(t.Context()) // the error is also returned by a command
 	for i := range calls {
 		d, err := numbers(goRedisReply(same[i]))
 		if err != nil || d.limited() || d.remaining() != int64(calls-1-i) {
-			t.Errorf("charge %d of one key: got %v, error %v", i, d, err)
+			t.Errorf("charge %d of one key: got %v, error %v; want an admission that leaves one unit less than the previous one", i, d, err)
 		}
 		if d, err := numbers(goRedisReply(many[i])); err != nil || d.limited() {
 			t.Errorf("key %d: got %v, want an admission; error %v", i, d, err)
@@ -158,7 +158,7 @@ func testClusterPipelines(t *testing.T, c *trio) {
 	tx := client.TxPipeline()
 	first, second := tx.Do(t.Context(), "CL.THROTTLE", "{tx}:1", 0, 1, 3600), tx.Do(t.Context(), "CL.THROTTLE", "{tx}:2", 0, 1, 3600)
 	if _, err := tx.Exec(t.Context()); err != nil || first.Err() != nil || second.Err() != nil {
-		t.Errorf("transaction: error %v, replies %v and %v", err, first, second)
+		t.Errorf("transaction: error %v, replies %v and %v; want no errors", err, first, second)
 	}
 }
 
@@ -168,7 +168,7 @@ func testRedisCLICluster(t *testing.T, c *trio) {
 		at := []string{"--no-auth-warning", "-a", trioPassword, "-h", c.host(id), "-p", portForCluster}
 		got := runTool(t, "", path, append(at, "-c", "CL.THROTTLE", "by-cli", "2", "1", hour)...)
 		if lines := strings.Fields(got.out); got.code != 0 || len(lines) != 5 || lines[0] != "0" || lines[2] != fmt.Sprint(2-i) {
-			t.Errorf("redis-cli with the address of %s: %+v", id, got)
+			t.Errorf("redis-cli with the address of %s: got %+v, want an admission that leaves one unit less than the previous one", id, got)
 		}
 	}
 	got := runTool(t, "", path, "--no-auth-warning", "-a", trioPassword, "--cluster", "check", c.at("n1", portForCluster))

@@ -245,7 +245,7 @@ func (f *failover) awaitReplies(t *testing.T, who string) {
 	_, after, failed := f.results(who)
 	t.Logf("%s: first reply after %v; errors: %v", who, after.Round(time.Millisecond), failed)
 	if after > replyWithin {
-		t.Errorf("%s: first reply only after %v", who, after)
+		t.Errorf("%s: the first reply after the incident took %v, want at most a minute", who, after)
 	}
 }
 
@@ -261,7 +261,7 @@ func (f *failover) checkErrors(t *testing.T, step, who string, may *regexp.Regex
 	_, _, failed := f.results(who)
 	for text, n := range failed {
 		if may == nil || !may.MatchString(text) {
-			t.Errorf("%s: %d calls fail: %s", who, n, text)
+			t.Errorf("%s: %d calls fail with an error that the step does not permit: %s", who, n, text)
 		}
 	}
 }
@@ -281,10 +281,10 @@ func (f *failover) checkTotals(t *testing.T, mayBeLost int) {
 	}
 	taken := failoverLimit - int(d.remaining())
 	if f.admitted > taken || f.admitted < taken-mayBeLost || f.admitted == 0 {
-		t.Errorf("the clients have received %d admissions, but %d units were charged", f.admitted, taken)
+		t.Errorf("the clients have received %d admissions, and %d units were charged; want equal numbers, apart from lost replies", f.admitted, taken)
 	}
 	if d, err := leader(t.Context(), int(d.remaining())); err != nil || d.limited() {
-		t.Fatalf("charge of the remaining units: got %v, error %v", d, err)
+		t.Fatalf("charge of the remaining units: got %v, error %v; want an admission", d, err)
 	}
 	for who, call := range f.calls {
 		if d, err := call(t.Context(), 1); err != nil || !d.limited() || d.remaining() != 0 {

@@ -325,7 +325,7 @@ func TestGoRedis_Ring(t *testing.T) {
 		for i := range 50 {
 			d, err := ring.Do(t.Context(), "CL.THROTTLE", fmt.Sprint("user:", i), 1, 1, 3600).Int64Slice()
 			if err != nil || d[2] != int64(1-round) {
-				t.Fatalf("round %d, user %d: got %v, error %v", round, i, d, err)
+				t.Fatalf("round %d, user %d: got %v, error %v; want 1 unit remaining in round 0, and none in round 1", round, i, d, err)
 			}
 		}
 	}

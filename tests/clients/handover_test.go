@@ -28,7 +28,7 @@ import (
 // the number of these combinations of library, retries and node.
 const (
 	loadRate    = 2000
-	loadWorkers = 4 // per library, setting and node
+	loadWorkers = 4 // per combination of library, retries and node
 	loadPairs   = 4 * 3
 	loadPause   = time.Second * loadWorkers * loadPairs / loadRate
 	loadBetween = 100 // calls of a library between two transfers
@@ -40,9 +40,9 @@ const (
 // increases the number of transfers. It requires an otherwise idle machine.
 const strictLoad = "THROTTLED_STRICT_HANDOVER"
 
-// A node waits for a leader for leaderPatience before it replies with an error. A node waits for
-// replies from a former leader for partingPatience before it replies with UNCERTAIN. Both times
-// may be too short on a very busy machine.
+// leaderPatience is the time for which a node waits for a leader before it replies with an error.
+// partingPatience is the time for which a node waits for replies from a former leader before it replies
+// with UNCERTAIN. Both times may be too short on a very busy machine.
 const (
 	leaderPatience  = 400 * time.Millisecond
 	partingPatience = 100 * time.Millisecond
@@ -158,7 +158,7 @@ func (l *load) runRedisPy(t *testing.T, c *trio, name, retries string) {
 		_ = in.Close()
 		l.read(t, name, out)
 		if err := cmd.Wait(); err != nil || complaints.Len() > 0 {
-			t.Errorf("%s exits with %v and prints\n%s", name, err, &complaints)
+			t.Errorf("%s exits with error %v, want none, and prints\n%s", name, err, &complaints)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func (l *load) end(t *testing.T, except string) {
 	for who, errs := range l.failed {
 		for why, n := range errs {
 			if except == "" || !strings.HasSuffix(who, except) {
-				t.Errorf("%s: %d calls failed: %s", who, n, why)
+				t.Errorf("%s: %d calls failed, want none: %s", who, n, why)
 			}
 		}
 	}

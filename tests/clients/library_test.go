@@ -46,14 +46,14 @@ type library struct {
 	protocol  int    // default protocol
 	others    []int  // protocols that an option can select
 	takesName bool   // the library has an option for the name of the client
-	sentName  string // name of the library that it sends by CLIENT SETINFO; empty if it sends none
+	sentName  string // name that the library sends by CLIENT SETINFO; empty if it sends none
 	pool      int    // largest number of connections
 	dropsERR  bool   // the library removes the prefix ERR from the texts of errors
 }
 
 const poolSize = 8
 
-// go-redis has a second pool, for pipelines.
+// libraries lists the libraries under test. go-redis has a second pool, for pipelines.
 var libraries = []library{
 	{name: "go-redis", open: openGoRedis, protocol: 3, others: []int{2, 3}, takesName: true, sentName: "go-redis", pool: 2 * poolSize},
 	{name: "rueidis", open: openRueidis, protocol: 3, others: []int{2}, takesName: true, sentName: "rueidis", pool: poolSize, dropsERR: true},

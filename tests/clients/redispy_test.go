@@ -14,7 +14,7 @@ const redisPyTests = 22
 func TestRedisPy(t *testing.T) {
 	python := tool(t, "/usr/bin/python3", "python3 python3-redis")
 	if got := runTool(t, "", python, "-c", "import redis"); got.code != 0 {
-		t.Fatalf("%s; run apt-get install python3-redis", got.err)
+		t.Fatalf("import of redis in Python: %s; run apt-get install python3-redis", got.err)
 	}
 	open, secured := start(t, ""), start(t, "secret")
 	secured.allow(`level=WARN msg="wrong password"`)

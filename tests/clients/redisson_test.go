@@ -27,7 +27,7 @@ func TestRedisson_Java(t *testing.T) {
 		"-Doutput="+t.TempDir(), "compile", "exec:java", "-Dexec.args="+srv.addr)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "passed") {
-		t.Errorf("Redisson: %v\n%s", err, out)
+		t.Errorf("Redisson: error %v; want none, and \"passed\" in the output:\n%s", err, out)
 	}
 	count, err := strconv.Atoi(strings.TrimPrefix(srv.info(t, "errorstat_ERR"), "count="))
 	if err != nil || count > redissonErrors {

@@ -182,7 +182,7 @@ func routeRedisPy(mode, port string) func(t *testing.T, c *trio, near string) do
 		t.Cleanup(func() {
 			_ = in.Close()
 			if err := cmd.Wait(); err != nil || complaints.Len() > 0 {
-				t.Errorf("redis-py, %s: %v\n%s", mode, err, &complaints)
+				t.Errorf("the redis-py process of mode %s exits with error %v, want none, and prints\n%s", mode, err, &complaints)
 			}
 		})
 		py := pipeOfLines{in: in, out: bufio.NewScanner(out)}

@@ -132,7 +132,7 @@ func TestRueidis_AutoPipelining(t *testing.T) {
 				cmd := c.B().ClThrottle().Key(key).MaxBurst(99).CountPerPeriod(1).Period(3600).Build()
 				d, err := c.Do(t.Context(), cmd).AsIntSlice()
 				if err != nil || d[0] != 0 || d[2] != int64(99-i) {
-					t.Errorf("caller %d, call %d: got %v, error %v", caller, i, d, err)
+					t.Errorf("caller %d, call %d: got %v, error %v; want an admission that leaves one unit less than the previous one", caller, i, d, err)
 					return
 				}
 			}

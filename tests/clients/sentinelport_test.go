@@ -105,7 +105,8 @@ func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, f
 // that it does not time out during the test, even on a busy machine.
 func TestSentinelPort_LeaderKilled(t *testing.T) {
 	const heartbeat = 5 * time.Second
-	const missed = heartbeat - heartbeat/5 // the earliest timeout: the leader has sent heartbeats until it was killed
+	// No earlier timeout is possible: the leader sent heartbeats until it was killed.
+	const missed = heartbeat - heartbeat/5
 	c := startTrio(t, strconv.FormatInt(heartbeat.Milliseconds(), 10))
 	leader, followers := c.awaitLeader(t), c.followers(t)
 	sentinels := map[string]*redis.SentinelClient{}

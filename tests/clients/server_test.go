@@ -142,7 +142,7 @@ func (s *server) allow(pattern string) {
 	s.allowed = append(s.allowed, regexp.MustCompile(pattern))
 }
 
-// stop stops the server with SIGTERM. It must exit with code 0 within patience, even with connected
+// stop stops the server with SIGTERM. The server must exit with code 0 within patience, even with connected
 // clients, and its log must have no unexpected line.
 func (s *server) stop(t *testing.T) {
 	t.Helper()
@@ -157,7 +157,7 @@ func (s *server) stop(t *testing.T) {
 			<-s.ended
 		}
 		if err := s.process.Wait(); err != nil {
-			t.Errorf("the server exited with %v", err)
+			t.Errorf("the server exited with %v, want exit code 0", err)
 		}
 		s.checkLog(t)
 	})

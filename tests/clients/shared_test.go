@@ -200,7 +200,7 @@ func testPipeline(t *testing.T, b *bench) {
 	for i := range rounds {
 		d, err := numbers(got[3*i].value, got[3*i].err)
 		if err != nil || d.limited() || d.remaining() != int64(rounds-1-i) {
-			t.Fatalf("round %d: got %v, error %v", i, d, err)
+			t.Fatalf("round %d: got %v, error %v; want an admission that leaves one unit less than the previous one", i, d, err)
 		}
 		if err := got[3*i+1].err; err == nil || !strings.Contains(err.Error(), "must be a 64-bit integer") {
 			t.Fatalf("round %d: the invalid command returns the error %v, want one about a 64-bit integer", i, err)
@@ -283,7 +283,7 @@ func testWatch(t *testing.T, b *bench) {
 				return fmt.Errorf("EXEC: %w", err)
 			}
 			if (v != nil) != test.commit {
-				t.Errorf("step %d, %s: EXEC returns %#v", i, test.beside, v)
+				t.Errorf("step %d, %s: EXEC returns %#v; want null if the access has changed the key, otherwise replies", i, test.beside, v)
 			}
 			return nil
 		})

@@ -72,7 +72,7 @@ func firstLines(t *testing.T, n int, seen func(line string), path string, args .
 		seen(in.Text())
 	}
 	if len(lines) < n {
-		t.Errorf("%s %q has written only %q", path, args, lines)
+		t.Errorf("%s %q has written only the lines %q, want more", path, args, lines)
 	}
 	_ = cmd.Process.Kill() // fails if the tool has exited; the check above reports that
 	_ = cmd.Wait()         // the error is that the tool was killed
@@ -185,7 +185,7 @@ func TestRedisCLI_Stat(t *testing.T) {
 	row := regexp.MustCompile(`^1 +[\d.]+[BKMG] +\d+ +\d+ +\d+ \(\+\d+\) +\d+ *$`) // keys, memory, clients, blocked, requests, connections
 	for _, line := range lines[min(2, len(lines)):] {
 		if !row.MatchString(line) {
-			t.Errorf("--stat: wrong line %q in %q", line, lines)
+			t.Errorf("--stat: the line %q of the output %q is not a row of figures", line, lines)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func startTrio(t *testing.T, beat string) *trio {
 	c.network = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255))
 	args := append([]string{"certs", "--dir", c.dir, "--cluster", "trio"}, trioIDs...)
 	if got := runTool(t, "", program, args...); got.code != 0 {
-		t.Fatalf("throttled certs: %+v", got)
+		t.Fatalf("throttled certs: got %+v, want exit code 0", got)
 	}
 	for _, id := range trioIDs {
 		c.launch(t, id)

@@ -66,7 +66,7 @@ func TestRow(t *testing.T) {
 	a := accuracy{requests: 2000, tooMany: 10, tooFew: 30, sliding: 980, log: 1000, most: 11}
 	got := a.row(setting{traffic: traffics[1], load: 0.5, limit: 10})
 	if got != "poisson      10   0.5      2000    2.00 %    0.50 %    1.50 %   98.00 %   1.10 x" {
-		t.Errorf("got %q", got)
+		t.Errorf("the row is %q, want that of the given counts", got)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestSettings(t *testing.T) {
 	}
 	for _, s := range all {
 		if s.requests < accuracyRequests || float64(s.requests) < accuracyPeriods*s.load*float64(s.limit)-0.5 {
-			t.Errorf("%s, load %.1f, limit %d: only %d requests", s.traffic.name, s.load, s.limit, s.requests)
+			t.Errorf("%s, load %.1f, limit %d: %d requests; want at least accuracyRequests, and those of accuracyPeriods periods", s.traffic.name, s.load, s.limit, s.requests)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func algorithmOf(t *testing.T, file string) *algorithm {
 	return nil
 }
 
-// TestPlay checks how many requests each algorithm admits. There are twenty at 9.9 s, just before
+// TestPlay checks how many requests each algorithm admits. The requests are twenty at 9.9 s, just before
 // the end of a window, twenty at 10.1 s, just after the end, and one at 15.1 s.
 func TestPlay(t *testing.T) {
 	arrivals := append(append(atOnce(9900*time.Millisecond, 20), atOnce(10100*time.Millisecond, 20)...), 15100*time.Millisecond)
@@ -45,7 +45,7 @@ func TestPlay(t *testing.T) {
 			t.Errorf("%s: admitted %v, want %v", file, got, want)
 		}
 		if len(p.arrivals) != len(arrivals) || len(p.proceedAt) != len(p.admitted) {
-			t.Errorf("%s: got %d requests, and %d times at which requests may proceed", file, len(p.arrivals), len(p.proceedAt))
+			t.Errorf("%s: got %d requests, and %d times at which requests may proceed; want all requests, and a time for each admitted one", file, len(p.arrivals), len(p.proceedAt))
 		}
 	}
 }

@@ -149,7 +149,7 @@ func TestArchitectureSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	if image.Width == 0 || image.Width > 800 || image.Title == "" || image.Desc == "" || !strings.Contains(image.Style, "prefers-color-scheme: dark") {
-		t.Errorf("wrong size, title, description or style of the image: %+v", image)
+		t.Errorf("the image is %+v; want a width of at most 800, a title, a description, and a style for dark mode", image)
 	}
 	for _, want := range []string{"RESP reader", "shard 1", "GCRA", "Raft log", "Snapshots", "Followers", "redis-cli"} {
 		if !strings.Contains(strings.Join(image.Texts, "\n"), want) {

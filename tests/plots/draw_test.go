@@ -59,7 +59,7 @@ func TestPlotsAreXML(t *testing.T) {
 		texts := textsOf(t, p)
 		for j, a := range algorithms {
 			if shown := texts[a.title] && texts[a.command]; shown != (i == j || p.name == "all.svg") {
-				t.Errorf("%s: contains the title and the command of %s: %v", p.name, a.file, shown)
+				t.Errorf("%s: contains the title and the command of %s: %v, want the opposite", p.name, a.file, shown)
 			}
 		}
 	}
@@ -119,12 +119,12 @@ func TestDrawInto(t *testing.T) {
 	}
 	all, err := os.ReadFile(filepath.Join(dir, "all.svg"))
 	if err != nil || !bytes.HasPrefix(all, []byte("<?xml")) {
-		t.Errorf("all.svg: error: %v, content: %.20q", err, all)
+		t.Errorf("all.svg: error: %v, content: %.20q; want content that begins with <?xml", err, all)
 	}
 	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 9 {
 		t.Errorf("%d files listed, want 9:\n%s", n, out.String())
 	}
 	if err := drawInto(filepath.Join(dir, "missing"), &out); err == nil {
-		t.Error("missing directory: no error")
+		t.Error("missing directory: no error, want one")
 	}
 }

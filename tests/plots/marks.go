@@ -95,8 +95,8 @@ func (w windows) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// within returns a step function: how many of the times are within the preceding period. The
-// points are the positions at which this number changes. times must be sorted.
+// within returns the points of a step function. Its value is the number of times within the preceding
+// period. The points are the positions at which this number changes. times must be sorted.
 func within(times []time.Duration, period time.Duration) plotter.XYs {
 	points := plotter.XYs{{X: 0, Y: 0}}
 	step := func(at time.Duration, change float64) {

@@ -64,8 +64,8 @@ func poisson(r *rand.Rand, mean time.Duration, _ int64) func() time.Duration {
 // haste is the factor by which the rate within a burst exceeds the average.
 const haste = 20
 
-// bursty generates bursts of 1 to 2*limit requests, with exponential gaps between them that
-// preserve the average.
+// bursty generates bursts of 1 to 2*limit requests. The gaps between bursts are exponential, and so long
+// that the average of all gaps is mean.
 func bursty(r *rand.Rand, mean time.Duration, limit int64) func() time.Duration {
 	left := int64(0)
 	return func() time.Duration {

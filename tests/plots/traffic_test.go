@@ -33,7 +33,7 @@ func TestDemoTraffic(t *testing.T) {
 		t.Errorf("the largest burst has %d requests in a second, want 25", n)
 	}
 	if n := count(arrivals)[26:57]; sum(n) != 0 {
-		t.Errorf("%d requests in the silence", sum(n))
+		t.Errorf("%d requests in the silence, want 0", sum(n))
 	}
 }
 
@@ -72,7 +72,7 @@ func TestTraffics(t *testing.T) {
 			t.Errorf("%s: total times %v and %v with the same seed, want equal times", tr.name, total[0], total[1])
 		}
 		if ratio := float64(total[0]) / float64(n*mean); ratio < 0.97 || ratio > 1.03 {
-			t.Errorf("%s: the mean gap is %.3f x the requested gap", tr.name, ratio)
+			t.Errorf("%s: the mean gap is %.3f x the requested gap, want 0.97 to 1.03", tr.name, ratio)
 		}
 	}
 }
@@ -103,11 +103,11 @@ func TestBursty(t *testing.T) {
 	}
 	for size := 1; size <= 2*limit; size++ {
 		if sizes[size] == 0 {
-			t.Errorf("no burst has %d requests", size)
+			t.Errorf("no burst has %d requests, want at least one", size)
 		}
 		delete(sizes, size)
 	}
 	if len(sizes) > 0 {
-		t.Errorf("bursts of other sizes: %v", sizes)
+		t.Errorf("bursts of sizes above 2*limit: %v, want none", sizes)
 	}
 }

@@ -1,6 +1,6 @@
 // Command shape compares the shape of the code with its last committed figures: long
-// functions and files, large types, undocumented exports, imports that point up,
-// duplicated statements, and the frequency of some words in comments.
+// functions and files, large types, undocumented exports, imports of packages on the same or a higher floor
+// (floors_test.go), duplicated statements, and the frequency of some words in comments.
 //
 // Each figure is printed for production code and for tests. Production code consists of
 // the packages that programs in cmd/ import, directly or indirectly, without _test.go

@@ -13,7 +13,7 @@ const (
 // function is a function declaration, or a function literal that initializes a variable of a package.
 type function struct {
 	*file
-	name string // qualified
+	name string // qualified with the directory of the package
 	node ast.Node
 	body *ast.BlockStmt
 }
@@ -105,7 +105,7 @@ func longFunctions(t *tree) []finding { return t.long(false) }
 // longTables finds functions over the limit that are tables.
 func longTables(t *tree) []finding { return t.long(true) }
 
-// long finds the functions over the limit that are tables, or those that are not.
+// long finds functions over the limit: those that are tables if tables is true, otherwise the others.
 func (t *tree) long(tables bool) (found []finding) {
 	for _, f := range t.files {
 		for _, fn := range f.functions() {

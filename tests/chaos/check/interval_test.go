@@ -81,7 +81,7 @@ func TestIntervalExamples(t *testing.T) {
 	} {
 		s := agree(t, k, tt.ops, tt.slack)
 		if s.Violated != tt.violated || !strings.HasPrefix(s.String(), tt.want) {
-			t.Errorf("%s: wrong result %+v, as text: %s", tt.name, s, s)
+			t.Errorf("%s: got %+v, as text: %s; want the violation and the text of the case", tt.name, s, s)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestLedger(t *testing.T) {
 	} {
 		a := Ledger(k, ops, tt.remaining)
 		if a.Acknowledged != 10 || a.Open != 5 || a.Lost() != tt.lost || a.Extra() != tt.extra {
-			t.Errorf("%d units remaining: wrong account: %s", tt.remaining, a)
+			t.Errorf("%d units remaining: the account is %s; want 10 acknowledged, 5 open, and the lost and extra units of the case", tt.remaining, a)
 		}
 	}
 	const want = "10 acknowledged, 5 open, 9 in use: 1 lost, 0 too many"

@@ -37,7 +37,7 @@ func TestLinearNotices(t *testing.T) {
 		name   string
 		broken func(op int, tat uint64) uint64
 		behind int64
-		skip   string // load to skip, because its bucket is hardly ever in use
+		skip   string // name of the load to skip, because its bucket is hardly ever in use
 	}{
 		{"forgets", func(op int, tat uint64) uint64 { return tat * uint64(min(1, op%60)) }, history.Never, "narrow"},
 		{"charges twice", func(op int, tat uint64) uint64 { return tat + 2e9*uint64(1-min(1, op%60)) }, 0, ""},

@@ -14,7 +14,7 @@ func TestTerms(t *testing.T) {
 		{2, "n2", true, 1}, {5, "n2", false, 2}, {4, "n3", false, 2}, {4, "n1", true, 2},
 	} {
 		if err := terms.Observe(tt.term, tt.node); (err != nil) != tt.bad {
-			t.Errorf("%s leads in term %d: got the error %v", tt.node, tt.term, err)
+			t.Errorf("%s leads in term %d: got the error %v; want an error only if another node led in this term", tt.node, tt.term, err)
 		}
 		if terms.Changes() != tt.changes {
 			t.Errorf("%s leads in term %d: %d changes, want %d", tt.node, tt.term, terms.Changes(), tt.changes)
@@ -49,7 +49,7 @@ func TestAgreement(t *testing.T) {
 	} {
 		same, err := Agreement([]Fingerprint{a, tt.other})
 		if same != tt.same || (err != nil) != tt.bad {
-			t.Errorf("%s: same index: %t, error: %v", tt.name, same, err)
+			t.Errorf("%s: same index: %t, error: %v; want the values of the case", tt.name, same, err)
 		}
 	}
 }

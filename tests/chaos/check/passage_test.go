@@ -21,7 +21,7 @@ func TestPassage(t *testing.T) {
 		{"during elections", Passage{Real: 60 * s, Log: 58 * s, Terms: 2}, false},
 	} {
 		if err := tt.p.Check(); (err != nil) != tt.bad {
-			t.Errorf("%s: Check returns %v", tt.name, err)
+			t.Errorf("%s: Check returns %v; want an error only in a bad case", tt.name, err)
 		}
 	}
 }

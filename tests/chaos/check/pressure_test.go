@@ -22,7 +22,7 @@ func TestPressure(t *testing.T) {
 		{"no change of leader required", func(p Pressure) Pressure { p.Changes, p.Kills, p.Quiet = 0, 0, true; return p }(good), false},
 	} {
 		if err := tt.p.Check(); (err != nil) != tt.bad {
-			t.Errorf("%s: Check returns %v", tt.name, err)
+			t.Errorf("%s: Check returns %v; want an error only in a bad case", tt.name, err)
 		}
 	}
 }

@@ -20,8 +20,8 @@ func (s Stale) String() string {
 		s.Op.Node, s.Op.Client, float64(s.Op.Return)/1e9, s.Op.Remaining, s.Op.ResetAfter, s.Used)
 }
 
-// Replies returns the stale replies. A stale reply reports less usage than the charges imply that
-// were acknowledged before its request was sent.
+// Replies returns the stale replies. The charges that were acknowledged before a request was sent imply a
+// minimum usage. A stale reply reports less.
 //
 // The bucket drains no faster than time passes. Let s be any time before a reply is returned, and u
 // the number of units charged since s. Then at least interval * u - (time since s) was in use when

@@ -117,7 +117,7 @@ func TestRepliesExamples(t *testing.T) {
 	} {
 		tt.op.Key = k
 		if got := staleAgree(t, k, []history.Op{charge, tt.op}, Slack{}); len(got) > 0 != tt.stale {
-			t.Errorf("%s: stale replies: %v", tt.name, got)
+			t.Errorf("%s: stale replies: %v; want one only if the reply of the case is stale", tt.name, got)
 		}
 	}
 }

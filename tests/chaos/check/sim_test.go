@@ -20,7 +20,7 @@ type sim struct {
 	ops     int           // number of requests of each client
 	latency time.Duration // upper bound of the time from a request to its reply
 	think   time.Duration // upper bound of the pause before a request
-	lost    float64       // share of requests with an unknown outcome; half of them are decided
+	lost    float64       // share of requests with an unknown outcome; the server decides half of them
 	mixed   bool          // adds refunds and DEL; otherwise there are only charges and some peeks
 	stops   int           // number of times that the clock stops for 300 ms
 	broken  func(op int, tat uint64) uint64

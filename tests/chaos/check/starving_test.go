@@ -45,7 +45,7 @@ func TestGrants(t *testing.T) {
 	} {
 		got := Grants(k, tt.ops, tt.silence)
 		if got.Due != tt.due || got.Starved() != tt.starved {
-			t.Errorf("%s: wrong result %+v", tt.name, got)
+			t.Errorf("%s: got %+v; want Due and Starved of the case", tt.name, got)
 		}
 	}
 	few := asked(10*time.Second, never)

@@ -21,17 +21,17 @@ func TestWide(t *testing.T) {
 		p := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
 		q := new(big.Int).Mul(big.NewInt(c), big.NewInt(d))
 		if x.big().Cmp(p) != 0 {
-			t.Fatalf("%d * %d = %s", a, b, x.big())
+			t.Fatalf("product of %d and %d: got %s, want that of package big", a, b, x.big())
 		}
 		if sum := new(big.Int).Add(p, q); x.plus(y).big().Cmp(sum) != 0 {
-			t.Fatalf("%s + %s = %s", p, q, x.plus(y).big())
+			t.Fatalf("sum of %s and %s: got %s, want that of package big", p, q, x.plus(y).big())
 		}
 		difference := new(big.Int).Sub(p, q)
 		if x.minus(y).big().Cmp(difference) != 0 || x.minus(y).negative() != (difference.Sign() < 0) {
-			t.Fatalf("%s - %s = %s", p, q, x.minus(y).big())
+			t.Fatalf("difference of %s and %s: got %s, or a wrong sign; want that of package big", p, q, x.minus(y).big())
 		}
 		if x.less(y) != (p.Cmp(q) < 0) {
-			t.Fatalf("%s < %s: %t", p, q, x.less(y))
+			t.Fatalf("less of %s and %s: got %t, want the opposite", p, q, x.less(y))
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestWindowIsSound(t *testing.T) {
 			ops := logged(t, k, rand.New(rand.NewPCG(seed, 1)), speed)
 			got := Window(k, ops, Slack{})
 			if got.Violated || got.Granted != slowWindow(k, ops) || got.Granted < 8 {
-				t.Errorf("seed %d, clock at %d %% of real time: %s; slowWindow: %d units", seed, speed, got, slowWindow(k, ops))
+				t.Errorf("seed %d, clock at %d %% of real time: %s; slowWindow: %d units; want no violation, equal units, and at least 8", seed, speed, got, slowWindow(k, ops))
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func TestWindowExamples(t *testing.T) {
 		{"the later one is longer", []history.Op{op(0, 30, 2, history.Granted), op(8, 9, 1, history.Granted), op(17, 17, 1, history.Granted)}, 2},
 	} {
 		if got := Window(k, tt.ops, Slack{}); got.Granted != tt.granted || got.Violated != (tt.granted > 2) {
-			t.Errorf("%s: wrong result %+v", tt.name, got)
+			t.Errorf("%s: got %+v; want the granted units of the case, and a violation only above 2 units", tt.name, got)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestWitnessNotices(t *testing.T) {
 			return tat
 		}
 		if err := Witness(&s.key, s.run(t, rand.New(rand.NewPCG(1, 5)))); err == nil {
-			t.Errorf("%s charge: not detected", name)
+			t.Errorf("%s charge: Witness returns no error, want one", name)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestWitnessExamples(t *testing.T) {
 	} {
 		err := Witness(k, tt.ops)
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: got the error %v", tt.name, err)
+			t.Errorf("%s: got the error %v; want the error of the case, or none", tt.name, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, ops) {
-		t.Errorf("the requests have changed: got %+v", got)
+		t.Errorf("Read returns %+v, want the requests that were written", got)
 	}
 	if got[0].Key != got[2].Key {
 		t.Error("requests on equal keys do not share a Key")
@@ -53,7 +53,7 @@ func TestBadFile(t *testing.T) {
 		`{` + key + `} x`,
 	} {
 		if ops, err := Read(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: no error, read as %+v", text, ops)
+			t.Errorf("%s: no error, read as %+v; want an error", text, ops)
 		}
 	}
 }

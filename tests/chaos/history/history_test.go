@@ -50,10 +50,10 @@ func TestKindsOfOps(t *testing.T) {
 		{Op{Kind: Delete, Quantity: 1}, false, false},
 	} {
 		if got := tt.op.Charges(); got != tt.charges {
-			t.Errorf("%+v: Charges returns %t", tt.op, got)
+			t.Errorf("%+v: Charges returns %t, want the opposite", tt.op, got)
 		}
 		if got := OnlyCharges([]Op{{}, tt.op}); got != tt.only {
-			t.Errorf("%+v: OnlyCharges returns %t", tt.op, got)
+			t.Errorf("%+v: OnlyCharges returns %t, want the opposite", tt.op, got)
 		}
 	}
 }
