@@ -18,6 +18,7 @@ const batchSize = 64
 // next read.
 type batch struct {
 	stage      batchStage
+	complete   bool // no more commands may be added
 	forLeader  bool // all calls are forwarded
 	calls      []call
 	answered   int             // number of calls that have been answered
@@ -154,7 +155,8 @@ func (b *batch) reset() {
 	}
 	clear(b.calls)
 	clear(b.args)
-	b.stage, b.forLeader, b.answered, b.n, b.calls, b.args = batchCollecting, false, 0, 0, b.callsArray[:0], b.args[:0]
+	b.stage, b.complete, b.forLeader, b.answered = batchCollecting, false, false, 0
+	b.n, b.calls, b.args = 0, b.callsArray[:0], b.args[:0]
 	b.lost = nil
 	if cap(b.args) > keepArgs {
 		b.args = nil

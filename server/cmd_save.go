@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"net"
 	"strings"
 
 	"github.com/throttledhq/throttled/persistence"
@@ -17,13 +16,8 @@ func cmdSave(c *client, _ [][]byte) error {
 	return nil
 }
 
-// save writes the pending replies, and then a snapshot. If writing the replies fails, the client has disconnected,
-// and save does not write a snapshot. The connection does not count as idle during the save.
+// save writes a snapshot. The connection does not count as idle during the save.
 func (c *client) save() error {
-	if !c.conn.output.flush() {
-		c.pipe.abort()
-		return net.ErrClosed
-	}
 	c.session.setInfo(func(i *clientInfo) { i.saving = true })
 	defer c.session.setInfo(func(i *clientInfo) { i.saving = false })
 	return c.srv.snapshots.Save()

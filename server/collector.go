@@ -63,23 +63,19 @@ func (l *collector) close() {
 // settling reports whether settle was called and some commands are not yet answered.
 func (l *collector) settling() bool { return l.batch != nil && l.batch.stage != batchCollecting }
 
-// settle starts to run the collected commands, and reports whether there are any. The caller must call advance until
+// collected reports whether there are collected commands.
+func (l *collector) collected() bool { return l.batch != nil && len(l.batch.calls) > 0 }
+
+// settle starts to run the collected commands, of which there must be at least one. The caller must call advance until
 // settling returns false, before it runs any other command.
-func (l *collector) settle() bool {
+func (l *collector) settle() {
 	b := l.batch
-	switch {
-	case b == nil || len(b.calls) == 0:
-		return false
-	case b.stage != batchCollecting:
-		return true
-	}
 	b.stage = batchDecide
 	if b.forLeader {
 		l.beginForward(b)
 	} else {
 		b.started = l.srv.uptime()
 	}
-	return true
 }
 
 // advance runs steps of the batch until all its calls are answered or the batch must wait.

@@ -120,6 +120,8 @@ type command struct {
 	// long marks a command whose reply may take megabytes. The number of such commands that run concurrently is
 	// limited.
 	long bool
+	// afterReplies marks a command that may block for long. The replies to earlier commands are written before it runs.
+	afterReplies bool
 
 	// A row sets either refusal, or run, or both parse and reply. The row of a command with subcommands may set none
 	// of these fields.

@@ -20,22 +20,16 @@ const (
 func (p *pipeline) start(args [][]byte) {
 	p.current.cmd, p.current.args = p.client.commands.find(args), args
 	if p.session.replies != replyOn {
-		p.settleThen(stageMute)
+		p.current.stage = stageMute
 		return
 	}
 	p.dispatch()
 }
 
-// settleThen sets the next stage of the current command. Collected commands are answered before the stage begins.
-func (p *pipeline) settleThen(next stage) {
-	p.current.stage = next
-	p.collector.settle()
-}
-
 // done completes the current command. If the reply to the command must be dropped, stageUnmute follows.
 func (p *pipeline) done() {
 	if p.current.muted {
-		p.settleThen(stageUnmute)
+		p.current.stage = stageUnmute
 		return
 	}
 	p.current.stage = stageNone
@@ -48,13 +42,13 @@ func (p *pipeline) dispatch() {
 	cur.err = p.client.gate(cur.cmd, cur.args)
 	switch {
 	case cur.err != nil:
-		p.settleThen(stageReject)
+		p.current.stage = stageReject
 	case p.session.tx.queueing && !runsInMulti[cur.cmd.name]:
-		p.settleThen(stageQueue)
+		p.current.stage = stageQueue
 	case cur.cmd.parse != nil || p.mustForward(cur.cmd):
 		p.collect()
 	default:
-		p.settleThen(stageRun)
+		p.current.stage = stageRun
 	}
 }
 
@@ -125,11 +119,11 @@ func (p *pipeline) collect() {
 	cur := &p.current
 	forLeader := p.mustForward(cur.cmd)
 	if !forLeader && cur.cmd.parse == nil { // this node has become the leader since dispatch
-		p.settleThen(stageRun)
+		p.current.stage = stageRun
 		return
 	}
 	if !p.collector.takes(cur.cmd, cur.args, forLeader) {
-		p.settleThen(stageCollect)
+		p.current.stage = stageCollect
 		return
 	}
 	showMonitors(p.client, cur.cmd, cur.args)
@@ -140,7 +134,7 @@ func (p *pipeline) collect() {
 	}
 	if cur.err = p.collector.open().add(cur.cmd, cur.args, p.srv.cluster != nil); cur.err != nil {
 		p.srv.stats.of(cur.cmd).calls.Add(1)
-		p.settleThen(stageFail)
+		p.current.stage = stageFail
 		return
 	}
 	p.done()
@@ -154,20 +148,22 @@ func (p *pipeline) collectForLeader(accounted bool) {
 	if !p.client.forwardsCommands() {
 		p.read.refused = true
 		cur.err = limiter.ErrNotLeading
-		p.settleThen(stageFail)
+		p.current.stage = stageFail
 		return
 	}
-	p.collector.open().addForLeader(call{cmd: cur.cmd, accounted: accounted}, cur.args)
+	b := p.collector.open()
+	b.addForLeader(call{cmd: cur.cmd, accounted: accounted}, cur.args)
+	b.complete = cur.cmd.ownStream || !cur.cmd.is(fast)
 	p.done()
-	if cur.cmd.ownStream || !cur.cmd.is(fast) {
-		p.collector.settle()
-	}
 }
 
 // runCurrent runs the current command on this node.
 func (p *pipeline) runCurrent() need {
 	cur, e := &p.current, &p.execution
 	if e.stage == runIdle {
+		if cur.cmd.afterReplies && p.out.Len() > 0 {
+			return needWrite
+		}
 		p.session.setLastRun(cur.cmd)
 		cur.start = p.srv.uptime()
 		e.begin(cur.cmd, cur.args, nil)

@@ -133,7 +133,8 @@ func (p *pipeline) forwardExec(tx *transaction) {
 		tx.close()
 		return
 	}
-	p.collector.open().addForLeader(call{cmd: cur.cmd, tx: tx}, cur.args)
+	b := p.collector.open()
+	b.addForLeader(call{cmd: cur.cmd, tx: tx}, cur.args)
+	b.complete = true
 	p.done()
-	p.collector.settle()
 }

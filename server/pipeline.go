@@ -117,21 +117,31 @@ func (p *pipeline) advance() need {
 		switch {
 		case p.collector.settling():
 			p.need = p.collector.advance()
+		case p.mustSettle():
+			p.collector.settle()
+			p.need = needNothing
 		case p.current.stage != stageNone:
 			p.need = p.advanceCommand()
 		case p.end == endNot && p.out.Len() >= flushAt:
 			p.need = needWrite
-		case !p.next() && !p.collector.settle():
+		case !p.read.drained:
+			p.next()
+			p.need = needNothing
+		default:
 			p.finish()
 			p.need = needNothing
 			return needNothing
-		default:
-			p.need = needNothing
 		}
 		if p.need != needNothing {
 			return p.need
 		}
 	}
+}
+
+// mustSettle reports whether the collected commands must be answered now: the current command must run after them, the
+// batch is complete, or the read has no more commands.
+func (p *pipeline) mustSettle() bool {
+	return p.collector.collected() && (p.current.stage != stageNone || p.collector.batch.complete || p.read.drained)
 }
 
 // wait waits for the need that the last advance returned.
@@ -168,19 +178,19 @@ func (p *pipeline) awaitsCluster() bool {
 	return false
 }
 
-// next begins the next command, and reports whether there was one.
-func (p *pipeline) next() bool {
-	if p.read.drained || p.end != endNot || p.closing.hungUp.Load() {
-		return false
+// next begins the next command. If there is none, or the connection is being closed, it marks the read as drained.
+func (p *pipeline) next() {
+	if p.end != endNot || p.closing.hungUp.Load() {
+		p.read.drained = true
+		return
 	}
 	args, err := p.read.in.Next()
 	if args == nil || err != nil {
 		p.read.drained, p.read.malformed = true, err
-		return false
+		return
 	}
 	p.read.ran = true
 	p.start(args)
-	return true
 }
 
 // finish completes a read whose commands are all answered.
