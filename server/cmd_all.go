@@ -44,6 +44,15 @@ func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter
 	return extended, unit, nil
 }
 
+// explainAll returns the error that names the incomplete limit, if there is at least one word after the word of a limit.
+func explainAll(args [][]byte) error {
+	if len(args) < 4 {
+		return nil
+	}
+	_, _, err := parseAll(nil, args, 1)
+	return err
+}
+
 // replyAll appends the five integers of the limit that determines the result, followed by an array of
 // integers for each limit.
 func replyAll(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision) {

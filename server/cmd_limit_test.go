@@ -25,7 +25,7 @@ func parseCommand(line string) (p parsed) {
 	}
 	cmd := testCommands.find(args)
 	if !cmd.arityFits(len(args)) {
-		return parsed{err: errArity(cmd.name)}
+		return parsed{err: cmd.errArguments(args)}
 	}
 	p.reqs, p.unit, p.err = cmd.parse(nil, args, 77)
 	return p
@@ -98,7 +98,7 @@ func TestParseLimitRefuses(t *testing.T) {
 	f(errArity("cl.bucket"), "CL.BUCKET k 1 1", "CL.BUCKET k 1 1 1 1 1", "CL.BUCKET k 1 1 1 1 LOG")
 	f(errArity("cl.leaky"), "CL.LEAKY k 1 1", "CL.LEAKY k 1 1 1 1 1", "CL.LEAKY k 1 1 1 1 MS 1")
 	f(errArity("cl.window"), "CL.WINDOW k 1")
-	f(errArity("cl.all"), "CL.ALL 1 WINDOW k 1", "CL.ALL 1")
+	f(errArity("cl.all"), "CL.ALL", "CL.ALL 1", "CL.ALL 1 WINDOW")
 
 	f(errUnitPlace, "CL.WINDOW k 1 1 MS FIXED", "CL.WINDOW k 1 1 1 FIXED MS MS", "CL.WINDOW k 1 1 ms 1")
 	f(replyError("ERR BUCKETS must be followed by an integer from 1 to 1024"),

@@ -130,6 +130,8 @@ type command struct {
 	refusal replyError
 	run     func(c *client, args [][]byte) error
 	parse   parseFunc
+	// explain returns a more precise error than that of a wrong number of arguments, or nil. Optional.
+	explain func(args [][]byte) error
 	// reply appends the reply to a command whose requests are decided. The decisions contain no error.
 	reply func(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision)
 
@@ -153,6 +155,16 @@ func (cmd *command) needsLeader() bool { return cmd.leader || cmd.touchesKeys() 
 // isForwarded reports whether a node may send the command to the leader. From other nodes, a node accepts only these
 // commands.
 func (cmd *command) isForwarded() bool { return cmd.forwarded || cmd.needsLeader() }
+
+// errArguments returns the error for a wrong number of arguments.
+func (cmd *command) errArguments(args [][]byte) error {
+	if cmd.explain != nil {
+		if err := cmd.explain(args); err != nil {
+			return err
+		}
+	}
+	return errArity(cmd.name)
+}
 
 func (cmd *command) arityFits(n int) bool {
 	return n == cmd.arity || cmd.arity < 0 && n >= -cmd.arity

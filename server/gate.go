@@ -12,7 +12,7 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 	case l.trusted && !cmd.isForwarded():
 		return errNotForwarded(cmd.name)
 	case !cmd.arityFits(len(args)):
-		return errArity(cmd.name)
+		return cmd.errArguments(args)
 	case !s.authenticated && !cmd.is(noAuth):
 		return errNoAuth
 	case s.subscriptions.any() && c.out.Protocol() == 2 && !worksSubscribed[cmd.name]:

@@ -129,7 +129,7 @@ func limitCommands() (rows []command) {
 	}
 	return append(rows, command{
 		name: "cl.all", arity: -6, flags: flags | movableKeys, keys: specKey.withAccess("RW access update"),
-		group: groupLimiter, since: "0.1.0", parse: parseAll, reply: replyAll,
+		group: groupLimiter, since: "0.1.0", parse: parseAll, explain: explainAll, reply: replyAll,
 		cost: "O(N) in the number of limits", summary: "Charges several limits atomically: all or none",
 		args: "quantity:integer {" + strings.Join(specs, " | ") + "}... [MS]",
 	})
