@@ -98,7 +98,7 @@ func (t *Table) Follow() {
 		return
 	}
 	for i := range t.shards {
-		t.shards[i].follow(committed)
+		t.shards[i].endEpoch(committed)
 	}
 	for i := range t.dirty {
 		t.dirty[i].Store(0)
@@ -107,9 +107,9 @@ func (t *Table) Follow() {
 	t.leader, t.cleared = 0, false
 }
 
-// follow rolls back the uncommitted changes of the shard and ends its epoch. Later decisions of
+// endEpoch rolls back the uncommitted changes of the shard and ends its epoch. Later decisions of
 // that epoch fail (see advance).
-func (s *shard) follow(committed uint64) {
+func (s *shard) endEpoch(committed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rollback(committed)

@@ -118,7 +118,7 @@ func (s *Store) loadFile(ctx context.Context, path string, into State) error {
 
 func (s *Store) loadRecords(ctx context.Context, snap *Snapshot, into State) error {
 	info := snap.Info()
-	p := s.newProgress("loading a snapshot", info.Size)
+	p := s.newProgressLog("loading a snapshot", info.Size)
 	var stored, expired int64
 	report := func(done int64) {
 		s.update(func(st *Status) {

@@ -9,8 +9,8 @@ import (
 // takes less time logs only one line, at its end.
 const progressEvery = 2 * time.Second
 
-// progress logs the progress of one load or save.
-type progress struct {
+// progressLog logs the progress of one load or save.
+type progressLog struct {
 	log     *slog.Logger
 	message string
 	total   int64 // the value that done, the argument of step, has at the end; 0 if unknown
@@ -18,14 +18,14 @@ type progress struct {
 	next    time.Time // time of the next line
 }
 
-func (s *Store) newProgress(message string, total int64) *progress {
+func (s *Store) newProgressLog(message string, total int64) *progressLog {
 	now := time.Now()
-	return &progress{log: s.log, message: message, total: total, started: now, next: now.Add(progressEvery)}
+	return &progressLog{log: s.log, message: message, total: total, started: now, next: now.Add(progressEvery)}
 }
 
 // step logs the progress if progressEvery has elapsed since the last line. The logged percentage is
 // the ratio of the argument done to p.total.
-func (p *progress) step(done, keys, bytes int64) {
+func (p *progressLog) step(done, keys, bytes int64) {
 	now := time.Now()
 	if now.Before(p.next) {
 		return
@@ -39,6 +39,6 @@ func (p *progress) step(done, keys, bytes int64) {
 }
 
 // end logs the last line.
-func (p *progress) end(message string, args ...any) {
+func (p *progressLog) end(message string, args ...any) {
 	p.log.Info(message, append(args, "duration", time.Since(p.started).Round(time.Millisecond))...)
 }

@@ -89,7 +89,7 @@ func (s *Store) run(j *job) error {
 // save writes and verifies the new file before it replaces the current one. If there is a valid
 // snapshot under the current name when save starts, there is one at every moment of the save.
 func (s *Store) save(j *job) error {
-	p := s.newProgress("saving a snapshot", j.state.Usage().Keys)
+	p := s.newProgressLog("saving a snapshot", j.state.Usage().Keys)
 	info, err := s.writeVerified(j, p)
 	if err == nil && j.keepPrevious {
 		err = s.keepPrevious()
@@ -112,7 +112,7 @@ func (s *Store) save(j *job) error {
 }
 
 // writeVerified writes the temporary file, makes it durable and verifies it.
-func (s *Store) writeVerified(j *job, p *progress) (Info, error) {
+func (s *Store) writeVerified(j *job, p *progressLog) (Info, error) {
 	f, err := s.fs.Create(s.temporary())
 	if err != nil {
 		return Info{}, err

@@ -88,10 +88,10 @@ func (b *broker) sharedCopy() map[*output]subscriber {
 // clients subscribe to switch-master.
 var switchChannels = [...]string{"+switch-master", "switch-master"}
 
-// follow publishes a change of the leader in the format of Redis Sentinel. name is the name of the cluster for
-// Sentinel clients. follow ignores a view without a leader, and a view in which the leader has not announced its
+// announceLeader publishes a change of the leader in the format of Redis Sentinel. name is the name of the cluster for
+// Sentinel clients. announceLeader ignores a view without a leader, and a view in which the leader has not announced its
 // address.
-func (b *broker) follow(view *topology.View, name string) {
+func (b *broker) announceLeader(view *topology.View, name string) {
 	m := view.Find(view.Leader)
 	if m == nil || m.Host == "" || m.Port == 0 {
 		return

@@ -170,7 +170,7 @@ func (c *connection) sendGoaway() bool {
 }
 
 // read reads once and runs the complete commands that it has read.
-func (c *connection) read() progress {
+func (c *connection) read() readResult {
 	c.buffers.unpark()
 	c.srv.clientMemory.collect()
 	if growth := c.in.Growth(); growth > 0 {
@@ -178,7 +178,7 @@ func (c *connection) read() progress {
 	}
 	n, err := c.in.Fill(c.socket)
 	if c.closing.hungUp.Load() {
-		return progressStop // no command may run after hangUp
+		return readStop // no command may run after hangUp
 	}
 	if n > 0 {
 		c.srv.stats.netIn.Add(int64(n))
@@ -186,21 +186,21 @@ func (c *connection) read() progress {
 		open := c.run()
 		c.updateUsage()
 		if !open {
-			return progressStop
+			return readStop
 		}
 	}
 	switch {
 	case c.srv.closing.Load() || c.closing.closeAfterReplies.Load():
-		return progressStop
+		return readStop
 	case err == errNothing || err == nil && c.socket.drained:
 		c.trimReader()
 		c.buffers.park()
-		return progressWait
+		return readWait
 	case err != nil:
 		c.logEnd(err)
-		return progressStop
+		return readStop
 	}
-	return progressAgain
+	return readAgain
 }
 
 // trimReader frees a large read buffer before a potentially long wait.

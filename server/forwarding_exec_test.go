@@ -91,8 +91,8 @@ func TestForwardTransactions(t *testing.T) {
 	p.do("*0\r\n", "EXEC")
 
 	streams := l.scripts()
-	l.nodes["b"].forward.Follow("") // closes idle streams
-	l.nodes["b"].forward.Follow("a")
+	l.nodes["b"].forward.SetLeader("") // closes idle streams
+	l.nodes["b"].forward.SetLeader("a")
 	block := request("MULTI") + request("DEL", "k") + request("EXEC")
 	begin("DEL k", "PING")
 	p.send(request("EXEC"))

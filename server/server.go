@@ -72,9 +72,9 @@ type Server struct {
 	active        sync.WaitGroup // goroutines of connections, the reaper and the eviction of clients
 	shutdownBegun chan struct{}  // closed when shutdown begins
 
-	following      sync.WaitGroup     // the goroutine of followLeader
-	leaderPatience time.Duration      // maximum time that a client waits for a leader
-	stopFollowing  context.CancelFunc // called after the last connection is closed, since open connections may still forward commands
+	leaderWatch     sync.WaitGroup     // the goroutine of watchLeader
+	leaderPatience  time.Duration      // maximum time that a client waits for a leader
+	stopLeaderWatch context.CancelFunc // called after the last connection is closed, since open connections may still forward commands
 
 	mu        sync.Mutex
 	clients   map[int64]*client
@@ -119,10 +119,10 @@ func New(c Config) *Server {
 	s.active.Go(s.runReaper)
 	s.active.Go(s.evictClients)
 	ctx, stop := context.WithCancel(context.Background())
-	s.stopFollowing = stop
+	s.stopLeaderWatch = stop
 	if s.cluster != nil {
-		s.broker.follow(s.cluster.View(), "")
-		s.following.Go(func() { s.followLeader(ctx) })
+		s.broker.announceLeader(s.cluster.View(), "")
+		s.leaderWatch.Go(func() { s.watchLeader(ctx) })
 	}
 	return s
 }
@@ -179,8 +179,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.active.Wait()
-		s.stopFollowing()
-		s.following.Wait()
+		s.stopLeaderWatch()
+		s.leaderWatch.Wait()
 		s.forward.Close()
 		close(done)
 	}()

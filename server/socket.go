@@ -39,25 +39,25 @@ func newSocket(conn net.Conn) *socket {
 	return s
 }
 
-// progress is the result of one call of the step function that is passed to loop.
-type progress uint8
+// readResult is the result of one call of the step function that is passed to loop.
+type readResult uint8
 
 const (
-	progressAgain progress = iota // more bytes may be available
-	progressWait                  // all available bytes have been read
-	progressStop                  // loop returns
+	readAgain readResult = iota // more bytes may be available
+	readWait                    // all available bytes have been read
+	readStop                    // loop returns
 )
 
-// loop calls step whenever bytes may be available, until step returns progressStop or the wait for more bytes fails
+// loop calls step whenever bytes may be available, until step returns readStop or the wait for more bytes fails
 // because the connection was aborted or closed. It returns the error of the wait.
 //
 // loop makes a single call of raw.Read for the lifetime of the connection. The runtime records readiness events that
 // arrive between calls of step, so loop can wait without a read attempt and misses no event, with one exception: if the
 // end of the stream arrived before the last read, there is no further event. The reaper checks for this case (see
 // ended).
-func (s *socket) loop(step func() progress) error {
+func (s *socket) loop(step func() readResult) error {
 	if s.raw == nil {
-		for step() != progressStop {
+		for step() != readStop {
 		}
 		return nil
 	}
@@ -65,9 +65,9 @@ func (s *socket) loop(step func() progress) error {
 		s.fd = fd
 		for {
 			switch step() {
-			case progressWait:
+			case readWait:
 				return false
-			case progressStop:
+			case readStop:
 				return true
 			}
 			// Yield after each step, so that other clients run. A goroutine that never yields is

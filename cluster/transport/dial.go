@@ -59,7 +59,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // unblocks pending operations
 	c := &conn{Conn: raw, raw: raw, link: l, purpose: p, version: version}
 	if p == Raft { // Raft sets the same timeout for long and short messages: bytes that move must extend it
-		c.Conn = newProgress(raw)
+		c.Conn = newProgressConn(raw)
 	}
 	err = l.clientHandshake(ctx, c, node)
 	if !stop() {

@@ -19,7 +19,7 @@ const (
 	chunk = 16 << 10
 )
 
-// progress is a connection with progress deadlines: a deadline set to two seconds from now
+// progressConn is a connection with progress deadlines: a deadline set to two seconds from now
 // expires if no bytes have moved in either direction for two seconds. The same timeout is
 // therefore suitable for small messages and for large ones on a slow network, and a silent
 // peer is detected as early as with plain deadlines. A deadline is extended by at most the
@@ -30,24 +30,24 @@ const (
 // them. Bytes that are only in the send buffer of the system do not count: the buffer can hold
 // megabytes, and sending them on a slow network can take half a minute.
 //
-// A progress wraps the connection below TLS, because a progress can resume a write that a deadline
+// A progressConn wraps the connection below TLS, because it can resume a write that a deadline
 // has interrupted, and TLS cannot.
-type progress struct {
+type progressConn struct {
 	net.Conn
 	queued      func() int64 // number of bytes written that the other end has not acknowledged
 	in, out     atomic.Int64 // bytes read and written
 	read, write progressDeadline
 }
 
-func newProgress(c net.Conn) *progress {
-	return &progress{Conn: c, queued: func() int64 { return queuedIn(c) }}
+func newProgressConn(c net.Conn) *progressConn {
+	return &progressConn{Conn: c, queued: func() int64 { return queuedIn(c) }}
 }
 
 // moved returns the number of bytes that have reached their destination.
-func (p *progress) moved() int64 { return p.in.Load() + p.out.Load() - p.queued() }
+func (p *progressConn) moved() int64 { return p.in.Load() + p.out.Load() - p.queued() }
 
 // Read reads until the progress deadline expires.
-func (p *progress) Read(b []byte) (int, error) {
+func (p *progressConn) Read(b []byte) (int, error) {
 	for {
 		n, err := p.Conn.Read(b)
 		p.in.Add(int64(n))
@@ -58,7 +58,7 @@ func (p *progress) Read(b []byte) (int, error) {
 }
 
 // Write writes until the progress deadline expires.
-func (p *progress) Write(b []byte) (written int, err error) {
+func (p *progressConn) Write(b []byte) (written int, err error) {
 	for {
 		n, err := p.Conn.Write(b[written:min(written+chunk, len(b))])
 		p.out.Add(int64(n))
@@ -73,17 +73,17 @@ func (p *progress) Write(b []byte) (written int, err error) {
 }
 
 // SetDeadline sets the read and write deadlines.
-func (p *progress) SetDeadline(t time.Time) error {
+func (p *progressConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
 // SetReadDeadline sets the read deadline. A deadline in the past interrupts a pending Read immediately.
-func (p *progress) SetReadDeadline(t time.Time) error {
+func (p *progressConn) SetReadDeadline(t time.Time) error {
 	return p.read.set(t, p.moved, p.Conn.SetReadDeadline)
 }
 
 // SetWriteDeadline sets the write deadline, like SetReadDeadline.
-func (p *progress) SetWriteDeadline(t time.Time) error {
+func (p *progressConn) SetWriteDeadline(t time.Time) error {
 	return p.write.set(t, p.moved, p.Conn.SetWriteDeadline)
 }
 

@@ -190,8 +190,8 @@ func TestSilentPeer(t *testing.T) {
 }
 
 // inProgress returns both ends of a pipe, the first one with progress deadlines.
-func inProgress() (near *progress, far net.Conn) {
-	near = &progress{queued: func() int64 { return 0 }}
+func inProgress() (near *progressConn, far net.Conn) {
+	near = &progressConn{queued: func() int64 { return 0 }}
 	near.Conn, far = net.Pipe()
 	return near, far
 }
@@ -215,12 +215,12 @@ func TestProgress(t *testing.T) {
 		{"a byte now and then", 1, second, 100, 2*second + second/4},
 		{"too slow", leastRate / 2, second, 100, 3*second + second/4},
 	} {
-		for way, do := range map[string]func(near *progress, far net.Conn, all int) error{
-			"write": func(near *progress, _ net.Conn, all int) error {
+		for way, do := range map[string]func(near *progressConn, far net.Conn, all int) error{
+			"write": func(near *progressConn, _ net.Conn, all int) error {
 				_, err := near.Write(make([]byte, all))
 				return err
 			},
-			"read": func(near *progress, _ net.Conn, all int) error {
+			"read": func(near *progressConn, _ net.Conn, all int) error {
 				_, err := io.ReadFull(near, make([]byte, all))
 				return err
 			},

@@ -26,7 +26,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	if err := l.failed(); err != nil || len(entries) == 0 {
 		return err
 	}
-	if !l.follow(entries) {
+	if !l.continues(entries) {
 		return l.runExclusive(func() error { return l.storeInBase(entries) })
 	}
 	if l.isFull() {
@@ -45,9 +45,9 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// follow reports whether the entries can be appended to a file, because they follow the last entry
+// continues reports whether the entries can be appended to a file, because they follow the last entry
 // without a gap and fit in one record.
-func (l *Log) follow(entries []*raft.Log) bool {
+func (l *Log) continues(entries []*raft.Log) bool {
 	l.mu.Lock()
 	next := l.newest() + 1
 	l.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// progress is the progress line of a round.
-type progress struct {
+// progressLine is the progress line of a round.
+type progressLine struct {
 	w     io.Writer // nil if the line is not shown
 	title string
 
@@ -16,8 +16,8 @@ type progress struct {
 	lastTotal int64 // replies at the previous update
 }
 
-func newProgress(w io.Writer, c *config, target string, number int) *progress {
-	p := &progress{title: fmt.Sprintf("%s round %d/%d", target, number+1, c.rounds)}
+func newProgressLine(w io.Writer, c *config, target string, number int) *progressLine {
+	p := &progressLine{title: fmt.Sprintf("%s round %d/%d", target, number+1, c.rounds)}
 	if c.progress == "yes" || c.progress == "" && isTerminal(w) {
 		p.w = w
 	}
@@ -36,7 +36,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // ticks returns the ticker for updates.
-func (p *progress) ticks() *time.Ticker {
+func (p *progressLine) ticks() *time.Ticker {
 	if p.w == nil {
 		return time.NewTicker(never)
 	}
@@ -44,7 +44,7 @@ func (p *progress) ticks() *time.Ticker {
 }
 
 // update prints the line.
-func (p *progress) update(r *round) {
+func (p *progressLine) update(r *round) {
 	now := r.now()
 	if now < r.from {
 		p.print("%s  warm-up", p.title)
@@ -62,12 +62,12 @@ func (p *progress) update(r *round) {
 // eraseLine moves the cursor of a terminal to the beginning of the line and erases the line.
 const eraseLine = "\r\x1b[K"
 
-func (p *progress) print(format string, args ...any) {
+func (p *progressLine) print(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, eraseLine+format, args...) // errors do not affect the run
 }
 
 // clear erases the line.
-func (p *progress) clear() {
+func (p *progressLine) clear() {
 	if p.w != nil {
 		p.print("")
 	}

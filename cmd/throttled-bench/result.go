@@ -40,7 +40,7 @@ func measureAll(ctx context.Context, c *config, stderr io.Writer) (*results, err
 			if ctx.Err() != nil {
 				break
 			}
-			show := newProgress(stderr, c, t.name, number)
+			show := newProgressLine(stderr, c, t.name, number)
 			got, err := measure(ctx, c, t, number, show)
 			if err != nil {
 				return nil, err

@@ -62,7 +62,7 @@ func (r *round) hangUp() {
 
 // measure runs a round. If ctx is canceled, the round ends early and measure still returns
 // a result.
-func measure(ctx context.Context, c *config, t target, number int, show *progress) (*result, error) {
+func measure(ctx context.Context, c *config, t target, number int, show *progressLine) (*result, error) {
 	r := &round{config: c, target: t, number: number}
 	defer r.hangUp()
 	if err := r.connect(ctx); err != nil {
@@ -125,7 +125,7 @@ func (r *round) exhaust() error {
 }
 
 // run runs all connections until the end of the round.
-func (r *round) run(ctx context.Context, show *progress) marks {
+func (r *round) run(ctx context.Context, show *progressLine) marks {
 	r.from = int64(r.warmup)
 	r.end = int64(r.warmup + r.duration)
 	cores := r.threads
@@ -174,7 +174,7 @@ func (r *round) runWorkers() {
 
 // watch waits until done is closed. It records the resource usage at the end of the
 // warm-up, updates the progress line, and stops the round if ctx is canceled.
-func (r *round) watch(ctx context.Context, done <-chan struct{}, show *progress, m *marks) {
+func (r *round) watch(ctx context.Context, done <-chan struct{}, show *progressLine, m *marks) {
 	warm := time.NewTimer(r.warmup)
 	defer warm.Stop()
 	ticks := show.ticks()

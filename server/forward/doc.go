@@ -5,7 +5,7 @@
 // retries a call; the caller may retry the calls that are [Refused]. [Forwarder.Watch] opens a separate stream for a
 // client that watches keys.
 //
-// [Forwarder.Follow] sets the leader. When the leader changes, idle streams to the former leader are closed and dials
+// [Forwarder.SetLeader] sets the leader. When the leader changes, idle streams to the former leader are closed and dials
 // to it are canceled immediately. Streams in use are closed after Timeouts.FormerLeader. A leader that has transferred
 // leadership replies within that time. An unreachable leader never replies, so a longer wait is useless.
 //

@@ -86,9 +86,9 @@ func New(d Dialer) *Forwarder {
 	}
 }
 
-// Follow sets the leader. An empty id means that there is no leader. Follow closes idle streams to other nodes. For
+// SetLeader sets the leader. An empty id means that there is no leader. SetLeader closes idle streams to other nodes. For
 // streams to other nodes that are in use, it starts the timeout FormerLeader.
-func (f *Forwarder) Follow(leader string) {
+func (f *Forwarder) SetLeader(leader string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if leader != f.leader {
@@ -131,7 +131,7 @@ func (f *Forwarder) closeFormer(st *stream) {
 
 // Close closes all streams. No exchange may be in progress.
 func (f *Forwarder) Close() {
-	f.Follow("")
+	f.SetLeader("")
 	for _, st := range f.streams() {
 		f.closeFormer(st)
 	}

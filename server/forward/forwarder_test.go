@@ -97,7 +97,7 @@ func TestFormerLeader(t *testing.T) {
 		near, far := net.Pipe()
 		defer func() { _ = far.Close() }()
 		st := newStream(near, "a", 2)
-		f.Follow("a")
+		f.SetLeader("a")
 		f.track(st)
 		isOpen := func() bool {
 			synctest.Wait()
@@ -105,16 +105,16 @@ func TestFormerLeader(t *testing.T) {
 		}
 		former := f.Timeouts.FormerLeader
 		for range 5 { // in each round, node a leads again before the timeout of its stream
-			f.Follow("b")
+			f.SetLeader("b")
 			<-time.After(former * 2 / 3)
-			f.Follow("a")
+			f.SetLeader("a")
 			if !isOpen() {
 				t.Fatal("a stream to the leader was closed")
 			}
 		}
-		f.Follow("")
+		f.SetLeader("")
 		<-time.After(former - 1)
-		f.Follow("b")
+		f.SetLeader("b")
 		if !isOpen() {
 			t.Error("a stream to a former leader was closed before Timeouts.FormerLeader")
 		}
@@ -131,8 +131,8 @@ func TestFormerLeader(t *testing.T) {
 func TestStaleView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(dialFunc(hangingNode))
-		f.Follow("a")
-		f.Follow("c")
+		f.SetLeader("a")
+		f.SetLeader("c")
 		begun := time.Now()
 		if call, err := forwardOne(f, "DEL k", time.Hour); err != errNotDialed || call.Outcome != Refused {
 			t.Errorf("Forward to a former leader: got error %v, outcome %d, want errNotDialed and Refused", err, call.Outcome)
@@ -154,7 +154,7 @@ func TestStaleView(t *testing.T) {
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(leader(ok))
-		f.Follow("a")
+		f.SetLeader("a")
 		for range maxStreams {
 			f.slots <- struct{}{}
 		}
@@ -193,7 +193,7 @@ func TestDialsAreFew(t *testing.T) {
 			<-time.After(2 * time.Millisecond) // duration of a handshake
 			return leader(ok)(ctx, id)
 		}))
-		f.Follow("a")
+		f.SetLeader("a")
 		const callers = 100
 		var wait sync.WaitGroup
 		for range callers {
@@ -216,7 +216,7 @@ func TestDialsAreFew(t *testing.T) {
 func TestDialsOfFormerLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(dialFunc(hangingNode))
-		f.Follow("a")
+		f.SetLeader("a")
 		var wait sync.WaitGroup
 		for range 4 * maxDials {
 			wait.Go(func() {
@@ -227,7 +227,7 @@ func TestDialsOfFormerLeader(t *testing.T) {
 		}
 		synctest.Wait()
 		start := time.Now()
-		f.Follow("c")
+		f.SetLeader("c")
 		wait.Wait()
 		if took := time.Since(start); took > 0 {
 			t.Errorf("the callers returned %v after the change of leadership, want 0s", took)
@@ -247,7 +247,7 @@ func TestProtocols(t *testing.T) {
 			got = append(got, command)
 			return []byte("+OK\r\n")
 		}))
-		f.Follow("a")
+		f.SetLeader("a")
 		for _, protocol := range []int{2, 3, 2, 3} {
 			b := Batch{Calls: []Call{{Args: words("TTL k")}}}
 			if err := f.Forward("a", protocol, time.Now().Add(time.Second), &b); err != nil {
@@ -293,7 +293,7 @@ func TestCharged(t *testing.T) {
 				}
 				return []byte("+OK\r\n")
 			}))
-			f.Follow("a")
+			f.SetLeader("a")
 			b := Batch{Calls: []Call{tt.call}}
 			if err := f.Forward("a", 2, time.Now().Add(time.Minute), &b); err != nil {
 				t.Fatal(err)
@@ -325,7 +325,7 @@ func TestOutcomes(t *testing.T) {
 			}
 			return []byte("+OK\r\n")
 		}))
-		f.Follow("a")
+		f.SetLeader("a")
 		b := Batch{}
 		for _, line := range []string{"DEL a", "DEL b", "DEL c", "TTL d", "DEL e"} {
 			b.Calls = append(b.Calls, Call{Args: words(line), Writes: strings.HasPrefix(line, "DEL")})

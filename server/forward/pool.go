@@ -25,7 +25,7 @@ func newDials() *dials {
 }
 
 // dialsTo returns the dials to a node. The error is errNotDialed if the node is not the leader set by Follow. The node
-// may differ from that leader, because the caller and Follow may see a change of leadership at different times.
+// may differ from that leader, because the caller and SetLeader may see a change of leadership at different times.
 func (f *Forwarder) dialsTo(node string) (*dials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 // being the leader, while no new leader is known. Their commands are forwarded as soon as there is a leader.
 const stepDownPatience = time.Second
 
-// followLeader passes changes of the leader to the forwarder and to subscribers, until ctx is done. When this node
-// stops being the leader, followLeader disconnects the clients of leader-port, so that they query a Sentinel again. The
+// watchLeader passes changes of the leader to the forwarder and to subscribers, until ctx is done. When this node
+// stops being the leader, watchLeader disconnects the clients of leader-port, so that they query a Sentinel again. The
 // message that is published about the new leader is not sufficient, because many client libraries do not react to it.
 // Other clients stay connected, and their commands are forwarded or redirected.
-func (s *Server) followLeader(ctx context.Context) {
+func (s *Server) watchLeader(ctx context.Context) {
 	led, due := false, time.Time{} // due is the deadline for disconnecting clients; zero means none
 	for {
 		view := s.cluster.View()
-		s.forward.Follow(view.Leader)
-		s.broker.follow(view, s.opts.Get().SentinelMaster)
+		s.forward.SetLeader(view.Leader)
+		s.broker.announceLeader(view, s.opts.Get().SentinelMaster)
 		switch {
 		case view.Leading:
 			due = time.Time{}
