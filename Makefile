@@ -10,16 +10,16 @@ LINT_VERSION := v2.6.2
 LINT := bin/golangci-lint-$(LINT_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-# Packages without goroutines, where the race detector has nothing to find and costs ten times the time.
+# Packages without goroutines. They run without the race detector, which would take ten times as long.
 RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./tokenbucket ./window ./windowlog
-# Packages whose tests of one goroutine do less under the race detector (internal/race), and so run without it, too.
+# Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They run without it too.
 RACED_LESS := ./buckets ./cluster/wal
-# The modules besides that of the server. The server does not depend on what these use.
+# The modules other than the server. The server does not depend on their dependencies.
 MODULES := cmd/throttled-bench tests/bench tests/chaos tests/clients tests/plots tests/shape
-# A package may take so long on a busy machine. Alone none takes two minutes.
+# Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
 TIMEOUT := 20m
 
-# What the tests drive for real, by Debian's names.
+# Programs that the tests run.
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
@@ -40,12 +40,12 @@ run: server ## build and start the server in memory on loopback; ARGS="--port 63
 cluster: server tools ## start three nodes on loopback, with certificates, until Ctrl-C; ARGS="--replication async" for more
 	scripts/cluster.sh $(ARGS)
 
-test: tools ## run every test, with the race detector where goroutines meet
+test: tools ## run every test, with the race detector where goroutines share memory
 	for dir in . $(MODULES); do $(GO) vet -C $$dir ./... || exit 1; done
 	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && \
 	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-modules
 
-# The packages that take longest come first, so that none of them is left for the end. Everything has been vetted.
+# The slowest packages come first, so that none of them runs alone at the end. The target test has already run go vet.
 test-raced:
 	$(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -race ./server ./cluster ./cmd/throttled ./buckets \
 	  $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
@@ -56,7 +56,7 @@ test-raceless:
 test-portable: ## test the server with the socket calls of systems other than Linux
 	$(GO) test -vet=off -timeout $(TIMEOUT) -tags portable ./server
 
-# The results of tests that build the server are not cached, since the go command does not know that they depend on it.
+# Results of tests that build the server must not be cached: the go command does not know that they depend on the server.
 test-clients:
 	$(GO) test -C tests/clients -vet=off -timeout $(TIMEOUT) -count=1 ./...
 

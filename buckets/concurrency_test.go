@@ -110,7 +110,7 @@ func TestHotKeyInRealTime(t *testing.T) {
 }
 
 // Each of many keys admits exactly its limit under concurrent operations on the table.
-func TestManyKeysInACrowd(t *testing.T) {
+func TestConcurrentDecisionsOnManyKeys(t *testing.T) {
 	const keys, limit, workers = 200, 10, 16
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read, Shards: 8})

@@ -393,7 +393,7 @@ func TestDroppedForGood(t *testing.T) {
 
 // Until Clear is committed, a rollback restores the keys and their counted memory. The commit releases
 // the memory.
-func TestClearTakenBack(t *testing.T) {
+func TestClearRolledBack(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	for i := range 1000 {
 		ask(table, fmt.Sprint(i), slow, 1)

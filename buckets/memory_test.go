@@ -103,7 +103,7 @@ func TestArenaSize(t *testing.T) {
 }
 
 // The heap grows by the amount of memory that the table reports.
-func TestUsageIsWhatIsAllocated(t *testing.T) {
+func TestUsageEqualsAllocation(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

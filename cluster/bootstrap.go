@@ -41,25 +41,25 @@ type bootstrap struct {
 	recovery     topology.Recovery       // last recovery of the cluster; "" if it was never recovered
 }
 
-// meet exchanges incarnations with all nodes of a new cluster. Without this exchange, a node that has lost its data
+// handshake exchanges incarnations with all nodes of a new cluster. Without this exchange, a node that has lost its data
 // would be treated as the same node as before, and could vote twice in a term. The error wraps ErrUsed if the id was
 // used with a different data directory.
-func (b *bootstrap) meet(ctx context.Context) error {
+func (b *bootstrap) handshake(ctx context.Context) error {
 	for _, m := range b.initialMembers {
 		if m.ID == b.self.ID {
 			continue
 		}
-		if err := b.meetOne(ctx, m); err != nil {
+		if err := b.handshakeWith(ctx, m); err != nil {
 			return err
 		}
 	}
 	return b.setRecovery("")
 }
 
-func (b *bootstrap) meetOne(ctx context.Context, m topology.Member) error {
+func (b *bootstrap) handshakeWith(ctx context.Context, m topology.Member) error {
 	logged := false
 	for {
-		a, err := b.peers.ask(ctx, m, Question{About: topicMeet, Node: b.self})
+		a, err := b.peers.ask(ctx, m, Question{About: topicHandshake, Node: b.self})
 		switch {
 		case err == nil && a.KnownIncarnation != b.self.Incarnation:
 			return fmt.Errorf("bootstrap handshake with %s: %w", m.ID, ErrUsed)
@@ -77,7 +77,7 @@ func (b *bootstrap) meetOne(ctx context.Context, m topology.Member) error {
 }
 
 // answer answers a handshake question from a node without data. If Raft is already started on this node, answer does
-// not record new nodes. The answer to an unknown node then contains no incarnation, and meet on the unknown node
+// not record new nodes. The answer to an unknown node then contains no incarnation, and handshake on the unknown node
 // returns ErrUsed.
 func (b *bootstrap) answer(from *Announcement, a *Answer) {
 	a.Begun = b.started()

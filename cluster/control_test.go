@@ -123,7 +123,7 @@ func TestNodeAsksForItself(t *testing.T) {
 				return a.Error
 			}
 			for _, id := range []string{"n1", "n3"} {
-				for _, about := range []topic{topicMeet, topicJoin, topicAnnounce, topicVote, topicRemove, topicOwnMembership} {
+				for _, about := range []topic{topicHandshake, topicJoin, topicAnnounce, topicVote, topicRemove, topicOwnMembership} {
 					if got := ask(about, id); !strings.Contains(got, ErrNotItself.Error()) {
 						t.Errorf("n2 asks about %s for node %s: error %q, want ErrNotItself", about, id, got)
 					}

@@ -135,7 +135,7 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	switch {
 	case isNew:
-		err = n.bootstrap.meet(ctx)
+		err = n.bootstrap.handshake(ctx)
 	case !known && len(c.Join) > 0:
 		var term uint64
 		term, err = n.bootstrap.join(ctx)

@@ -11,7 +11,7 @@ import (
 type topic string
 
 const (
-	topicMeet           topic = "meet"      // a node without data starts the bootstrap handshake
+	topicHandshake      topic = "meet"      // a node without data starts the bootstrap handshake
 	topicTime           topic = "time"      // a new leader asks for the log time
 	topicJoin           topic = "join"      // a node asks to be added
 	topicAnnounce       topic = "announce"  // a node announces itself
@@ -37,7 +37,7 @@ type topicRow struct {
 
 // topics is the table of all topics.
 var topics = map[topic]topicRow{
-	topicMeet:           {nonMembers: true, unstarted: true, followers: true, handle: (*responder).meet},
+	topicHandshake:      {nonMembers: true, unstarted: true, followers: true, handle: (*responder).answerHandshake},
 	topicJoin:           {nonMembers: true, stale: true, handle: (*responder).join},
 	topicOwnMembership:  {nonMembers: true, handle: (*responder).isMember},
 	topicReturn:         {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // nonMembers, because the asking node may have been added while this node was disconnected
@@ -112,7 +112,7 @@ func (r *responder) redirect(a *Answer) error {
 	return topology.ErrNoLeader
 }
 
-func (r *responder) meet(_ context.Context, q *Question, a *Answer) error {
+func (r *responder) answerHandshake(_ context.Context, q *Question, a *Answer) error {
 	r.handshake.answer(q.Node, a)
 	return nil
 }

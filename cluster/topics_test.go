@@ -68,10 +68,10 @@ func (about topic) among(list ...topic) bool { return slices.Contains(list, abou
 // leader. It checks whether the node answers or redirects the question.
 func TestTopics_States(t *testing.T) {
 	for about := range topics {
-		byFollowers := about.among(topicMeet, topicReturn, topicTime, topicHeartbeat, topicPeerMembership)
+		byFollowers := about.among(topicHandshake, topicReturn, topicTime, topicHeartbeat, topicPeerMembership)
 		for _, state := range []struct {
 			takesPart, decides, answers bool
-		}{{false, false, about == topicMeet}, {true, false, byFollowers}, {true, true, true}} {
+		}{{false, false, about == topicHandshake}, {true, false, byFollowers}, {true, true, true}} {
 			r, c := newAnswerRig()
 			r.takesPart, r.decides = state.takesPart, state.decides
 			a := c.reply(t.Context(), Question{About: about, Node: &Announcement{ID: "n2"}})
@@ -103,7 +103,7 @@ func TestTopics_Answers(t *testing.T) {
 		call  string // recorded call; "" if there must be none
 		want  Answer
 	}{
-		{topicMeet, "n2", "meet", Answer{}},
+		{topicHandshake, "n2", "meet", Answer{}},
 		{topicTime, "n2", "time", Answer{Time: &timeAnswer{Term: 3}}},
 		{topicJoin, "n2", "admit", joined},
 		{topicAnnounce, "n2", "announce", Answer{}},
@@ -147,7 +147,7 @@ func TestTopics_Peers(t *testing.T) {
 			if want == ErrNotItself && about == topicPeerMembership {
 				want = map[string]error{"n2": nil, "n9": ErrNotMember}[tt.peer]
 			}
-			if want == ErrNotMember && about.among(topicMeet, topicJoin, topicOwnMembership, topicReturn) {
+			if want == ErrNotMember && about.among(topicHandshake, topicJoin, topicOwnMembership, topicReturn) {
 				want = nil
 			}
 			_, c := newAnswerRig()

@@ -226,7 +226,7 @@ func TestRefusals(t *testing.T) {
 	f("a block beyond bounds", append(*newForge(), 2, 1, 0, 0, 0x40), ErrDamaged, first, "invalid length of 1073741825 bytes")
 }
 
-func TestReader_PassesOnWhatFails(t *testing.T) {
+func TestReader_ReturnsSourceErrors(t *testing.T) {
 	file, _ := encode(t, 64, list{throttle("a", 1), throttle("b", 1)})
 	broken := errors.New("broken")
 	for n := range len(file) + 1 {
@@ -297,7 +297,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return 0, errFull
 }
 
-func TestWriter_PassesOnWhatFails(t *testing.T) {
+func TestWriter_ReturnsErrors(t *testing.T) {
 	src := list{throttle("a", 1), throttle("b", 1), throttle("c", 1)}
 	const writes = 1 + 1 + 3 + 1
 	for n := 1; n <= writes; n++ {

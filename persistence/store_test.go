@@ -243,7 +243,7 @@ func TestStore_Writable(t *testing.T) {
 	}
 }
 
-func TestLoad_LeavesOutWhatHasExpired(t *testing.T) {
+func TestLoad_DropsExpiredRecords(t *testing.T) {
 	state := newMemory(0)
 	state.set("before", 1999)
 	state.set("at", 2000)

@@ -131,7 +131,7 @@ func TestRead_ImpossibleTrailer(t *testing.T) {
 	}
 }
 
-func TestStream_PassesOnWhatFails(t *testing.T) {
+func TestStream_ReturnsErrors(t *testing.T) {
 	bad := errors.New("bad")
 	b, _ := stream(t, list{throttle("a", 1), throttle("b", 2)})
 	visits := 0

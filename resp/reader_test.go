@@ -126,7 +126,7 @@ func TestReaderBetweenGoodCommands(t *testing.T) {
 	}
 }
 
-func TestReaderWhateverTheCuts(t *testing.T) {
+func TestReaderAnyPieces(t *testing.T) {
 	for _, s := range corpus {
 		want := s.outcome()
 		if got := readAll(t, s.limits, bytewise(s.input)); !got.equals(want) {
@@ -141,7 +141,7 @@ func TestReaderWhateverTheCuts(t *testing.T) {
 	}
 }
 
-func TestReaderWhateverTheCutsOfLongPipelines(t *testing.T) {
+func TestReaderAnyPiecesOfLongPipelines(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 4 {
 		input := randomPipeline(rnd, 2000)
@@ -243,7 +243,7 @@ func TestReaderPending(t *testing.T) {
 	}
 }
 
-func TestReaderFillReturnsWhatTheSourceReturns(t *testing.T) {
+func TestReaderFillReturnsSourceErrors(t *testing.T) {
 	broken := errors.New("broken")
 	r := NewReader(authenticatedLimits)
 	n, err := r.Fill(readerFunc(func(b []byte) (int, error) { return copy(b, ping), broken }))

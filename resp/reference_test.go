@@ -192,7 +192,7 @@ func referenceEscape(s string) string {
 	return s[1:]
 }
 
-func TestReferenceKnowsTheCorpus(t *testing.T) {
+func TestReferenceAgreesWithCorpus(t *testing.T) {
 	for _, s := range corpus {
 		if got := reference(s.limits, s.input); !got.equals(s.outcome()) {
 			t.Errorf("%s: got %s, want %s", s.name, got, s.outcome())

@@ -103,9 +103,9 @@ func TestWaitAtAnotherLeader(t *testing.T) {
 	}
 }
 
-// TestWaitThroughNodeThatKnowsLess runs WAIT on a follower while the leader is in a new term that the follower does
+// TestWaitThroughStaleNode runs WAIT on a follower while the leader is in a new term that the follower does
 // not know yet. WAIT must return 0 for a charge in the earlier term.
-func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
+func TestWaitThroughStaleNode(t *testing.T) {
 	t.Parallel()
 	l := newAsyncLab(t, "a", "b", "c")
 	p := l.nodes["b"].dial()

@@ -229,12 +229,12 @@ func TestChargedMarks(t *testing.T) {
 	client.fails("ERR unknown subcommand 'CAPA'", "CLIENT", "CAPA", "charged")
 }
 
-// TestLeaderThatDoesNotKnow makes a node lose leadership before its view changes. Commands that the node can no longer
+// TestLeaderWithStaleView makes a node lose leadership before its view changes. Commands that the node can no longer
 // decide must wait for up to leaderPatience. If a new view has a leader in that time, that leader must run them.
 // Otherwise, they must fail.
-func TestLeaderThatDoesNotKnow(t *testing.T) { synctest.Test(t, testLeaderThatDoesNotKnow) }
+func TestLeaderWithStaleView(t *testing.T) { synctest.Test(t, testLeaderWithStaleView) }
 
-func testLeaderThatDoesNotKnow(t *testing.T) {
+func testLeaderWithStaleView(t *testing.T) {
 	l := newPipedLab(t, "a", "b")
 	l.lead("a")
 	p := l.nodes["a"].dial()

@@ -50,9 +50,9 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestShutdownFinishesWhatWasRead shuts down while a pipeline is being decided. All commands that have been read must
+// TestShutdownAnswersReadCommands shuts down while a pipeline is being decided. All commands that have been read must
 // be answered. Later commands must not be answered.
-func TestShutdownFinishesWhatWasRead(t *testing.T) {
+func TestShutdownAnswersReadCommands(t *testing.T) {
 	t.Parallel()
 	table := buckets.New(buckets.Config{Clock: newTestClock().read, Shards: 8})
 	engine := holding{table, "slow", make(chan struct{}), make(chan struct{})}

@@ -38,8 +38,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldBefore checks that no reply is written before its decisions are committed.
-func TestNothingIsToldBefore(t *testing.T) {
+// TestNoReplyBeforeCommit checks that no reply is written before its decisions are committed.
+func TestNoReplyBeforeCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
 	l.lead("a")

@@ -116,8 +116,8 @@ func TestSaveFails(t *testing.T) {
 	f(errors.New("a\r\nb"), "-ERR a  b\r\n")
 }
 
-// TestSaveHoldsNobodyUp checks that other clients are served while SAVE blocks.
-func TestSaveHoldsNobodyUp(t *testing.T) {
+// TestSaveDoesNotBlockOthers checks that other clients are served while SAVE blocks.
+func TestSaveDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
 	s := setup{snapshots: snapshots}.start(t)

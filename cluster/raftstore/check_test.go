@@ -120,9 +120,9 @@ func TestCheck_Damaged(t *testing.T) {
 	}
 }
 
-// TestCheck_SaysWhatIsDamaged checks that damaged snapshots are logged and that only one
+// TestCheck_NamesTheDamage checks that damaged snapshots are logged and that only one
 // is kept.
-func TestCheck_SaysWhatIsDamaged(t *testing.T) {
+func TestCheck_NamesTheDamage(t *testing.T) {
 	dir, ids := createDir(t, state{[]uint64{50, 90}, [][2]uint64{{1, 100}}})
 	for _, id := range ids {
 		must(t, os.Truncate(inCurrent(dir, snapshotsName, id, "state.bin"), 1))

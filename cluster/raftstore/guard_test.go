@@ -100,9 +100,9 @@ func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
 	checkLog(t, s.logs, 1, 2, 10)
 }
 
-// TestLatch_NobodyPassesFatal starts a write that blocks and then fails. It starts other operations while
+// TestLatch_BlocksDuringFatal starts a write that blocks and then fails. It starts other operations while
 // the write blocks. No operation may return before Fatal has returned, and no later write may reach the file.
-func TestLatch_NobodyPassesFatal(t *testing.T) {
+func TestLatch_BlocksDuringFatal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit := make(chan struct{})
 		f := newFaulty()

@@ -33,7 +33,7 @@ func refused(t *testing.T, what, dir string, want error) {
 	}
 }
 
-func TestOpen_KeepsWhatIsStored(t *testing.T) {
+func TestOpen_KeepsStoredEntries(t *testing.T) {
 	for _, sync := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "new", "log")
 		for round := range uint64(3) {

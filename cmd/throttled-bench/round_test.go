@@ -241,7 +241,7 @@ func TestRunFails(t *testing.T) {
 	f("exhaust the keys of -denied: the target replies \"ERR unknown command\"", func(int, []string) string { return "-ERR unknown command\r\n" }, "-denied", "0.1")
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoListener(t *testing.T) {
 	server := newFake(t, "tcp", limiter)
 	if _, err := runBench(t.Context(), t, "-requests", "1", "-warmup", "0", server.addr, "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: dial") {
 		t.Errorf("a target without a listener: error %v; want the target and \"dial\" in it", err)

@@ -304,7 +304,7 @@ func (r *replica) handOver() {
 	case !errors.Is(err, limiter.ErrUncertain) && !errors.Is(err, topology.ErrSilent):
 		r.log.Warn("leadership was not handed over", "error", err)
 	case view.Leader == "" || view.Leader == view.Self: // for example when all nodes are stopped together
-		r.log.Info("leadership was not handed over: most other nodes have stopped or do not answer")
+		r.log.Info("leadership was not handed over: a majority of the nodes has stopped or does not respond")
 	default:
 		r.log.Info("leadership was not handed over: another node leads already", "node", view.Leader)
 	}

@@ -39,7 +39,7 @@ func answer(t *testing.T, says string) (addr string) {
 	return ln.Addr().String()
 }
 
-func TestProbesTell(t *testing.T) {
+func TestProbes(t *testing.T) {
 	a, b := &node{id: "a"}, &node{id: "b"}
 	p := &probes{all: []*probe{
 		{node: a, oks: []history.Op{{Call: 10, Return: 11}, {Call: 50, Return: 58}}, fails: []failure{{20, "LOADING"}, {30, "connection"}}},

@@ -45,7 +45,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-func TestOwnOrTold(t *testing.T) {
+func TestOwnOrGiven(t *testing.T) {
 	own, bars := &lab{}, &lab{settings: settings{bars: true}}
 	told := &lab{settings: settings{last: time.Second, times: 3, bars: true}}
 	for _, tt := range []struct {
