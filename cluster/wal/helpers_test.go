@@ -139,7 +139,7 @@ func compare(l raft.LogStore, want oracle) error {
 		switch err := l.GetLog(i, &got); {
 		case want[i] == nil && errors.Is(err, raft.ErrLogNotFound):
 		case want[i] == nil:
-			return fmt.Errorf("GetLog(%d) returns the error %v; want raft.ErrLogNotFound", i, err)
+			return fmt.Errorf("GetLog(%d) returns %s; want raft.ErrLogNotFound", i, fmt.Sprint(err))
 		case err != nil:
 			return fmt.Errorf("entry %d: %w", i, err)
 		case !same(&got, want[i]):
