@@ -26,8 +26,8 @@ func (s slot) offset() uint32 { return uint32(s) - 1 }
 // home, which is determined by the upper bits of its tag. Slots are therefore in the order of their
 // tags, except for those displaced by probing. Scan depends on this order to continue after the index
 // has grown. Removal moves displaced slots back, so there are no tombstones. Removed and replaced
-// records are marked as dead and stay in the arena until it is compacted. An arena can therefore also
-// be read sequentially.
+// records are marked as dead, and keep their place and length in the arena until it is compacted. An
+// arena can therefore also be read sequentially, record by record.
 type shard struct {
 	mu     sync.Mutex
 	index  []slot // the length is 0 or a power of two
@@ -174,8 +174,8 @@ func (s *shard) overwrite(at int, c *limiter.Change, g gauge, now uint64) {
 	s.changes++
 }
 
-// put stores a record in place of any existing record of its key. An expired record deletes its
-// key.
+// put stores a record in place of any existing record of its key. If the record has expired, put
+// deletes the key instead.
 func (s *shard) put(rec *limiter.Record, tag uint32, now uint64) error {
 	at, found := s.find(rec.Key, tag)
 	change := limiter.Change{Expires: rec.Expires, Tail: rec.State}

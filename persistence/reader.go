@@ -20,7 +20,7 @@ type reader struct {
 	// An error stops the reader.
 	tick func(keys, bytes int64) error
 
-	buf    []byte // the current block with its place, as it was checksummed
+	buf    []byte // the current block, preceded by its place (see format.go), because the checksum covers both
 	id     uint32 // checksum of the header, once it has been read
 	offset int64  // of the next block
 	info   Info   // describes the blocks read
@@ -169,7 +169,7 @@ func (r *reader) fill(n int) bool {
 // position returns the offset after the last byte read.
 func (r *reader) position() int64 {
 	if r.offset == 0 {
-		return int64(len(r.buf)) // the magic has no place in front of it
+		return int64(len(r.buf)) // unlike a block, the magic is not preceded by a place
 	}
 	return r.offset + int64(len(r.buf)-placeSize)
 }

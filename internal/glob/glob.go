@@ -14,9 +14,9 @@ func MatchFold[P, S Text](pattern P, s S) bool {
 }
 
 // match compares pattern and s from left to right. On a mismatch, match extends the text of the
-// last star by one byte, and continues after that star. Earlier stars need no retry: the text
-// between two stars was matched at its first position, and any later position would leave less of s
-// for the rest of the pattern.
+// last star by one byte, and continues after that star. Earlier stars need no retry: the part of the
+// pattern between two stars was matched at the first possible position in s, and a later position
+// would only leave less of s for the rest of the pattern.
 func match[P, S Text](pattern P, s S, fold bool) bool {
 	p, i := 0, 0
 	star, taken := -1, 0 // index after the last star, and index after the bytes it matched

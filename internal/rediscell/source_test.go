@@ -135,9 +135,9 @@ func waitFor(t *testing.T, ready func() bool) {
 	}
 }
 
-// TestAt simulates replies with different delays. The fastest reply so far gives the best bound of
+// TestRecordTime simulates replies with different delays. The fastest reply so far gives the best bound of
 // the clock difference.
-func TestAt(t *testing.T) {
+func TestRecordTime(t *testing.T) {
 	now := uint64(0)
 	s, err := dial("redis://localhost", func() uint64 { return now })
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// epoch is the start of the traffic. Windows of any common length also start at this time.
+// epoch is the start of the traffic. It is midnight UTC, so windows of a minute, an hour or a day
+// also start at this time.
 var epoch = uint64(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
 // engine is a table whose clock shows the time of the current request.

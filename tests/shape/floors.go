@@ -90,8 +90,8 @@ func upwardImports(t *tree) (found []finding) {
 }
 
 // pointsUp reports whether an import is an error because the imported package is on the same floor
-// as the importing package or above. from is the directory of the importing package, to that of the
-// imported one. The tests of a package may import the package itself.
+// as the importing package or above. The arguments are the directories of the importing and of the
+// imported package. The tests of a package may import the package itself.
 func (t *tree) pointsUp(from, to string) bool {
 	low, known := t.floors[from]
 	high, alsoKnown := t.floors[to]
