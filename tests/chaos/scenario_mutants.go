@@ -290,7 +290,7 @@ func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	return t.healthy(ctx, startWithin)
 }
 
-// failFollowersAndKillAll makes the disks of both followers fail and then kills the leader. With
+// failFollowersAndKillAll makes the disks of both followers fail and then kills all nodes. With
 // the bug, the leader has the only copy of the charges that were acknowledged after the failure,
 // and the followers continue without these charges. Without the bug, followers with a failed disk
 // acknowledge nothing and exit. The writes fail, not the syncs: after a kill, the kernel still has
