@@ -7,8 +7,8 @@ package buckets
 //go:noescape
 func prefetch(addr uintptr)
 
-// prefetchToWrite loads two consecutive cache lines for writing, the first one at an address. Any
-// address is valid.
+// prefetchToWrite loads the cache line at an address and the next one, for writing, without waiting for
+// them. Any address is valid.
 //
 //go:noescape
 func prefetchToWrite(addr uintptr)

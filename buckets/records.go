@@ -25,21 +25,21 @@ func (t *Table) Records() iter.Seq[limiter.Record] {
 	}
 }
 
-// copyArena returns a copy of the arena and the time of the shard. The copy uses the memory of the
-// argument over. If that is too small, copyArena unlocks the shard before it allocates more.
-func (s *shard) copyArena(over []byte, now uint64) ([]byte, uint64) {
+// copyArena returns a copy of the arena and the time of the shard. The copy is stored in the memory of
+// buf if that is large enough. Otherwise copyArena unlocks the shard before it allocates more.
+func (s *shard) copyArena(buf []byte, now uint64) ([]byte, uint64) {
 	for {
 		now = s.lock(now)
-		if n := len(s.arena); n > cap(over) {
+		if n := len(s.arena); n > cap(buf) {
 			s.mu.Unlock()
-			over = make([]byte, 0, n+n/4)
+			buf = make([]byte, 0, n+n/4)
 			continue
 		}
 		begin := time.Now()
-		over = append(over[:0], s.arena...)
+		buf = append(buf[:0], s.arena...)
 		s.mu.Unlock()
 		since(&s.shared.pauses.copying, begin)
-		return over, now
+		return buf, now
 	}
 }
 

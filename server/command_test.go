@@ -19,7 +19,7 @@ func TestCommandTable(t *testing.T) {
 		r := newRegistry(commandTable(), on)
 		for _, cmd := range r.every {
 			if names[cmd.id] != cmd.name || r.named(strings.ToUpper(cmd.name)) != cmd {
-				t.Errorf("%s: named does not return this row, or commandNames has a different name at the id of this row", cmd.name)
+				t.Errorf("%s: registry.named returns a different row, or commandNames a different name for the id of this row", cmd.name)
 			}
 			checkRow(t, cmd)
 		}
@@ -30,7 +30,7 @@ func checkRow(t *testing.T, cmd *command) {
 	t.Helper()
 	groups := []string{groupConnection, groupGeneric, groupServer, groupTransactions, groupPubsub, groupCluster, groupSentinel, groupScripting, groupLimiter}
 	if cmd.summary == "" || strings.HasSuffix(cmd.summary, ".") || strings.Count(cmd.since, ".") != 2 || !slices.Contains(groups, cmd.group) || cmd.name != strings.ToLower(cmd.name) {
-		t.Errorf("%s: the name, the summary %q, since %q or the group %q is invalid", cmd.name, cmd.summary, cmd.since, cmd.group)
+		t.Errorf("%s: invalid name, summary %q, version (since) %q or group %q", cmd.name, cmd.summary, cmd.since, cmd.group)
 	}
 	if cmd.keys.first > 0 && (cmd.keys.access == "" || cmd.keys.step < 1) {
 		t.Errorf("%s: access or step is missing in the keys %+v", cmd.name, cmd.keys)
@@ -304,8 +304,8 @@ func TestGetKeys(t *testing.T) {
 	p.do(failure(errBadArity), "COMMAND", "GETKEYS", "OBJECT", "ENCODING")
 }
 
-// neverOnce contains the commands that do not always send exactly one reply.
-var neverOnce = []string{"quit", "shutdown", "client|reply", "subscribe", "psubscribe", "unsubscribe", "punsubscribe", "monitor"}
+// notOneReply contains the commands that do not always send exactly one reply.
+var notOneReply = []string{"quit", "shutdown", "client|reply", "subscribe", "psubscribe", "unsubscribe", "punsubscribe", "monitor"}
 
 // TestEveryCommandAnswersOnce runs every command with various arguments, outside and inside a transaction, and in
 // both versions of the protocol. Each command must send exactly one reply.
@@ -314,7 +314,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 	s := start(t, nil)
 	s.dial().ask("CL.THROTTLE", "1", "1", "1", "3600")
 	for _, cmd := range s.commands[onRedis].every {
-		if slices.Contains(neverOnce, cmd.name) {
+		if slices.Contains(notOneReply, cmd.name) {
 			continue
 		}
 		least := max(cmd.arity, -cmd.arity)
@@ -330,7 +330,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 					p.ask(call...)
 					p.ask("DISCARD")
 					if got := p.ask("ECHO", "end"); got.text != "end" {
-						t.Fatalf("%q: the reply to ECHO end, sent after the command, is %s, want end", call, got)
+						t.Fatalf("%q: the command did not send exactly one reply: a later ECHO \"end\" returned %s", call, got)
 					}
 				}
 				runInTransaction(t, p, call)

@@ -125,7 +125,7 @@ func TestChangesOfTheLeader(t *testing.T) {
 }
 
 // changeHands makes a different node the leader. If i is a multiple of 3, no node decides for a short time. If i is
-// even, the new leader appears in its own view before its engine decides.
+// even, the view of the new leader names that node as the leader before its engine decides.
 func (l *lab) changeHands(i int) {
 	next := l.ids[i%len(l.ids)]
 	if i%3 == 0 {

@@ -176,7 +176,7 @@ func TestRecover_Fences(t *testing.T) {
 			t.Errorf("Recover assigns the recovery %q; want %q, the result of NextRecovery", got.Identity.Recovery, want)
 		}
 		if got.Identity.Lineage != (Lineage{}) {
-			t.Errorf("the lineage still has starts before the recovery: %+v", got.Identity.Lineage)
+			t.Errorf("the lineage still lists processes that were started before the recovery: %+v", got.Identity.Lineage)
 		}
 		return got.Identity.Recovery
 	}
@@ -184,7 +184,7 @@ func TestRecover_Fences(t *testing.T) {
 	must(t, func() error {
 		s := openStore(t, Config{Dir: first})
 		_, err := s.RecordStart("p")
-		return errors.Join(err, s.MarkStale("it was needed after all"), s.Close())
+		return errors.Join(err, s.MarkStale("a newer copy exists"), s.Close())
 	}())
 	r := recovered(first, both[0], both[1])
 	if r.Number() != 1 || recovered(second, both[1], both[0]) != r {

@@ -78,12 +78,12 @@ func (s *Streams) offer(c *conn) {
 type raftLayer struct{ *Streams }
 
 // Raft returns the stream layer for raft.NewNetworkTransport. SetExpected determines which
-// node the layer expects at an address. A transport that is closed also closes the layer. The Raft streams
+// node the layer expects at an address. Closing that transport also closes the layer. The Raft streams
 // stay open until the Link is closed.
 //
-// The deadlines of dialed streams are progress deadlines: a deadline set to two seconds
-// from now expires if no bytes have moved for two seconds, or if fewer than 8 KiB per
-// second have moved, regardless of the length of a message.
+// The deadlines of dialed streams are progress deadlines. A deadline set to two seconds from now
+// expires after two seconds in which no bytes move. Every 8 KiB that have moved extend it by at most
+// one second. On a network that is fast enough, messages of any length can therefore be transferred.
 func (l *Link) Raft() raft.StreamLayer { return raftLayer{l.streams[Raft]} }
 
 // Dial opens a stream for Raft. With a timeout of 0 only Config.HandshakeTimeout applies.

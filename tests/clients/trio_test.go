@@ -32,7 +32,7 @@ const (
 	patientBeat = "1000"
 )
 
-// The ports of a node, which are the defaults.
+// The ports of a node, which are the defaults, and names.
 const (
 	portForAll      = "6380"
 	portForCluster  = "6384"
@@ -127,7 +127,7 @@ func (c *trio) restart(t *testing.T, id string) {
 }
 
 // awaitLeader waits until all running nodes agree on the leader and know the client ports
-// of every node, and until the leader is in contact with all of them. It returns the
+// of every node, and until the leader is in contact with all other running nodes. It returns the
 // leader.
 func (c *trio) awaitLeader(t *testing.T) (leader string) {
 	t.Helper()
@@ -145,7 +145,7 @@ func (c *trio) awaitLeader(t *testing.T) (leader string) {
 			}
 			found := leaderInNodes.FindStringSubmatch(nodes)
 			if found == nil || leader != "" && found[1] != leader {
-				return fmt.Errorf("%s does not report %s as leader: %s", id, leader, nodes)
+				return fmt.Errorf("%s reports no leader, or a leader other than %q: %s", id, leader, nodes)
 			}
 			leader = found[1]
 			if id == leader && strings.Count(nodes, "answers=yes") != len(c.nodes)-1 {
@@ -188,10 +188,10 @@ func (c *trio) transfer(t *testing.T, to string) {
 	})
 }
 
-// nodeLog matches the additional log lines of a node of a cluster. Raft logs unreachable
-// nodes in detail, and streams to restarted nodes fail. Heartbeats are slow on a busy
-// machine. A restarted node with data refuses Raft streams from nodes that it has not
-// verified yet, or closes the streams that were opened before it could verify them.
+// nodeLog matches the log lines that a node of a cluster may write: all lines of the level INFO, and
+// warnings and errors with these causes. Raft logs unreachable nodes in detail, and streams to
+// restarted nodes fail. Heartbeats are slow on a busy machine. A restarted node with data refuses the
+// Raft streams of a node, or closes those that are open, until its rejoin check of that node is done.
 var nodeLog = regexp.MustCompile(`^time=\S+ level=(INFO |(WARN|ERROR) msg="raft: |WARN msg="leadership was not handed over"|` +
 	`WARN msg="refused a connection"|WARN msg="a heartbeat was slow: |WARN msg="closed a stream of a node" node=n\d purpose=raft reason="streams of this purpose are not allowed for the node: )`)
 
