@@ -43,6 +43,8 @@ var floors = map[string]int{
 
 	"limiter/limitertest": 1, // conformance tests of the limiter types
 
+	"rules": 1, // parses amounts of limits
+
 	"leaky": 2, // built on gcra
 
 	"buckets":     3,
