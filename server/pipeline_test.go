@@ -144,6 +144,40 @@ func TestPipeline_NoLeader(t *testing.T) {
 	}
 }
 
+// TestPipeline_CompleteBatches checks the number of calls that are forwarded together. A call whose reply may be long,
+// and a transaction, must be the last call of a batch. Node b has no leader at first, so its first batch waits.
+func TestPipeline_CompleteBatches(t *testing.T) {
+	t.Parallel()
+	unlink, keys := request("UNLINK", "k"), request("KEYS", "none")
+	exec := request("MULTI") + throttle("k") + request("EXEC")
+	for _, tt := range []struct {
+		name, input string
+		calls       int
+		want        string
+	}{
+		{"fast commands", unlink + unlink, 2, ":0\r\n:0\r\n"},
+		{"a command that is not fast", keys + unlink, 1, "*0\r\n:0\r\n"},
+		{"a fast command first", unlink + keys + unlink, 2, ":0\r\n*0\r\n:0\r\n"},
+		{"a transaction", exec + unlink, 1, "+OK\r\n+QUEUED\r\n*1\r\n" + five(0, 3, 2, -1, 60) + ":1\r\n"},
+	} {
+		l := newLab(t, "a", "b")
+		c := detached(t, l.nodes["b"].Server)
+		e := newEventLoop()
+		e.feed(t, c, tt.input)
+		for ; e.needs[c][len(e.needs[c])-1] != needView; e.pending-- {
+			e.advance(<-e.waited)
+		}
+		if n := len(c.pipe.collector.batch.calls); n != tt.calls {
+			t.Errorf("%s: the first batch has %d calls, want %d", tt.name, n, tt.calls)
+		}
+		l.lead("a")
+		e.run()
+		if e.written[c] != tt.want {
+			t.Errorf("%s: the client got %q, want %q", tt.name, e.written[c], tt.want)
+		}
+	}
+}
+
 // TestPipeline_Lock drives a pipeline while the exec lock is held. The pipeline must wait for the lock, and release it
 // after the commands.
 func TestPipeline_Lock(t *testing.T) {
