@@ -150,8 +150,8 @@ func (s *shard) reclaim(now uint64) {
 // grow makes room for a demand in the index and in the arena, and reports whether it succeeded. It
 // compacts the arena if dead records take at least a quarter of it and at least the size of the
 // demand. This amortizes the cost of moving records over many inserts. Otherwise grow allocates a
-// larger arena: the needed size plus an eighth, or only the needed size if the memory limit allows
-// no more. If the limit does not even allow the needed size, grow compacts the arena.
+// larger arena: the needed size plus an eighth. If the memory limit does not allow that, grow allocates
+// only the needed size. If the limit does not allow the needed size either, grow compacts the arena.
 func (s *shard) grow(d demand) bool {
 	if want := indexSize(int(s.live) + d.records); want > len(s.index) && !s.resizeIndex(want) {
 		return false
@@ -236,8 +236,8 @@ func (s *shard) resizeIndex(n int) bool {
 }
 
 // Reserve allocates memory for new keys, so that adding them does not move existing records. It
-// takes the number of these keys and the total bytes of their records. It allocates no more than
-// the memory limit allows. The sweeper releases unused memory later.
+// takes the number of these keys and the total bytes of their records. Reserve does not exceed
+// the memory limit. The sweeper releases unused memory later.
 func (t *Table) Reserve(keys, bytes int64) {
 	share := func(n int64) int { return int(n/int64(len(t.shards)) + n/int64(len(t.shards))/16) }
 	for i := range t.shards {

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// leaderTimeout makes Raft check whether the leader has timed out, earlier than Raft does by itself.
+// leaderTimeout makes Raft check whether the leader has timed out, before the next regular check of Raft.
 type leaderTimeout struct {
 	raft    *raftHandle
 	tuner   *tuner

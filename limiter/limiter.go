@@ -178,7 +178,7 @@ var (
 	// ErrWrongKind is wrapped by WrongKindError.
 	ErrWrongKind = errors.New("key is in use by another kind of limiter")
 	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit in the memory limit.
-	// Requests that need no more memory are still decided exactly.
+	// Requests that do not need additional memory are still decided exactly.
 	ErrOutOfMemory = errors.New("memory limit reached")
 	// ErrSameKey is returned for a request with the same key as an earlier request of its group.
 	ErrSameKey = errors.New("two limits of a group have the same key")

@@ -18,7 +18,7 @@ const batchSize = 64
 // next read.
 type batch struct {
 	stage      batchStage
-	complete   bool // no more commands may be added
+	complete   bool // set if further commands must not be added
 	forLeader  bool // all calls are forwarded
 	calls      []call
 	answered   int             // number of calls that have been answered

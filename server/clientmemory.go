@@ -87,7 +87,7 @@ func (m *clientMemory) signal() {
 	}
 }
 
-// tight reports whether clients use more than three quarters of the limit. While memory is tight, no more replies are
+// tight reports whether clients use more than three quarters of the limit. While memory is tight, replies are not
 // queued for clients that do not read. The last quarter is reserved for memory that has no other limit, such as
 // incomplete commands.
 func (m *clientMemory) tight() bool {

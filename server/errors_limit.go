@@ -26,8 +26,8 @@ func errQuantityOfAll(arg []byte) replyError {
 	return errInvalid("quantity", arg, "a 64-bit integer. It is the first argument of CL.ALL")
 }
 
-// errParams returns the error for invalid parameters of a limit. The error names the first parameter that is invalid by
-// itself. If each parameter is valid by itself, the error states the condition that the parameters together violate.
+// errParams returns the error for invalid parameters of a limit. The error names the first parameter that is not an
+// integer of its range. If there is none, the error states the condition that the combination of parameters violates.
 func (f *limitForm) errParams(params [][]byte) replyError {
 	last := len(params) - 1
 	minimum := f.minFirst

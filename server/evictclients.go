@@ -3,7 +3,7 @@ package server
 import "slices"
 
 const (
-	// smallUsage is in bytes. A client that uses no more memory than this may read further commands without waiting for
+	// smallUsage is in bytes. A client that uses at most this much memory may read further commands without waiting for
 	// memory, even if all clients together exceed their limit.
 	smallUsage = connectionBytes + 64<<10
 	// maxLong is the maximum number of long replies that are made at the same time. It is small, because the size of a

@@ -41,8 +41,8 @@ func (e *execution) runExclusively() {
 }
 
 // maxExecReply is the maximum size in bytes of the replies of a transaction. Small requests can have large replies, and
-// nothing is written before EXEC is done. If a transaction exceeds the limit, no more of its commands run, and the
-// connection is closed.
+// nothing is written before EXEC is done. If a transaction exceeds the limit, its remaining commands do not run, and
+// the connection is closed.
 const maxExecReply = 16 << 20
 
 // runAll runs the queued commands. Consecutive limiter commands are decided together.

@@ -10,7 +10,7 @@ import (
 
 // A client may send many commands before it reads any reply. Replies are written immediately while the socket buffer
 // has room. The rest is queued in a feed, up to client-reply-buffer-limit and only while client memory is not tight
-// (see clientMemory.tight). When the queue has no room, no more commands are read from the client. The client is
+// (see clientMemory.tight). While the queue has no room, the server does not read commands from the client. The client is
 // disconnected only if it has read less than 64 KiB within write-timeout while the queue had no room.
 
 // output writes the replies of a client, and owns its feed. It belongs to the goroutine that serves the connection. The

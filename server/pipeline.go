@@ -44,7 +44,7 @@ type pipeline struct {
 type commands struct {
 	in        *resp.Reader
 	ran       bool  // the read contained a complete command
-	drained   bool  // the read contains no more commands
+	drained   bool  // all commands of the read have begun
 	refused   bool  // a command was refused because this node is not the leader; later commands are refused too, to keep the order
 	malformed error // parse error after the last complete command
 }
@@ -139,7 +139,7 @@ func (p *pipeline) advance() need {
 }
 
 // mustSettle reports whether the collected commands must be answered now: the current command must run after them, the
-// batch is complete, or the read has no more commands.
+// batch is complete, or all commands of the read have begun.
 func (p *pipeline) mustSettle() bool {
 	return p.collector.collected() && (p.current.stage != stageNone || p.collector.batch.complete || p.read.drained)
 }

@@ -32,9 +32,9 @@ func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	}
 }
 
-// TestGoneClientSavesNoMore closes the connection of a client that has pipelined many SAVE commands. At most two more
+// TestGoneClientDoesNotSave closes the connection of a client that has pipelined many SAVE commands. At most two more
 // snapshots may start after that.
-func TestGoneClientSavesNoMore(t *testing.T) {
+func TestGoneClientDoesNotSave(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
 	s := setup{snapshots: snapshots}.start(t)

@@ -91,8 +91,8 @@ func TestReadFingerprint(t *testing.T) {
 	}
 }
 
-// FuzzReadReply checks that readReply does not panic, and returns no more elements than its input
-// has bytes.
+// FuzzReadReply checks that readReply does not panic, and returns at most as many elements as its
+// input has bytes.
 func FuzzReadReply(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n", "*2\r\n$1\r\na\r\n:-1\r\n", "$-1\r\n", "*-1\r\n", "-ERR\r\n", "*1\r\n*1\r\n*1\r\n"} {
 		f.Add(seed)

@@ -17,8 +17,8 @@ const (
 )
 
 // majorityLoss kills both followers repeatedly, and checks that limits are restored during
-// the outage. The checkers at the end verify that no more units are restored than the
-// outage allows.
+// the outage. The checkers at the end verify that at most the units of the
+// outage are restored.
 func majorityLoss(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		t.least = 5 // nothing is decided for most of the time
