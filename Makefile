@@ -12,7 +12,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Packages without goroutines. They run without the race detector, which would take ten times as long.
 RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./rules ./tokenbucket ./window ./windowlog
-# Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They run without it too.
+# Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They also run
+# without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal
 # The modules other than the server. The server does not depend on their dependencies.
 MODULES := cmd/throttled-bench tests/bench tests/chaos tests/clients tests/plots tests/shape
@@ -45,7 +46,7 @@ test: tools ## run every test, with the race detector where goroutines share mem
 	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && \
 	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-modules
 
-# The slowest packages come first, so that none of them runs alone at the end. The target test has already run go vet.
+# The slowest packages come first, so that none of them runs alone at the end. "make test" has already run go vet.
 test-raced:
 	$(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -race ./server ./cluster ./cmd/throttled ./buckets \
 	  $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
@@ -56,7 +57,8 @@ test-raceless:
 test-portable: ## test the server with the socket calls of systems other than Linux
 	$(GO) test -vet=off -timeout $(TIMEOUT) -tags portable ./server
 
-# Results of tests that build the server must not be cached: the go command does not know that they depend on the server.
+# Results of tests that build the server must not be cached: the go command does not detect that these tests
+# depend on the server.
 test-clients:
 	$(GO) test -C tests/clients -vet=off -timeout $(TIMEOUT) -count=1 ./...
 
@@ -69,7 +71,7 @@ client-tests-java: tools ## test with Redisson, a client for Java; installs Mave
 	@command -v mvn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq maven default-jdk-headless >/dev/null; }
 	cd tests/clients && $(GO) vet -tags java ./... && $(GO) test -count=1 -tags java -run Java ./...
 
-handover-bars: tools ## count failed calls of go-redis and redis-py in 100 hand-overs at 2,000 requests a second: 0; on a machine that does nothing else
+handover-bars: tools ## check that no call of go-redis or redis-py fails in 100 hand-overs at 2,000 requests a second; needs an otherwise idle machine
 	cd tests/clients && THROTTLED_STRICT_HANDOVER=1 $(GO) test -timeout $(TIMEOUT) -count=1 -v -run '^TestHandOver' .
 
 lint: $(LINT) ## check style and common mistakes, and that everything builds for macOS
@@ -104,17 +106,17 @@ oracle: ## compare each algorithm with its slow oracle in STEPS (10000000) rando
 plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
 	$(GO) run -C tests/plots .
 
-bench: tools ## measure the figures the server is judged by; WHAT=memory for one, PEER=host:port to compare
+bench: tools ## measure the performance of the server; WHAT=memory runs one measurement, PEER=host:port also measures another server
 	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./window ./windowlog ./tokenbucket ./leaky ./resp ./buckets ./persistence)
 	$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER))
 
-chaos: tools ## kill -9 in the middle of saves, changed bits, cuts, floods, groups of limits at once; whole clusters, too; ARGS="-seed 7"
+chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated files, floods, concurrent groups of limits; then faults of clusters; ARGS="-seed 7"
 	$(GO) run -C tests/bench . crash
 	$(GO) run -C tests/bench . flood
 	$(GO) run -C tests/bench . groups
 	timeout 40m $(GO) run -C tests/chaos . all $(ARGS)
 
-chaos-bars: tools ## all faults of clusters at the sizes of their bars: 300 faults, a million decisions, 100 kills; about 45 minutes
+chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a million decisions, 100 kills; about 45 minutes
 	timeout 120m $(GO) run -C tests/chaos . all -bars $(ARGS)
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)

@@ -22,11 +22,11 @@ const module = "github.com/throttledhq/throttled/"
 var floors = map[string]int{
 	"limiter":  0, // shared types; imports no other package of the module
 	"resp":     0,
-	"topology": 0, // cluster membership; used by the node and the server
+	"topology": 0, // members and names of a cluster; used by cluster, server and other packages
 
 	"internal/muldiv":     0,
 	"internal/glob":       0,
-	"internal/fsutil":     0, // file locks and durable renames
+	"internal/fsutil":     0, // directory locks and durable directory entries
 	"internal/lograte":    0, // limits repeated log lines
 	"internal/failpoint":  0, // switches for deliberate bugs, for tests
 	"internal/goroutines": 0, // detects leaked goroutines, for tests
@@ -37,11 +37,11 @@ var floors = map[string]int{
 	"window":      1,
 	"windowlog":   1,
 	"tokenbucket": 1,
-	"options":     1, // imports resp for quoting in its file, glob for CONFIG GET, topology for node names
+	"options":     1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
 
 	"cluster/transport/certs": 1, // node certificates; node names follow the rules of topology
 
-	"limiter/limitertest": 1, // conformance tests of the limiter types
+	"limiter/limitertest": 1, // rules that all algorithms obey, for tests
 
 	"rules": 1, // parses amounts of limits
 
@@ -56,7 +56,7 @@ var floors = map[string]int{
 	"internal/rediscell": 4,
 
 	"cluster":        5,
-	"server/forward": 5, // handles streams and replies; independent of the server
+	"server/forward": 5, // streams to the leader; does not use package server
 
 	"server": 6,
 

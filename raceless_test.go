@@ -20,7 +20,7 @@ func TestRacelessPackages(t *testing.T) {
 	}
 	line := regexp.MustCompile(`(?m)^RACELESS := (.*)$`).FindSubmatch(makefile)
 	if line == nil {
-		t.Fatal("the Makefile has no RACELESS")
+		t.Fatal("the Makefile does not define RACELESS")
 	}
 	format := `{{$dir := .Dir}}{{range .GoFiles}}{{$dir}}/{{.}} {{end}}{{range .TestGoFiles}}{{$dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$dir}}/{{.}} {{end}}`
 	files, err := exec.Command("go", append([]string{"list", "-f", format}, strings.Fields(string(line[1]))...)...).Output()

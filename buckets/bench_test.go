@@ -55,9 +55,9 @@ func filled(n int, c Config) *Table {
 	return t
 }
 
-// BenchmarkDecide measures charges in a table of a million keys. The uniform case charges all keys,
-// and most of its time is two cache misses: one for the slot and one for the record. The hot case
-// charges a single key and has no cache misses.
+// BenchmarkDecide measures charges in a table of a million keys. The uniform case charges all keys.
+// Two cache misses take most of the time of such a charge: one for the slot and one for the record.
+// The hot case charges a single key and has no cache misses.
 func BenchmarkDecide(b *testing.B) {
 	table := filled(million, Config{})
 	often := limiter.Limit{Max: 1e6, Interval: time.Hour}

@@ -158,7 +158,7 @@ func (r *reader) state(rec *limiter.Record) {
 	}
 }
 
-// tail decodes the fields of a changeTail that follow those decoded by the head method.
+// tail decodes the fields of a changeTail that follow the fields decoded by the head method.
 func (r *reader) tail(c *change) {
 	size, from := r.size(), r.size()
 	if from > size || c.rec.Kind == limiter.Throttle {

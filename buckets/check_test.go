@@ -124,9 +124,9 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 	}
 }
 
-// checkSlot checks the slot at an index position: its tag is correct, and find returns its position
-// for its key. It follows that no slot between its home and its position is empty or belongs to the
-// same key.
+// checkSlot checks the slot at an index position: its tag is correct, and find returns this position
+// for the key of its record. find probes from the home of the tag, so no slot between the home and
+// this position is empty or belongs to the same key.
 func checkSlot(tb testing.TB, s *shard, at int, tagOf func(key []byte) uint32) {
 	tb.Helper()
 	rec, tag := s.record(at), s.index[at].tag()

@@ -193,7 +193,7 @@ func TestTailIsNotDropped(t *testing.T) {
 	do(-1) // the refund makes the record expire slightly earlier
 	old, rec := record(before["log"]).expires(), record(contentOf(table)["log"]).expires()
 	if rec >= old || !tailed(table) {
-		t.Fatalf("after the refund the record expires at %d, before it at %d; want an earlier time, and an undo entry with only a tail", rec, old)
+		t.Fatalf("the record expires at %d after the refund, and at %d before the refund; want an earlier time, and an undo entry with only a tail", rec, old)
 	}
 	first, _ := table.Collect(nil)
 	clock.now.Store(rec)

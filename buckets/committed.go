@@ -25,7 +25,7 @@ func (t *Table) CommittedRecords() iter.Seq[limiter.Record] {
 	}
 }
 
-// Hash returns a hash of the committed records that expire after now, in nanoseconds, and the
+// Hash returns a hash of the committed records that expire after the limiter time now, and the
 // number of these records. The same records have the same hash in any order and in any table.
 func (t *Table) Hash(now uint64) (sum uint64, keys int64) {
 	var buf []byte
@@ -47,8 +47,8 @@ type committedView struct {
 	now       uint64
 }
 
-// viewCommitted fills v from the shard. If the arena of the view has to grow, it is allocated
-// without holding the lock of the shard.
+// viewCommitted fills v from the shard. If the arena of the view has to grow, the new arena is
+// allocated without holding the lock of the shard.
 func (s *shard) viewCommitted(v *committedView, now uint64) {
 	for {
 		s.mu.Lock()

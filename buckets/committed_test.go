@@ -110,7 +110,7 @@ func TestHash(t *testing.T) {
 		t.Errorf("the same records in another order: hash and count are %x, want %x", got, want)
 	}
 	if got := hash(2, start+6, recs...); got != hash(2, start, recs[2:]...) || got[1] != 2 {
-		t.Errorf("when two of four records have expired: hash and count are %x, want those of the other two", got)
+		t.Errorf("when two of four records have expired: hash and count are %x, want the hash and the count of the other two records", got)
 	}
 	seen := map[[2]uint64]bool{want: true, hash(1, start): true, hash(1, start, recs[:3]...): true}
 	for i := range recs {

@@ -25,7 +25,7 @@ func together(n int, f func(worker int)) {
 }
 
 // At a fixed time, exactly as many requests are admitted as the limit has units. Each number of
-// remaining units is returned once.
+// remaining units below the limit is returned by exactly one admitted request.
 func TestHotKeyAtOneInstant(t *testing.T) {
 	const limit, calls = 20_000, 1000
 	table := New(Config{Clock: newFakeClock().read})
@@ -48,7 +48,7 @@ func TestHotKeyAtOneInstant(t *testing.T) {
 	}
 	for i := range granted {
 		if n := granted[i].Load(); n != 1 {
-			t.Errorf("%d decisions have %d remaining units, want 1 such decision", n, i)
+			t.Errorf("%d admitted requests got %d remaining units, want 1 such request", n, i)
 		}
 	}
 	checkTable(t, table)

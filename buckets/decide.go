@@ -11,8 +11,8 @@ import (
 // misses to overlap, and few enough for the fetched lines to stay in the L1 cache.
 const lookahead = 16
 
-// maxLookahead is the maximum number of requests prefetched together. It is reached if a group of
-// maximum size starts at request number lookahead, counted from 1.
+// maxLookahead is the maximum number of requests prefetched together. It is reached if the last of
+// the first lookahead requests starts a group of maximum size.
 const maxLookahead = lookahead + limiter.MaxGroup - 1
 
 // Decide decides reqs in order and writes the results to out. It reads the clock once. It does not
@@ -22,7 +22,8 @@ const maxLookahead = lookahead + limiter.MaxGroup - 1
 // the call, the remaining decisions fail with this error.
 //
 // With many keys, the cost of a decision is dominated by two cache misses: one for the slot and one
-// for the record. Decide therefore prefetches both for a batch of requests before it decides them.
+// for the record. Decide therefore prefetches the slots and the records of several requests before it
+// decides these requests.
 func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	sc := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(sc)
@@ -84,8 +85,8 @@ func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint6
 	}
 }
 
-// decideLocking calls decide with the lock of the shard held. It also unlocks the shard if decide
-// panics, since a caller may recover.
+// decideLocking calls decide with the lock of the shard held. It unlocks the shard even if decide
+// panics, because a caller of Decide may recover from the panic.
 func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,7 @@ func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64)
 
 func (t *Table) fetchSlot(hash uint64) {
 	number := t.shardOf(hash)
-	prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // the shard may be in the cache of another core
+	prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // for writing: the shard may be in the cache of another core
 	prefetch(t.hints[number].slot(tagOf(hash)))
 }
 

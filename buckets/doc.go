@@ -1,8 +1,8 @@
 // Package buckets implements [Table], the in-memory table that holds all limiter state.
 //
 // A [Table] distributes keys over shards by a hash that depends on a random seed, so that a client
-// cannot choose keys that all belong to one shard. Each shard has its own lock. A decision takes
-// one lock, reads or writes one record, and does not allocate unless the record needs more memory.
+// cannot choose keys that all belong to one shard. Each shard has its own lock. A decision locks
+// one shard, reads or writes one record, and does not allocate unless the record needs more memory.
 // Records and indexes hold no pointers, so the garbage collector does not scan them. A record can
 // hold the state of any algorithm. A record consists of the key, the kind of the algorithm, the
 // expiry time, the state of the algorithm, and the gauge: one byte that encodes the used share of
@@ -15,14 +15,14 @@
 // # Guarantees
 //
 //   - Decisions on one key are atomic, and each decision sees the effects of all earlier decisions
-//     on the key. The same holds for groups.
+//     on the key. A group is decided and charged in one atomic step.
 //   - A refusal or a peek changes nothing.
 //   - From its expiry time on, a record counts as absent, even if it has not been dropped yet.
 //   - Decisions and Put never exceed the memory limit. Replay, Restore and Follow may exceed it,
 //     because they apply state that has already been decided. At the limit, NoEviction refuses new
 //     keys, and EvictSmallestDebt drops the keys with the smallest used share of their limit to make
-//     room for a new key (see [Eviction]). Decisions on existing keys stay exact. A key whose state
-//     has to grow, such as a log, is treated like a new key.
+//     room for a new key (see [Eviction]). Decisions on stored keys are not affected, unless the
+//     state of the key has to grow (for example a log). Such a key is treated like a new key.
 //   - A memory limit that is lowered below the memory in use applies to new keys immediately. With
 //     EvictSmallestDebt, [Table.RunRelief] evicts keys until the limit is met.
 //
@@ -63,8 +63,8 @@
 //     the batch are then never rolled back.
 //
 // An expired record is absent for decisions, but it stays in memory until the log time passed to
-// Commit or Replay has reached its expiry time. Until then, the next leader may continue at an
-// earlier time, at which the record is still live.
+// Commit or Replay has reached its expiry time. Until then, the next leader may continue at a log
+// time before the expiry time, and the record would be live again.
 //
 // The memory of the undo logs does not count against the memory limit. It is slightly more than the
 // size of the records that changed in uncommitted generations. An uncommitted Clear adds the size

@@ -6,8 +6,9 @@ import (
 )
 
 // evictShare determines how much one eviction drops: 1/evictShare of the live bytes of the shard.
-// This amortizes the scan of all records over many inserts. An eviction drops more if the demand is
-// larger, and less if fewer records may be dropped (see evict).
+// This amortizes the scan of all records over many inserts. An eviction drops more than this share
+// if the demand needs more, and less if the records that may be dropped are smaller in total (see
+// evict).
 const evictShare = 16
 
 // evict drops records to make room for a demand, and reports whether there is room now. If the

@@ -15,8 +15,8 @@ func (t *Table) decideGroupReplicated(reqs []limiter.Request, hashes []uint64, n
 
 // decideGroup decides several requests in one atomic step. It locks the shards of all keys in the
 // order of their numbers, so that groups cannot deadlock. All requests are decided before anything
-// is stored, and the results are stored only if all requests are admitted and there is room for
-// all.
+// is stored. The changes are stored if all requests are admitted and there is room for all changes.
+// Otherwise nothing is stored.
 func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	if at := repeatedKey(reqs, hashes); at >= 0 {
 		failGroup(out, at, limiter.ErrSameKey)
@@ -57,8 +57,9 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 		if !moved {
 			break
 		}
-		// Making room may have evicted keys of the group itself. Since these keys are then absent,
-		// their requests are still admitted, but may need more memory. Decide the group again.
+		// Making room may have evicted keys of the group itself. An evicted key has its full limit
+		// again, so its request is still admitted, but the new state may need more memory. Decide
+		// the group again.
 		if _, err := t.decideEach(reqs, hashes, now, sc, out); err != nil {
 			return err
 		}
@@ -122,8 +123,8 @@ func repeatedKey(reqs []limiter.Request, hashes []uint64) int {
 	return -1
 }
 
-// failGroup sets the errors of a group: err for the request at index at, which cannot be decided, and
-// limiter.ErrGroup for the others.
+// failGroup sets the errors of a group. The request whose index is the argument at cannot be decided
+// and gets err. All other requests get limiter.ErrGroup.
 func failGroup(out []limiter.Decision, at int, err error) {
 	failAll(out, limiter.ErrGroup)
 	out[at].Err = err
@@ -164,7 +165,8 @@ func (t *Table) lockShards(hashes []uint64, now uint64, sc *scratch) uint64 {
 	return now
 }
 
-// enterShards advances all shards of the group to time now. It returns false if a shard does not decide in sc.epoch.
+// enterShards advances all shards of the group to time now. It returns false if the epoch of a shard is not sc.epoch,
+// the epoch in which the batch started.
 func (t *Table) enterShards(sc *scratch, now uint64) bool {
 	for _, number := range sc.shards[:sc.locked] {
 		if !t.shards[number].advance(sc.epoch, now) {
@@ -215,8 +217,8 @@ func (sc *scratch) addShard(number int) {
 }
 
 // decideEach decides each request of a group, and stores the lookup results and changes in sc. It returns the number
-// of requests that it has looked up. At the first request that cannot be decided it stops and returns the error; the
-// number then includes this request.
+// of requests that it has looked up. At the first request that cannot be decided, decideEach stops and returns the
+// error. The number includes this request.
 func (t *Table) decideEach(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (int, error) {
 	sc.free = sc.room[:0]
 	for i := range reqs {
@@ -260,8 +262,8 @@ func (t *Table) peekAdmitted(reqs []limiter.Request, sc *scratch, now uint64, ou
 
 // makeRoomForAll ensures that storing all changes of the group cannot fail, and reports whether
 // records may have been moved or dropped. If any record of a shard needs room, makeRoomForAll makes
-// room for all records of the group in that shard, even for those that fit in place: making room may
-// evict them.
+// room for all records of the group in that shard. This includes records whose new state fits in
+// place, because making room may evict these records.
 func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (moved bool, err error) {
 	for _, number := range sc.shards[:sc.locked] {
 		s := &t.shards[number]
@@ -285,7 +287,8 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 }
 
 // demandOfChange returns the demand of a change, as if its key were absent. For a change with Keep above 0 the result
-// is too low. This is harmless: if making room evicts the key of such a change, the group is decided again.
+// is too low. This is harmless: such a change fits in place unless making room evicts its key, and then the group is
+// decided again.
 func (s *shard) demandOfChange(req *limiter.Request, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
 	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(s.gaugeOf(req, answer))}
 	return demandOf(&rec, now)
@@ -306,7 +309,7 @@ func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 			continue
 		}
 		s, tag := t.shardAndTag(hashes[i])
-		at, found := s.find(reqs[i].Key, tag) // storing the previous requests may have moved the slot
+		at, found := s.find(reqs[i].Key, tag) // storing the changes of the previous requests may have moved the slot
 		if err := s.apply(at, found, &reqs[i], &sc.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
 			panic("buckets: no room after makeRoomForAll: " + err.Error())
 		}

@@ -171,8 +171,8 @@ func TestGroupOutOfMemory(t *testing.T) {
 	}
 }
 
-// If a key is evicted to make room for its own group, the key is still charged, because room is made before anything is
-// stored.
+// If a key is evicted to make room for its own group, the key is still charged: the group is decided again after the
+// eviction, and stored only then.
 func TestGroupEvictsItsOwn(t *testing.T) {
 	second := limiter.Seconds(1)
 	for kind, l := range map[limiter.Kind]limiter.Limit{

@@ -87,7 +87,7 @@ func (t *Table) Lead(epoch uint64) {
 // complete when Follow returns. If the table is a follower, Follow has no effect.
 func (t *Table) Follow() {
 	t.epochMu.Lock()
-	t.epoch.Store(0) // no new batch starts after this
+	t.epoch.Store(0) // from now on, new batches fail
 	committed := t.committed.Load()
 	t.imageGeneration = 0
 	t.epochMu.Unlock()
@@ -114,7 +114,7 @@ func (s *shard) endEpoch(committed uint64) {
 	defer s.mu.Unlock()
 	s.rollback(committed)
 	s.undoLog().epoch = 0
-	// The time is reset, because the log time of the next leader may be slightly earlier.
+	// The time is reset, because the log time of the next leader may be slightly before s.now.
 	s.now, s.reclaimAt = 0, 0
 }
 
@@ -132,8 +132,8 @@ func (t *Table) OpenGeneration() limiter.CommitToken {
 	return limiter.CommitToken{Epoch: epoch, Generation: t.open.Load()}
 }
 
-// LastWrite returns a CommitToken. Once it is committed, all previous changes are committed. Its generation is 0 if all
-// of these changes are committed already.
+// LastWrite returns the CommitToken of the latest change. Once its generation is committed, all changes made before the
+// call are committed. The generation is 0 if they are committed already.
 func (t *Table) LastWrite() limiter.CommitToken {
 	mark := t.OpenGeneration()
 	if mark.Epoch == 0 {
@@ -207,7 +207,7 @@ func (t *Table) Reset() {
 	}
 	t.groups.Lock()
 	defer t.groups.Unlock()
-	t.settled.Store(0) // the next records may be from an earlier log time
+	t.settled.Store(0) // the next records may be from a log time before the settled one
 	t.clear()
 }
 

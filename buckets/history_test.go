@@ -155,7 +155,7 @@ func TestCommitToken(t *testing.T) {
 	want("a charge", token(table, 1, a), 1)
 	want("a refusal in the same shard", token(table, refused, a), 1)
 	want("a refusal in an unchanged shard", token(table, refused, b), 0)
-	want("a batch over both", token(table, refused, b, a, c), 1)
+	want("a batch over three shards", token(table, refused, b, a, c), 1)
 	if !table.Pending() {
 		t.Error("Pending returns false after a charge")
 	}
@@ -165,10 +165,10 @@ func TestCommitToken(t *testing.T) {
 	}
 	want("OpenGeneration after Collect", table.OpenGeneration(), 2)
 	want("the last write after the generation is closed", table.LastWrite(), 1)
-	want("a refusal while that is in flight", token(table, refused, a), 1)
-	want("a peek while that is in flight", token(table, 0, a, b), 1)
+	want("a refusal while generation 1 is in flight", token(table, refused, a), 1)
+	want("a peek while generation 1 is in flight", token(table, 0, a, b), 1)
 	want("a charge in another shard", token(table, 1, b), 2)
-	want("a batch over both", token(table, refused, b, a), 2)
+	want("a batch over shards of generations 1 and 2", token(table, refused, b, a), 2)
 	want("a charge", token(table, 1, a), 2)
 	table.Commit(1, start)
 	want("a peek at an open change after an older commit", token(table, 0, a), 2)

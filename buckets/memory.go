@@ -9,11 +9,12 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Eviction is the policy for new keys when the memory limit is reached and nothing has expired.
+// Eviction is the policy for new keys when the memory limit is reached and no expired records can
+// be dropped to make room.
 type Eviction int32
 
 const (
-	// NoEviction refuses new keys. Decisions on existing keys stay exact.
+	// NoEviction refuses new keys. Decisions on existing keys are not affected.
 	NoEviction Eviction = iota
 	// EvictSmallestDebt drops the keys with the smallest used share of their limit, and among keys
 	// with the same share the keys with the least remaining time per byte of memory. A new key that
@@ -30,7 +31,8 @@ type budget struct {
 	evicted  atomic.Int64 // keys
 }
 
-// reserve adds n bytes to the used memory, unless that would exceed the limit.
+// reserve adds n bytes to the used memory, unless n is positive and the used memory would exceed the
+// limit. It reports whether the bytes were added.
 func (b *budget) reserve(n int64) bool {
 	for {
 		used := b.used.Load()
@@ -71,8 +73,8 @@ const (
 	pageSize  = 8 << 10
 
 	// Minimum interval between two searches of a full shard for expired records, so that a flood of
-	// new keys does not cause a search for each key. reclaimBusy applies if the last search has
-	// dropped more than 1/busyShare of the slots, reclaimQuiet otherwise.
+	// new keys does not cause a search for each key. reclaimBusy applies if the records dropped by
+	// the last search were more than 1/busyShare of the slots, reclaimQuiet otherwise.
 	reclaimBusy  = uint64(100 * time.Millisecond)
 	reclaimQuiet = uint64(time.Second)
 )
@@ -101,7 +103,7 @@ func arenaSize(n int) int {
 type demand struct {
 	records int
 	size    int  // total bytes
-	rank    rank // the lowest of their ranks
+	rank    rank // the lowest rank of these records
 }
 
 // demandOf returns the demand of one record.
@@ -167,8 +169,7 @@ func (s *shard) grow(d demand) bool {
 	return s.hasRoom(d)
 }
 
-// reserve adds n bytes to the used memory. It fails if that would exceed the limit, unless the
-// shard is unlimited.
+// reserve is like reserve of the budget, but if the field unlimited is set, it ignores the limit.
 func (s *shard) reserve(n int64) bool {
 	if s.unlimited {
 		s.shared.memory.force(n)

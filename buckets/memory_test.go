@@ -82,7 +82,7 @@ func TestBudgetIsExactUnderContention(t *testing.T) {
 		sum += n
 	}
 	if sum != limit/size || b.used.Load() != int64(sum*size) {
-		t.Errorf("%d reservations were granted, %d bytes are used; want %d reservations, and the bytes of those granted", sum, b.used.Load(), limit/size)
+		t.Errorf("%d reservations were granted, %d bytes are used; want %d reservations, and the bytes of the granted reservations", sum, b.used.Load(), limit/size)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestMemoryLimit(t *testing.T) {
 			clock.advance(3 * time.Second)
 			again := fill(t, table, "second", l)
 			if again < n*3/4 {
-				t.Errorf("%d keys fit at first, but only %d after those have expired; want at least three quarters", n, again)
+				t.Errorf("%d keys fit at first, but only %d after these keys have expired; want at least three quarters", n, again)
 			}
 			checkTable(t, table)
 			if u := table.Usage(); u.Peak > tt.limit {

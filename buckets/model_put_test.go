@@ -29,8 +29,9 @@ func (r *tableRun) put() {
 	}
 }
 
-// forgetEvicted removes evicted keys from the model, and checks that their ranks were not greater
-// than those of the remaining keys of their shard.
+// forgetEvicted removes evicted keys from the model, and checks that no evicted key has a greater
+// rank than a remaining key of the same shard. The argument except is a key whose rank is ignored if
+// the key remains.
 func (r *tableRun) forgetEvicted(except []byte) {
 	now := r.clock.read()
 	evicted := r.table.Usage().Evicted - r.model.want.Evicted

@@ -316,7 +316,7 @@ func (r *tableRun) decide(n int) {
 	}
 }
 
-// check compares the decisions on a request or a group with those of the model.
+// check compares the decisions on a request or a group with the decisions of the model.
 func (r *tableRun) check(reqs []limiter.Request, got []limiter.Decision) {
 	if errors.Is(got[0].Err, limiter.ErrOutOfMemory) {
 		r.refused(reqs, got)
@@ -346,7 +346,7 @@ func (r *tableRun) refused(reqs []limiter.Request, got []limiter.Decision) {
 		}
 	}
 	if !grows || r.max == 0 {
-		r.Fatalf("%+v was refused for lack of memory, but needs none, or the memory limit %d is 0", reqs, r.max)
+		r.Fatalf("%+v was refused for lack of memory, with memory limit %d; want this only if there is a limit and a request needs memory", reqs, r.max)
 	}
 }
 

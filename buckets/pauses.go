@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// pauses holds, for each kind of work other than decisions, the longest time that a shard was locked
-// for it. Such work is rare, so timing it has no measurable cost. Times are wall time, including
+// pauses holds, for each kind of work other than decisions, the longest time for which this work has
+// locked a shard. Such work is rare, so timing it has no measurable cost. Times are wall time, including
 // preemption by the operating system.
 type pauses struct {
 	growth, compaction, eviction, sweep, copying atomic.Int64 // ns

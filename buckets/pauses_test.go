@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Each kind of work is reported in its own field once it has run, and not earlier.
+// Each kind of work is reported in its own field once this work has been done, and not earlier.
 func TestPauses(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read, Shards: 1, MaxMemory: 200_000, Eviction: EvictSmallestDebt})

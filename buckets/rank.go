@@ -40,7 +40,7 @@ func (r record) share(now uint64) int {
 }
 
 // histogram holds the bytes of the records of a shard by share class and, within one share class,
-// by debt class. All classes are those at the time now.
+// by debt class. The classes are computed for the limiter time in the field now.
 type histogram struct {
 	shard      *shard
 	now        uint64

@@ -17,15 +17,15 @@ import (
 //	size     of the state, a uvarint
 //	state
 //
-// A Throttle record ends after the key, as expires is its complete state. The slice begins with the
-// record, but may extend beyond it, up to the end of the arena.
+// A Throttle record ends after the key, because the field expires is its complete state. The slice
+// begins with the record, but may extend beyond it, up to the end of the arena.
 type record []byte
 
 const (
 	// Flags in the kind byte. The numbers of all kinds are below the flags.
 	deadFlag  = 0x80 // no slot refers to the record
 	savedFlag = 0x40 // the undo log has an entry for the key from the open generation
-	tailFlag  = 0x20 // this entry holds only the tail of the previous state
+	tailFlag  = 0x20 // the undo entry for the key holds only the tail of the previous state
 	flags     = deadFlag | savedFlag | tailFlag
 
 	gaugeAt   = 1

@@ -26,7 +26,7 @@ func (t *Table) Records() iter.Seq[limiter.Record] {
 }
 
 // copyArena returns a copy of the arena and the time of the shard. The copy is stored in the memory of
-// buf if that is large enough. Otherwise copyArena unlocks the shard before it allocates more.
+// buf if buf is large enough. Otherwise copyArena unlocks the shard before it allocates more.
 func (s *shard) copyArena(buf []byte, now uint64) ([]byte, uint64) {
 	for {
 		now = s.lock(now)

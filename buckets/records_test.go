@@ -87,7 +87,7 @@ func TestPutRestores(t *testing.T) {
 	}
 }
 
-// A record that does not fit leaves the key unchanged.
+// If there is no memory for the record of a Put, the key is unchanged.
 func TestPutWithoutRoom(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1, MaxMemory: 5000})
 	rec := limiter.Record{Kind: 2, Key: []byte("k"), Expires: start + 1000, State: []byte("first")}
@@ -147,7 +147,7 @@ func TestRecordsInACrowd(t *testing.T) {
 		for rec := range table.Records() {
 			n := int(rec.Expires - start)
 			if len(rec.State) != n || n > 0 && rec.State[n-1] != byte(n) {
-				t.Fatalf("a record with a TTL of %d ns has state % x; want as many bytes, all with this value", n, rec.State)
+				t.Fatalf("a record with a TTL of %d ns has state % x; want a state of as many bytes, each with this value", n, rec.State)
 			}
 		}
 	}

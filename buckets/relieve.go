@@ -17,7 +17,7 @@ const (
 
 // RunRelief runs until ctx is done. Whenever the memory exceeds the limit, for example because the limit was lowered,
 // it reduces the memory: it evicts keys if the policy is EvictSmallestDebt, and releases unused memory with any policy.
-// If RunRelief is not running, new keys are refused until enough records have expired.
+// While RunRelief is not running, a table above its limit refuses new keys until enough records have expired.
 //
 // RunRelief works in slices of limited time. After a slice that has evicted keys it calls flush, which
 // must return when the evictions are replicated. The undo logs and a log entry therefore hold the
@@ -58,9 +58,10 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // relief visits the shards of a table in rounds. In each round all shards shrink by the same
-// factor, so that no shard drops keys that another shard would keep. Small shards, and keys that
-// have used more than half of their limit, are spared until a round that spares them changes
-// nothing.
+// factor, so that keys of about the same ranks are evicted in all shards. The first rounds spare
+// small shards, and keys that have used more than half of their limit. After a round that changes
+// nothing, the next rounds include the small shards. After another such round, they also include
+// these keys.
 type relief struct {
 	table       *Table
 	shard       int   // the next shard; 0 at the start of a round

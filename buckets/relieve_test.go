@@ -32,7 +32,7 @@ func lowered(e Eviction, shards int, part int64) (*Table, limiter.Usage, limiter
 }
 
 // While the used memory exceeds a lowered limit, no key is added and no state grows, even if the
-// shard has room. Existing keys are decided.
+// shard has room. Requests for existing keys are decided.
 func TestLoweredLimitRefusesAtOnce(t *testing.T) {
 	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
 		table, before, l := lowered(e, 8, 2)
@@ -82,7 +82,7 @@ func TestRelief(t *testing.T) {
 	}
 }
 
-// Relief also meets a memory limit that is too low for a few keys in each shard. Some shards keep their keys.
+// Relief also meets a memory limit at which not every shard can hold a few keys. Some shards keep their keys.
 func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1024, Eviction: EvictSmallestDebt})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}

@@ -11,17 +11,17 @@ import (
 // returns it if the table is not replicated.
 var ErrLeading = errors.New("the table is not a follower")
 
-// Replay applies changes that Collect has returned on another node. Their log time is now, in
-// nanoseconds. Records that expire at or before now may be dropped permanently afterwards. The
-// memory limit does not apply.
+// Replay applies changes that Collect has returned on another node. The argument now is the log time
+// of the changes in nanoseconds. Afterwards, records that expire at or before this time may be
+// dropped permanently. The memory limit does not apply.
 //
-// Changes must be replayed in the order of their generations. The caller may go back and replay
-// generations again that the table has already applied. The state is then incorrect until the
-// replay has reached the latest generation applied before.
+// Changes must be replayed in the order of their generations. The caller may restart the replay at a
+// generation that the table has already applied. The state is then incorrect until the replay has
+// reached the latest generation that was applied before the restart.
 //
-// The error is ErrChanges if the changes are malformed, in which case nothing has been applied;
-// ErrLeading if the table is the leader or not replicated; or limiter.ErrOutOfMemory if a shard would
-// exceed 4 GiB.
+// Replay returns ErrChanges if the changes are malformed, and then applies none of them. It returns
+// ErrLeading if the table is the leader or is not replicated, and limiter.ErrOutOfMemory if a shard
+// would exceed 4 GiB.
 func (t *Table) Replay(changes []byte, now uint64) error {
 	if err := checkChanges(changes); err != nil {
 		return fmt.Errorf("replay changes: %w", err)

@@ -85,7 +85,7 @@ func TestRestore(t *testing.T) {
 	if err := table.Replay(nil, start+9); err != nil {
 		t.Fatal(err)
 	}
-	table.Reset() // the next records may be from an earlier log time
+	table.Reset() // the next records may be from a log time before the last one
 	if err := table.Restore(rec, start); err != nil {
 		t.Fatal(err)
 	}

@@ -285,7 +285,7 @@ func TestAwaitedIsCommitted(t *testing.T) {
 		}
 		n, least, most := charges(r.follower, name, pairLimit), sure[key].Load(), sure[key].Load()+unsure[key].Load()
 		if n < least || n > most {
-			t.Errorf("%q was charged %d times; %d charges were acknowledged, %d are uncertain; want at least the acknowledged, and at most all of these", name, n, least, most-least)
+			t.Errorf("%q was charged %d times; %d charges were acknowledged, %d are uncertain; want at least the acknowledged charges, and at most the sum of both numbers", name, n, least, most-least)
 		}
 		if least == 0 {
 			t.Errorf("%q has no acknowledged charge", name)

@@ -88,7 +88,7 @@ func checkUndoLogs(tb testing.TB, t *Table) {
 			tb.Fatalf("shard %d: unlimited is %t, the epoch of the table is %d, the undo log is %+v; want unlimited false, the same epoch in the undo log, and nothing else in it on a follower", i, s.unlimited, t.leader, u)
 		}
 		if marked := t.dirty[i/64].Load()>>(i%64)&1 != 0; marked != u.dirty || marked && !t.Pending() {
-			tb.Fatalf("shard %d: the dirty flag of its undo log is %t, the dirty bit of the shard is %t, Pending returns %t; want equal values of flag and bit, and Pending true if they are", i, u.dirty, marked, t.Pending())
+			tb.Fatalf("shard %d: the dirty flag of its undo log is %t, the dirty bit of the shard is %t, Pending returns %t; want the flag equal to the bit, and Pending true if the bit is true", i, u.dirty, marked, t.Pending())
 		}
 		if u.dirty != (len(u.entries) > u.opened()) && u.dirty != (len(u.entries) > 0) {
 			tb.Fatalf("shard %d: the dirty flag is %t, but the undo log has %d entries, and the open generation starts at entry %d", i, u.dirty, len(u.entries), u.opened())

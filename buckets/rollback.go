@@ -53,7 +53,7 @@ func (s *shard) mustFind(key []byte, tag uint32) record {
 }
 
 // undoTail restores the previous content of a record. The argument old holds this content, except
-// for the unchanged prefix of the state; from is the size of the prefix.
+// for the unchanged prefix of the state. The argument from is the size of this prefix.
 func (r record) undoTail(old record, from int) {
 	r[0] &^= flags
 	r.setGauge(old.gauge())

@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// round runs a complete scan, and calls the function between after each call of Scan. It returns
-// the number of visits of each key and the number of calls of Scan.
+// round runs a complete scan. After each call of Scan but the last, it calls the argument between. It
+// returns the number of visits of each key and the number of calls of Scan.
 func round(tb testing.TB, table *Table, count int, between func()) (visits map[string]int, calls int) {
 	tb.Helper()
 	visits = map[string]int{}
@@ -56,8 +56,8 @@ func TestScanVisitsEachKeyOnce(t *testing.T) {
 	}
 }
 
-// Keys that stay are visited while other keys are added and deleted, so that indexes grow, fill,
-// empty and shrink during the scan.
+// Keys that exist during the whole scan are visited. Meanwhile other keys are added and deleted, so
+// that indexes grow, fill, empty and shrink.
 func TestScanWhileTheTableChanges(t *testing.T) {
 	const stable = 2000 / race.Factor
 	for _, shards := range []int{1, 4} {
@@ -96,7 +96,8 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 }
 
 // If an index grows between two calls of Scan, the keys of one home are divided among several homes. If
-// it shrinks, the keys of several homes share one. In both cases each key is visited exactly once.
+// an index shrinks, the keys of several homes get the same home. In both cases each key is visited
+// exactly once.
 func TestScanAcrossResizes(t *testing.T) {
 	for _, size := range []int{512, 4096, 256} {
 		table := filled(200, Config{Shards: 1})

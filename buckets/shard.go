@@ -24,7 +24,7 @@ func (s slot) offset() uint32 { return uint32(s) - 1 }
 //
 // The index is an open-addressing hash table with linear probing. Probing for a key starts at its
 // home, which is determined by the upper bits of its tag. Slots are therefore in the order of their
-// tags, except for those displaced by probing. Scan depends on this order to continue after the index
+// tags, except for slots displaced by probing. Scan depends on this order to continue after the index
 // has grown. Removal moves displaced slots back, so there are no tombstones. Removed and replaced
 // records are marked as dead, and keep their place and length in the arena until it is compacted. An
 // arena can therefore also be read sequentially, record by record.
@@ -246,7 +246,7 @@ func (s *shard) place(sl slot) {
 }
 
 // remove marks the record at an index position as dead, removes its slot and closes the gap: each
-// following slot moves into the gap unless that would place it before its home.
+// following slot moves into the gap, unless the gap is before the home of the slot.
 func (s *shard) remove(at int) {
 	rec := s.record(at)
 	s.dead += uint32(rec.size())

@@ -27,7 +27,7 @@ func TestIndexSize(t *testing.T) {
 			t.Fatalf("indexSize(%d) = %d; want a power of two from 8 on, with a load factor of at most 4/5", n, size)
 		}
 		if size > 8 && n*5 <= size/2*4-5 {
-			t.Fatalf("indexSize(%d) = %d, but half of it is sufficient", n, size)
+			t.Fatalf("indexSize(%d) = %d, but half of this size is sufficient", n, size)
 		}
 	}
 }

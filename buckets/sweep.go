@@ -10,7 +10,7 @@ const (
 	sweepSlice = time.Millisecond       // maximum time of one slice
 	sweepBusy  = 10 * time.Millisecond  // pause while many records expire
 	sweepQuiet = 100 * time.Millisecond // pause otherwise
-	busyShare  = 16                     // sweepBusy applies if more than 1/busyShare of the slots are dropped
+	busyShare  = 16                     // sweepBusy applies if the dropped records exceed 1/busyShare of the examined slots
 )
 
 // RunSweeper drops expired records, in slices of limited time, until ctx is done. Without RunSweeper,

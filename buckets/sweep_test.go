@@ -41,7 +41,7 @@ func TestSweep(t *testing.T) {
 			for key, ttl := range want {
 				at, tag := table.locate([]byte(key))
 				if _, found := at.find([]byte(key), tag); found != (ttl > passed) {
-					t.Fatalf("after %v: key with TTL %v found: %t; want it until its TTL has elapsed", passed, ttl, found)
+					t.Fatalf("after %v: key with TTL %v found: %t; want true until the TTL has elapsed, and then false", passed, ttl, found)
 				}
 				if ttl <= passed {
 					delete(want, key)

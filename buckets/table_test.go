@@ -28,7 +28,7 @@ func TestNewRefusesOddNumbersOfShards(t *testing.T) {
 	}
 }
 
-// A batch is decided in order, and each request sees the effects of those before it.
+// A batch is decided in order, and each request sees the effects of the requests before it.
 func TestDecideBatch(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read})
 	l := limiter.Limit{Max: 5, Interval: time.Second}
@@ -51,7 +51,7 @@ func TestDecideBatch(t *testing.T) {
 	}
 }
 
-// A batch of any size has the same results as its requests decided one by one.
+// A batch of any size has the same results as separate calls of Decide, one for each request.
 func TestDecideLargeBatch(t *testing.T) {
 	for _, size := range []int{0, 1, 2, lookahead - 1, lookahead, lookahead + 1, 5*lookahead + 3} {
 		clock := newFakeClock()

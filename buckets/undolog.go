@@ -15,7 +15,7 @@ type undoLog struct {
 	epoch     uint64 // the epoch in which the shard decides; 0 on a follower
 	collected uint64 // the latest generation in which changes of the shard were collected
 	dirty     bool   // the shard has changed since its changes were last collected
-	removed   bool   // a key that changed in the open generation has been removed
+	removed   bool   // a key that changed in the open generation was removed, so an absent key may have an entry
 
 	entries []entry
 	bytes   []byte // the records of the entries, concatenated
@@ -109,8 +109,8 @@ func (s *shard) droppable(at int, now uint64) bool {
 }
 
 // saveOld records the current state of the record at an index position, before the caller changes
-// or removes the record. The caller leaves a prefix of the state unchanged; keep is the size of
-// this prefix.
+// or removes the record. The caller leaves a prefix of the state unchanged. The argument keep is the
+// size of this prefix.
 func (s *shard) saveOld(at, keep int) {
 	if !s.recording() {
 		return
@@ -123,9 +123,9 @@ func (s *shard) saveOld(at, keep int) {
 }
 
 // saveRecord adds an entry for a record, unless the open generation has a tail entry that already
-// covers the change. A tail entry omits the unchanged prefix of the state. If that saves too little
-// (see worthTail), or if the existing tail entry is too short, the new entry holds the whole
-// record.
+// covers the change. A tail entry omits the unchanged prefix of the state. The new entry holds the
+// whole record if a tail entry would save too little (see worthTail), or if the open generation has
+// a tail entry that does not cover the change.
 func (s *shard) saveRecord(rec record, tag uint32, keep int) {
 	u := s.undoLog()
 	s.touch()
@@ -257,7 +257,7 @@ func (u *undoLog) trim(committed uint64) {
 	u.closed = kept
 }
 
-// trimImages drops the images of the oldest entries; end is the number of these entries.
+// trimImages drops the images of the oldest entries. The argument end is the number of these entries.
 func (u *undoLog) trimImages(end int) {
 	n := 0
 	for i := range u.entries[:end] {
@@ -270,7 +270,7 @@ func (u *undoLog) trimImages(end int) {
 	u.images = u.images[:kept]
 }
 
-// trimBytes drops the records of the oldest entries; end is the number of these entries.
+// trimBytes drops the records of the oldest entries. The argument end is the number of these entries.
 func (u *undoLog) trimBytes(end int) {
 	rest := u.entries[end:]
 	from := len(u.bytes)

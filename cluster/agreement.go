@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// agreeEvery is the interval at which each node tries to adopt the heartbeat, and the leader tries to settle it.
+	// agreeEvery is the interval at which each node tries to adopt the heartbeat of the cluster, and the leader tries
+	// to settle it (see heartbeatAgreement).
 	agreeEvery = 100 * time.Millisecond
 	// agreeAgain is the pause of the leader after it failed to settle the heartbeat.
 	agreeAgain = time.Second
-	// answerWithin is the timeout of a question to a voter, and of the proposal that the heartbeat is settled.
+	// answerWithin is the timeout of a question to a voter, and of a call to proposeSettled.
 	answerWithin = time.Second
 )
 
-// heartbeatAnswer is the heartbeat that a node runs with.
+// heartbeatAnswer is the answer of a node to the question about the heartbeat that it runs with.
 type heartbeatAnswer struct {
 	Version uint64 `json:"version"` // version of the heartbeat on its disk; 0 if it has adopted none
 	Runs    int64  `json:"runs"`    // heartbeat of Raft, in nanoseconds
@@ -187,8 +188,8 @@ func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked
 
 // proposeSettled records in the log that all voters run with the current heartbeat. asked contains the voters that have
 // answered, in the term of l, that they run with h. The entry is void if it is appended to the log in a later term,
-// because the voters may run with a different heartbeat by then. If the heartbeat or the voters have changed since the
-// question, proposeSettled returns topology.ErrChanging.
+// because the voters may run with a different heartbeat by then. If the heartbeat or the voters have changed since
+// askVoters was called, proposeSettled returns topology.ErrChanging.
 func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, h heartbeats, asked []topology.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin) // limits the time for which other proposals are blocked
 	defer cancel()
@@ -224,7 +225,7 @@ func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) 
 		return topology.ErrNoLeader
 	case h.Now == d:
 		return nil
-	case h.Version == 0: // all voters must answer first: an old version of the program may be unable to read the entry
+	case h.Version == 0: // all voters must answer: an old version that cannot answer may be unable to read the entry
 		if _, err := a.askVoters(ctx, h); err != nil {
 			return fmt.Errorf("set a heartbeat of %v: %w: %w", d, topology.ErrNoHeartbeat, err)
 		}

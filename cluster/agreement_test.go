@@ -85,8 +85,8 @@ func TestAdoptFails(t *testing.T) {
 	})
 }
 
-// TestLeaseWhileHeartbeatChanges reads the lease while shorter heartbeats are set. From the proposal of a shorter
-// heartbeat on, the lease must not be longer than that heartbeat permits.
+// TestLeaseWhileHeartbeatChanges reads the lease while shorter heartbeats are set. As soon as a shorter heartbeat is
+// proposed, the lease must not be longer than that heartbeat permits.
 func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: longBeat})
 	var steps atomic.Uint64 // odd while the lease must not be longer than shortBeat permits
@@ -156,7 +156,7 @@ func (s *sim) wantGauge(key string, want bool) {
 		if s.isCut(leader.node.id, l.node.id) {
 			continue
 		}
-		s.await("it has the key", 10*time.Second, func() bool { return l.Fingerprint().Index >= leader.Fingerprint().Index })
+		s.await("the node has the charged key", 10*time.Second, func() bool { return l.Fingerprint().Index >= leader.Fingerprint().Index })
 		for rec := range l.table.CommittedRecords() {
 			if string(rec.Key) == key && (rec.Gauge != 0) != want {
 				s.t.Errorf("node %s, key %s: gauge %d; want a nonzero gauge if and only if all voters have answered the question about their heartbeat", l.node.id, key, rec.Gauge)

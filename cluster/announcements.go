@@ -16,8 +16,8 @@ type Announcement struct {
 	Incarnation string `json:"incarnation"`       // random identifier of the data directory
 	Boot        uint64 `json:"boot,omitempty"`    // number of starts with that directory; 0: unknown
 	Process     string `json:"process,omitempty"` // random identifier of this process; processes with copies of one directory can have the same boot number
-	// Lineage describes the starts that Boot counts. It is checked when a node announces itself, and is dropped when
-	// the announcement is applied.
+	// Lineage describes the starts that Boot counts. It is used to detect old copies of the data directory, and is not
+	// stored with an applied announcement.
 	Lineage      raftstore.Lineage `json:"line,omitzero"`
 	Host         string            `json:"host"`
 	Port         int               `json:"port"`

@@ -22,7 +22,7 @@ const (
 
 // announcer announces this node to the other nodes, asks the leader to promote it to a voter, and makes the process
 // exit if the node was removed. It runs until the node is closed: if a node loses its vote or its announcement, for
-// example in a recovery, the announcer repeats its request.
+// example in a recovery, the announcer requests the vote or announces the node again.
 type announcer struct {
 	self      *Announcement
 	joinAddrs []string     // raft addresses of nodes to join through

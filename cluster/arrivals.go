@@ -12,7 +12,7 @@ import (
 //
 // An entry may be committed long after it arrived, for example if a majority of the nodes was down. Log time then
 // continues from the log time in the entry plus the time since the arrival. The log time in the entry was read before
-// the arrival, so this sum never runs ahead.
+// the arrival, so this sum is never ahead of real time.
 type arrivals struct {
 	raft.LogStore
 	now func() time.Duration

@@ -42,8 +42,8 @@ type bootstrap struct {
 }
 
 // handshake exchanges incarnations with all nodes of a new cluster. Without this exchange, a node that has lost its data
-// would be treated as the same node as before, and could vote twice in a term. The error wraps ErrUsed if the id was
-// used with a different data directory.
+// would be treated as the same node as before, and could vote twice in a term. The error wraps ErrUsed if the id of
+// this node was used with a different data directory.
 func (b *bootstrap) handshake(ctx context.Context) error {
 	for _, m := range b.initialMembers {
 		if m.ID == b.self.ID {
@@ -115,7 +115,7 @@ func (b *bootstrap) unannounced(v *topology.View) (list []Announcement) {
 }
 
 // join blocks until the leader has added this node, and returns the term of the cluster. The error wraps ErrUsed if the
-// id was used with a different data directory, and ErrRemoved if the node was removed.
+// id of this node was used with a different data directory, and ErrRemoved if this node was removed.
 func (b *bootstrap) join(ctx context.Context) (term uint64, err error) {
 	logged := ""
 	for {

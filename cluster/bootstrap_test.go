@@ -58,7 +58,7 @@ func TestUsedID(t *testing.T) {
 	for _, id := range []string{"n2", "n4"} { // n2 was bootstrapped, n4 has joined
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			s.joined("n4")
-			s.await("all are known", 5*time.Second, func() bool { return s.leader().announcement(id).Incarnation != "" })
+			s.await("the node is announced", 5*time.Second, func() bool { return s.leader().announcement(id).Incarnation != "" })
 			n := s.list()[id[1]-'1']
 			n.down()
 			n.wipe()
@@ -86,7 +86,7 @@ func TestForgottenVote(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.await("another than n3 leads", 5*time.Second, func() bool { return s.leading() != nil && s.leading().node != n3 })
+		s.await("a node other than n3 leads", 5*time.Second, func() bool { return s.leading() != nil && s.leading().node != n3 })
 		leader := s.leader()
 		stale := s.list()[0]
 		if stale == leader.node {
@@ -139,7 +139,7 @@ func TestJoinAgain(t *testing.T) {
 // TestAddUsedID checks that a member that was started with a different data directory is not promoted to a voter, and
 // exits when it receives the log.
 func TestAddUsedID(t *testing.T) {
-	var why chan error // created in the simulation, whose fake time would stop during a wait for an outside channel
+	var why chan error // created in the simulation: fake time stops during a wait for a channel created outside
 	c := simConfig{size: 3, unexpected: func(id string, err error) bool {
 		why <- err
 		return id != "n4"

@@ -51,9 +51,9 @@ func checkIntervalsOf(s *sim, key string, ops []op, r rule) {
 	}
 }
 
-// checkOrder checks keys whose units are not restored (rule.solid). Their remaining units must decrease in real time:
-// no two admitted charges leave the same number of units, and no reply shows more units than an earlier reply. If
-// peeks is true, replies that charge nothing are included.
+// checkOrder checks keys whose units are not restored (rule.solid). The remaining units of such a key must never
+// increase: no two admitted charges leave the same number of units, and no reply shows more units than a reply that was
+// received before the request was sent. If peeks is true, requests that charge nothing are checked, too.
 func checkOrder(s *sim, ops []op, peeks bool) {
 	for key, of := range byKey(ops) {
 		if rules[key[0]].solid {
@@ -115,8 +115,8 @@ func checkUsed(s *sim, ops []op) {
 	}
 }
 
-// checkLog checks that log time never decreases from one entry to the next. honest means that no wall clock was
-// wrong. checkLog then also checks that log time is never ahead of real time and never runs faster than real time. It
+// checkLog checks that log time never decreases from one entry to the next. If honest is true, no wall clock was wrong.
+// In this case checkLog also checks that log time is never ahead of real time and never runs faster than real time. It
 // returns the time by which log time is behind real time at the last entry.
 func checkLog(s *sim, honest bool) (lag time.Duration) {
 	for _, l := range s.processes() {

@@ -146,7 +146,7 @@ func drawKey() string {
 	return fmt.Sprintf("%c%d", kind, rand.IntN(n))
 }
 
-// ask sends requests to a node, and reports whether the node made decisions.
+// ask sends requests to a node, and reports whether the node answered them without an error within 100 ms.
 func (c *clients) ask(reqs []limiter.Request) bool {
 	l := c.pick()
 	if l == nil {

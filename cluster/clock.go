@@ -29,7 +29,7 @@ type Clock struct {
 type reading struct {
 	time    uint64
 	at      time.Duration
-	running bool // log time advances since at; if false, log time is stopped
+	running bool // log time has been advancing since the time in the field at; if false, log time is stopped
 }
 
 // NewClock returns a clock that is stopped at 0.
@@ -79,8 +79,8 @@ func (c *Clock) restored(t uint64) {
 }
 
 // estimate returns an estimate of the current log time: the log time of the last applied entry plus the time since the
-// entry arrived. If this node has submitted the entry, the time since its log time was read is added instead. The
-// estimate is exact if the entry is the newest one and arrived without delay.
+// entry arrived. If this node has submitted the entry, estimate adds the time since the log time of the entry was read
+// instead. The estimate is exact if the entry is the newest one of the cluster and arrived without delay.
 func (c *Clock) estimate() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -78,8 +78,8 @@ func (c *compactor) keepTrailing(limit, grown int64, entries uint64) {
 }
 
 // trailing returns the number of entries that together have about limit bytes, but at least minTrailing and at most
-// maxTrailing. It assumes the average size of recent entries: entries is their number, and grown is their total size in
-// bytes.
+// maxTrailing. It assumes the average size of the recent entries. The argument entries is the number of recent entries,
+// and grown is their total size in bytes.
 func trailing(limit, grown int64, entries uint64) uint64 {
 	average := max(1, grown/int64(max(1, entries)))
 	return min(maxTrailing, max(minTrailing, uint64(limit/average)))

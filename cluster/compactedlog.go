@@ -8,7 +8,9 @@ import "github.com/hashicorp/raft"
 // snapshot, so that only uncommitted entries remain. All of them can conflict with the log of a new leader. To accept
 // the entries of the leader, Raft on the follower must find the entry before the first conflict. Raft searches the log
 // only, not the snapshot. If the entry is missing, the follower rejects all entries, and the leader sends the same
-// snapshot repeatedly. Committed entries never conflict, so the entry that Raft needs is the kept entry or a later one.
+// snapshot repeatedly. compactedLog therefore keeps the newest of the entries that Raft deletes. This entry is in the
+// snapshot and therefore committed. Committed entries never conflict, so the entry that Raft needs is the kept entry or
+// a later one.
 type compactedLog struct{ raft.LogStore }
 
 // DeleteRange deletes the entries from lo to hi. If later entries remain, it keeps entry hi.

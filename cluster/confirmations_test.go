@@ -14,7 +14,7 @@ import (
 )
 
 // confirmationsRig wraps confirmations. The test sets the clock (at), the members (current) and the results. No member
-// is asked. Instead, ids records the node of each inquiry.
+// is asked. Instead, the field ids records about which nodes the members would be asked.
 type confirmationsRig struct {
 	*confirmations
 	at      time.Duration

@@ -173,7 +173,7 @@ func TestRejectedAsStale(t *testing.T) {
 		for _, m := range []topology.Member{voter, learner, other, nameless} {
 			ends, n.fsm.failure.occurred = nil, false
 			if _, err := n.peers.ask(t.Context(), m, Question{About: about}); err == nil {
-				t.Errorf("ask returned no error for the answer from %s about %s, which contains an error", m.Raft, about)
+				t.Errorf("ask returned no error, although the answer from %s about %s contains an error", m.Raft, about)
 			}
 			if (len(ends) == 1) != asks[about] {
 				t.Errorf("answer from %s about %s: exit errors %v; want one error for topicReturn, topicAnnounce and topicJoin, and none otherwise", m.Raft, about, ends)

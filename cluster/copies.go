@@ -63,8 +63,8 @@ func (r nodeRecord) outdated(a *Announcement) error {
 type nodeRecords struct {
 	mu    sync.Mutex
 	nodes map[string]nodeRecord
-	// acked contains, for each node, the index of the newest entry that the node has acknowledged to this node, and the
-	// term in which this node was the leader then.
+	// acked contains, for each node, the index of the newest entry that the node has acknowledged to this node as the
+	// leader, and the term of Raft at the time of that acknowledgment.
 	acked   map[string]entryID
 	changed bool // a start has been recorded since the last write
 	heldNew bool // Held has changed since the last write; such changes are written less often
@@ -184,7 +184,7 @@ func (m *nodeRecords) load(from raft.StableStore) error {
 }
 
 // save writes the records if they have changed. The field Held changes often. If no other field has changed, save
-// writes the records only if all is true.
+// writes the records only if the argument all is true.
 func (m *nodeRecords) save(to raft.StableStore, all bool) error {
 	m.saving.Lock()
 	defer m.saving.Unlock()

@@ -124,7 +124,7 @@ func TestNodeRecords_Failing(t *testing.T) {
 
 // staleSim runs a test in which a node exits because its data is an old copy.
 func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-chan error)) {
-	var why chan error // created in the simulation, whose fake time would stop during a wait for an outside channel
+	var why chan error // created in the simulation: fake time stops during a wait for a channel created outside
 	c := simConfig{size: 3, unexpected: func(node string, err error) bool {
 		if node == id && errors.Is(err, ErrStale) {
 			why <- err
@@ -159,7 +159,7 @@ func (s *sim) leadsNot(t *testing.T, id string) *process {
 			t.Fatal(err)
 		}
 	}
-	s.await("another than "+id+" leads", 5*time.Second, func() bool { return s.leading() != nil && s.leading().node.id != id })
+	s.await("a node other than "+id+" leads", 5*time.Second, func() bool { return s.leading() != nil && s.leading().node.id != id })
 	return s.leader()
 }
 
@@ -206,7 +206,7 @@ func TestOldCopy(t *testing.T) {
 				t.Errorf("%s is the leader without a majority", l.node.id)
 			}
 			last.node.boot()
-			s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
+			s.await("one of the other nodes leads", 10*time.Second, func() bool { return s.leading() != nil })
 			if got := s.remaining(s.leader(), "s"); got != left {
 				t.Errorf("%d units remain, want %d as after the last charge", got, left)
 			}
@@ -233,7 +233,7 @@ func TestOldCopy_Boot(t *testing.T) {
 		n3.boot()
 		s.list()[0].boot()
 		s.list()[1].boot()
-		s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
+		s.await("one of the other nodes leads", 10*time.Second, func() bool { return s.leading() != nil })
 		pass(5 * time.Second)
 		if !s.alive("n3").raft.started() {
 			t.Error("Raft was not started on n3 while n3 was isolated")

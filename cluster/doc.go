@@ -22,8 +22,8 @@
 // is no longer the leader, or when it applies an entry from a different term.
 //
 // At the end of a leadership, uncommitted generations are rolled back. Calls that wait for these generations return an
-// error. Their outcome is uncertain: the entry of a generation that was rolled back may still be committed later, and
-// is then applied like any other entry.
+// error. The outcome of their decisions is uncertain: the entry of a generation that was rolled back may still be
+// committed later, and is then applied like any other entry.
 //
 // An entry is void if it was decided in one term and appended to the log in a different one. A void entry changes
 // nothing: other leaders may have appended earlier entries that its decisions do not take into account.
@@ -38,11 +38,12 @@
 //
 // # Heartbeat
 //
-// The guarantees require that a voter that has acknowledged an entry neither votes nor starts an election for a full
-// heartbeat after the acknowledgment. In hashicorp/raft, a follower neither votes nor starts an election until
-// HeartbeatTimeout has passed without a message from the leader. The replicated state includes the shortest heartbeat
-// that any voter may be using. For 4/5 of that heartbeat after the submission of the newest committed entry, the leader
-// may answer from its table without contacting other nodes. See [Node.SetHeartbeat].
+// The heartbeat of a node is the setting HeartbeatTimeout of hashicorp/raft: a follower neither votes nor starts an
+// election until this time has passed without a message from the leader. The guarantees require that a voter that has
+// acknowledged an entry neither votes nor starts an election for a full heartbeat after the acknowledgment. The
+// replicated state includes the shortest heartbeat that any voter may be using. For 4/5 of that heartbeat after the
+// submission of the newest committed entry, the leader may answer from its table without contacting other nodes. See
+// [Node.SetHeartbeat].
 //
 // # Parts
 //
@@ -56,7 +57,7 @@
 //   - membership adds, promotes and removes members.
 //   - heartbeatAgreement changes the heartbeat.
 //   - control answers questions from other nodes, as defined in the topics table.
-//   - access determines which nodes may send messages.
+//   - access determines with which nodes this node may have streams.
 //
 // # Caveats
 //

@@ -33,8 +33,9 @@ func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.
 	return t
 }
 
-// Hold delays hand-overs until Release is called, and reports whether this node makes decisions. A command that makes
-// several engine calls calls Hold first, so that a hand-over waits until the command has finished. Calls may be nested.
+// Hold delays hand-overs until Release is called, and reports whether this node makes decisions. A command with several
+// engine calls must call Hold before the first one, so that a hand-over waits until the command has finished. Calls of
+// Hold may be nested.
 func (e *engine) Hold() bool { return e.leaderships.hold() }
 
 // Release must be called once for each Hold that returned true.
@@ -50,8 +51,8 @@ func (e *engine) LastWrite() limiter.CommitToken { return e.table.LastWrite() }
 
 // WaitCommitted blocks until the generation in a token is committed. A token without a generation belongs to a reply
 // that depends on committed changes only. For such a token, and for all tokens in async mode, WaitCommitted blocks only
-// if another node may be the leader. If the leadership ends first, the error is limiter.ErrUncertain for a token with a
-// generation, and limiter.ErrNotLeading for a token without one.
+// if another node may be the leader. If the leadership of the token ends before the wait is over, the error is
+// limiter.ErrUncertain for a token with a generation, and limiter.ErrNotLeading for a token without one.
 func (e *engine) WaitCommitted(t limiter.CommitToken) error {
 	l := e.leaderships.current()
 	switch {

@@ -66,7 +66,7 @@ var forWall = []string{"crash", "stop", "pause", "transfer", "snapshot", "wall",
 // forOne lists the faults for a cluster with one node.
 var forOne = []string{"crash-leader", "crash-all", "stop", "snapshot", "pause"}
 
-// named returns the faults named by the flag, or none if the flag is empty.
+// named returns the names in the flag -faults, or none if the flag is empty.
 func named() []string {
 	if *faultList == "" {
 		return nil
@@ -200,8 +200,8 @@ func (x *schedule) run(steps int) (r result) {
 	return r
 }
 
-// downFor is the minimum downtime of a node. It is longer than a heartbeat, because other nodes rely on the node's
-// acknowledgments for that long.
+// downFor is the downtime of a node in tests that restart it. It is longer than testHeartbeat, the time for which other
+// nodes rely on an acknowledgment of the node.
 const downFor = testHeartbeat + 10*time.Millisecond
 
 // longestHeartbeat is the longest heartbeat that a schedule sets.
@@ -338,7 +338,7 @@ func (x *schedule) pauseLeader() {
 	})
 }
 
-// inBackground runs an action in a goroutine, as it may block. An error is only logged.
+// inBackground runs an action in a goroutine, because the action may block. An error is only logged.
 func (x *schedule) inBackground(l *process, f func(context.Context) error) {
 	x.ending.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)

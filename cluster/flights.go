@@ -9,9 +9,8 @@ import (
 const (
 	// maxInFlight is the maximum number of generations in flight: one can be written to disk while another one is sent.
 	maxInFlight = 2
-	// A second generation is submitted while one is in flight only if commits take at least secondFlightAfter. If
-	// commits are faster, waiting for the generation in flight adds little latency, and larger generations cost less
-	// per decision.
+	// While a generation is in flight, a second one is submitted if commits take at least secondFlightAfter. If commits
+	// are faster, the second generation waits: this adds little latency, and larger generations cost less per decision.
 	secondFlightAfter = time.Millisecond
 )
 

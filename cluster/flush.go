@@ -12,12 +12,12 @@ import (
 
 const (
 	// tickEvery is the interval at which an idle leader submits an entry with only the log time if the table has keys.
-	// Little log time is then lost when the leader changes.
+	// Followers then have a recent log time, from which the next leader continues.
 	tickEvery = 250 * time.Millisecond
 	// enqueueWithin is the timeout for passing an entry to Raft.
 	enqueueWithin = time.Second
-	// asyncPause is the minimum time between two entries in async mode. As no reply waits for an entry, larger
-	// batches do not delay replies, and a key that is charged several times is sent only once.
+	// asyncPause is the minimum time between two entries in async mode. The pause delays no reply, because no reply
+	// waits for an entry. A key that is charged several times during the pause is sent only once.
 	asyncPause = 5 * time.Millisecond
 )
 
@@ -93,8 +93,9 @@ func (f *flusher) submit() raft.ApplyFuture {
 	if failpoint.Is(failpoint.LostBatch) && generation%50 == 0 {
 		buf = buf[:changesHeader]
 	}
-	// The log time is read after the last decision, so no decision in the entry is later. Log time continues from
-	// readAt. readAt is read after the log time, so a pause in between makes log time fall behind, never run ahead.
+	// The log time is read after the last decision, so no decision in the entry is later. When the entry is applied,
+	// Clock records the log time together with readAt, and later adds the time since readAt. readAt is read after the
+	// log time. A pause between the two reads therefore makes log time fall behind, and never run ahead.
 	l := f.leadership
 	c := changes{term: l.term, epoch: l.epoch, generation: generation, time: f.clock.Now()}
 	readAt := f.clock.monotonic()

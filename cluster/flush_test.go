@@ -45,7 +45,7 @@ func newFlusherRig(t *testing.T) *flusherRig {
 	return r
 }
 
-// decide charges a key, and demands the generation of the charge.
+// decide charges a key, and makes the flusher submit the generation of the charge.
 func (r *flusherRig) decide(key string) (generation uint64) {
 	rule := rules['s']
 	req := limiter.Request{Kind: rule.kind, Key: []byte(key), Limit: rule.limit, Quantity: 1}
@@ -68,9 +68,9 @@ func (r *flusherRig) entry() (c changes, submitted bool) {
 	return c, true
 }
 
-// TestFlusher checks that a flusher does not submit a second generation before the first one is committed, because the
-// duration of a commit is still unknown. An idle flusher must submit an entry without changes to replicate the log
-// time. A flusher must submit nothing after the end of the leadership.
+// TestFlusher checks that a flusher does not submit a second generation before the first one is committed: until then,
+// the duration of a commit is unknown, and only one generation may be in flight. An idle flusher must submit an entry
+// without changes to replicate the log time. A flusher must submit nothing after the end of the leadership.
 func TestFlusher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFlusherRig(t)

@@ -100,8 +100,8 @@ func (f *fsm) applySettings(log *raft.Log, s settings) {
 	}
 }
 
-// applyAnnouncement applies the announcement of a node, unless it is void. Whether it is void depends only on earlier
-// announcements, so the result is the same on all nodes.
+// applyAnnouncement applies the announcement of a node, unless it contradicts an earlier announcement of that node.
+// Only announcements from the log are compared, so the result is the same on all nodes.
 func (f *fsm) applyAnnouncement(a *Announcement) error {
 	known := f.announced.of(a.ID)
 	if known.Incarnation != "" && known.Incarnation != a.Incarnation {

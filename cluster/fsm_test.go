@@ -56,8 +56,9 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 	})
 }
 
-// TestEntryOfPreviousLeaderIsFresh checks that an entry counts as decided while this process was running if the term
-// of the entry began after the start of the process. The entry may be committed by a later leader.
+// TestEntryOfPreviousLeaderIsFresh checks isFresh, which reports whether an entry was decided while this process was
+// running. It must return true if the term of the entry began after the start of the process, even if a later leader
+// commits the entry.
 func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 	clock := &logClock{bootIndex: 10, bootTerm: 4}
 	for _, c := range []struct {
@@ -87,7 +88,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 // TestSkippedGeneration checks that the process exits if an entry is committed and Raft has rejected the entry of an
 // earlier generation. Otherwise the later commit would also acknowledge the earlier generation.
 func TestSkippedGeneration(t *testing.T) {
-	var why chan error // created in the simulation, whose fake time would stop during a wait for an outside channel
+	var why chan error // created in the simulation: fake time stops during a wait for a channel created outside
 	c := simConfig{size: 3, unexpected: func(_ string, err error) bool {
 		why <- err
 		return false

@@ -128,7 +128,7 @@ func (g *guard) maxTerm() uint64 {
 	return maxTermAfter(own)
 }
 
-// maxTermAfter returns the highest term that a node whose own term is own accepts from other nodes.
+// maxTermAfter returns the highest term that a node accepts from other nodes. The argument own is the term of the node.
 func maxTermAfter(own uint64) uint64 { return own + min(maxTermJump, math.MaxUint64-own) }
 
 // report logs that a message was dropped, at most once per reportEvery for each reason.

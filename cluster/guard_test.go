@@ -308,13 +308,13 @@ func TestGuardOfAnswers(t *testing.T) {
 	}
 }
 
-// TestTermsOfJoining checks that a node that has a term of its own does not use the term from its join, and checks the
-// highest term that a node accepts.
+// TestTermsOfJoining checks that a node that has a term of its own does not use the term that it received when it
+// joined, and checks the highest term that a node accepts.
 func TestTermsOfJoining(t *testing.T) {
 	b := newGuardRig(t, nil, time.Minute)
 	b.access.guard.joined.Store(1 << 40)
 	if b.access.guard.Term(1<<40) == nil {
-		t.Error("Term accepted the term from the join, although the node has its own term")
+		t.Error("Term accepted the term that was received on joining, although the node has its own term")
 	}
 	for _, tt := range []struct{ own, term uint64 }{{1, 1 + maxTermJump}, {math.MaxUint64 - 5, math.MaxUint64}} {
 		if got := maxTermAfter(tt.own); got != tt.term {

@@ -41,7 +41,7 @@ func (d *leader) handOver(ctx context.Context, id string) error {
 
 // stopDeciding waits until no command is holding the deciding lock, and then makes this node refuse all decisions. It
 // polls with TryLock, because a blocked Lock call would block a nested Hold. The view already shows that this node does
-// not accept commands, so the lock is free soon.
+// not accept commands, so no new command begins, and the lock is free when the present commands have finished.
 func (d *leader) stopDeciding(ctx context.Context, l *leadership) error {
 	for !d.deciding.TryLock() {
 		if err := d.life.sleep(ctx, holdPoll); err != nil {

@@ -58,7 +58,7 @@ func TestHandOverWaits(t *testing.T) {
 			pass(20 * time.Millisecond)
 			token := decide(old.Node, "s", 1)
 			if tokens = append(tokens, token); token == (limiter.CommitToken{}) {
-				t.Error("Decide was refused although the command holds the hand-over")
+				t.Error("Decide was refused, although the command has called Hold to delay the hand-over")
 			}
 			if !old.Hold() {
 				t.Fatal("a nested Hold returned false")
@@ -102,8 +102,8 @@ func TestHandOverGivesUp(t *testing.T) {
 	})
 }
 
-// TestMayLose_Offered checks that Status.MayLose is 0 once a transfer of leadership has started, because replies then
-// wait for commits even in async mode.
+// TestMayLose_Offered checks that Status.MayLose, the period whose admitted requests may be lost, is 0 once a transfer
+// of leadership has started. From then on, replies wait for commits even in async mode.
 func TestMayLose_Offered(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -127,7 +127,7 @@ func TestFailedHandOver(t *testing.T) {
 		if err := old.Transfer(t.Context(), dead.node.id); err == nil {
 			t.Fatal("hand-over to a node that is down succeeded")
 		}
-		s.await("it decides again", 3*time.Second, func() bool {
+		s.await("the old leader decides again", 3*time.Second, func() bool {
 			_, err := ask1(old.Node, "s")
 			return err == nil
 		})
@@ -235,7 +235,7 @@ func TestTransferToSilent(t *testing.T) {
 				if took := time.Since(begun); err == nil || known && (!errors.Is(err, topology.ErrSilent) || took > 0) {
 					t.Errorf("transfer to a paused node: error %v after %v; want an error, and ErrSilent at once if the leader has detected the pause", err, took)
 				}
-				s.await("it decides again", testHeartbeat, func() bool {
+				s.await("the leader decides again", testHeartbeat, func() bool {
 					_, err := ask1(leader.Node, "s")
 					return err == nil
 				})

@@ -15,7 +15,7 @@ import (
 )
 
 // Limits of the heartbeat. No voter starts an election until minHeartbeat has passed since the last message from the
-// leader.
+// leader, so the lease is based on minHeartbeat until the first heartbeat is settled.
 const (
 	minHeartbeat = 100 * time.Millisecond
 	maxHeartbeat = 5 * time.Second
@@ -55,8 +55,8 @@ func (h heartbeats) check() error {
 	return nil
 }
 
-// settings is an entry that changes values on which all nodes must agree. Like changes, it is void if it was proposed
-// in one term and appended to the log in a later one.
+// settings is an entry that changes values on which all nodes must agree. Like an entry of a generation, it is void if
+// it was proposed in one term and appended to the log in a later one.
 type settings struct {
 	Term      uint64 `json:"term"`
 	Heartbeat int64  `json:"heartbeat_ms,omitempty"` // new heartbeat
@@ -115,7 +115,8 @@ type heartbeatSetting struct {
 	proposing mutex
 }
 
-// readiness records that the leader in a term has found that all other voters run with a version of the heartbeat.
+// readiness is a term in which this node is the leader, and the version of the heartbeat that all other voters run with
+// according to their answers in that term.
 type readiness struct{ term, version uint64 }
 
 func newHeartbeatSetting(option time.Duration) *heartbeatSetting {

@@ -97,7 +97,7 @@ func (s *sim) cutAndAsk(old *process) (ops []op) {
 	turn := int64(0)
 	for end := time.Now().Add(2 * longBeat); time.Now().Before(end); pass(5 * time.Millisecond) {
 		if old.config.Async {
-			turn++ // peeks and charges in turn; in sync mode only peeks, which would wait for the commit of a charge
+			turn++ // peeks and charges in turn; in sync mode only peeks: a peek after a charge waits for its commit
 		}
 		ask(old, turn%2)
 		for _, l := range s.followers(old) {
@@ -130,7 +130,7 @@ func TestHeartbeatOfCluster(t *testing.T) {
 	c := mixed(longBeat, shortBeat)
 	c.logger = log.logger()
 	simulate(t, c, func(t *testing.T, s *sim) {
-		s.await("it is settled", 30*time.Second, func() bool { return s.leader().setting.replicated().settled() })
+		s.await("the heartbeat is settled", 30*time.Second, func() bool { return s.leader().setting.replicated().settled() })
 		want := s.leader().setting.replicated().Now
 		s.settled(want)
 		for _, n := range s.list() {
@@ -150,7 +150,7 @@ func TestHeartbeatOfCluster(t *testing.T) {
 		}
 		s.settled(want)
 		if l := s.leader(); l.setting.leaseTime() != leaseOf(want) || l.Status().Heartbeat != want {
-			t.Errorf("the lease is %v, want 4/5 of the heartbeat; or the status does not show the heartbeat %v", l.setting.leaseTime(), want)
+			t.Errorf("the lease is %v, or the status shows a wrong heartbeat; want the heartbeat %v, and 4/5 of it as the lease", l.setting.leaseTime(), want)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-const retryEvery = 5 * time.Millisecond // interval at which failed steps are retried
+const retryEvery = 5 * time.Millisecond // pause before a failed operation is retried
 
 // leader begins and ends the leaderships of a node, and hands leadership over to other voters.
 type leader struct {
@@ -52,9 +52,10 @@ func (d *leader) run() {
 	}
 }
 
-// acknowledge reports whether the current leadership has submitted an entry. If so, it commits the generation of the
-// entry. If the entry was appended to the log in another term, the term of the current leadership is over. acknowledge
-// then ends the leadership, and the generations in flight are rolled back. The caller must hold d.state.
+// acknowledge reports whether the current leadership has submitted the given entry, whose changes are c. If so, it
+// commits the generation of the entry. If the entry was appended to the log in another term, the term of the current
+// leadership is over. acknowledge then ends the leadership, which rolls back the generations in flight. The caller must
+// hold d.state.
 func (d *leader) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 	l := d.current()
 	switch {

@@ -13,8 +13,9 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestVoidEntry checks that an entry that was decided in one term and appended to the log in a later one is void on all
-// nodes. Otherwise it would overwrite newer changes that precede it in the log.
+// TestVoidEntry checks that an entry that was decided in one term and appended to the log in a later term is void: no
+// node applies its changes. Otherwise the entry would overwrite newer changes of other leaders, which precede the entry
+// in the log.
 func TestVoidEntry(t *testing.T) {
 	var armed atomic.Pointer[chan struct{}]
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +60,7 @@ func TestVoidEntry(t *testing.T) {
 		if err := next.HandOver(ctx); err != nil {
 			t.Fatal(err)
 		}
-		s.await("the old leader leads by Raft", 20*time.Second, func() bool {
+		s.await("the old leader is the Raft leader", 20*time.Second, func() bool {
 			if l := s.leading(); l != nil && old.raft.State() != raft.Leader {
 				s.handTo(l, old)
 			}
@@ -78,7 +79,8 @@ func TestVoidEntry(t *testing.T) {
 	})
 }
 
-// handTo transfers leadership to a node. This may fail if another node is about to become the leader.
+// handTo transfers leadership to a node. A transfer can fail if another node is about to become the leader.
+// handTo only logs such a failure.
 func (s *sim) handTo(from, to *process) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -162,15 +164,16 @@ func TestOwnEntryAfterStepDown(t *testing.T) {
 	}
 }
 
-// TestPartitions checks that a partition changes nothing if the leader is in the part with the majority. Otherwise, a
-// new leader must make decisions within one second, or within three seconds in slow cases.
+// TestPartitions checks that a partition changes neither the leader nor the term if the leader can still reach a
+// majority in both directions. Otherwise, a new leader must make decisions within one second, or within three seconds
+// in the cases with the field slow.
 func TestPartitions(t *testing.T) {
 	tests := []struct {
 		name  string
 		size  int
 		cut   func(s *sim, leader, other *process)
 		stays bool
-		slow  bool // messages from the old leader arrive for a while, or votes are split
+		slow  bool // the election takes longer: the old leader still sends messages for a while, or votes are split
 	}{
 		{"a follower is isolated", 3, func(s *sim, _, other *process) { s.isolate(other.node.id) }, true, false},
 		{"one link is cut", 3, func(s *sim, leader, other *process) {
@@ -236,8 +239,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestMajorityLost checks that nothing is admitted without a majority, and that requests are admitted soon after a
-// majority is up again.
+// TestMajorityLost checks that no request is admitted while a majority is down, and that requests are admitted soon
+// after a majority is up again.
 func TestMajorityLost(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()

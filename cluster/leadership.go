@@ -16,7 +16,7 @@ const barrierWithin = 2 * time.Second // timeout of the barrier at the start of 
 // leadership is a period in which a node makes decisions. It begins when the node is the Raft leader and has applied
 // all entries from earlier terms. It ends when the node detects that it is no longer the leader.
 type leadership struct {
-	epoch uint64 // number of the leadership in this process, which is the Epoch of its commit tokens
+	epoch uint64 // number of the leadership in this process; stored in the field Epoch of its commit tokens
 	term  uint64 // Raft term
 
 	demanded atomic.Uint64 // newest generation with a waiter
@@ -109,8 +109,8 @@ func (l *leadership) awaitRoom() bool {
 	return true
 }
 
-// commit records that a generation and all earlier ones are committed, and unblocks their waiters. It returns the
-// time at which the log time of the generation was read.
+// commit records that a generation and all earlier ones are committed, and unblocks their waiters. It returns readAt,
+// the time at which the leader read the log time for the generation. Both now and readAt are on the monotonic clock.
 func (l *leadership) commit(generation uint64, now time.Duration) (readAt time.Duration) {
 	l.waiters.committed.Store(generation)
 	readAt = l.flights.remove(generation, now)
@@ -233,7 +233,7 @@ func (d *leader) stepDownLocked(l *leadership) {
 	close(l.over)
 	d.setting.wake()
 	d.view.publish()
-	d.wake() // the node may still be the Raft leader
+	d.wake() // if the node is still the Raft leader, another leadership begins
 }
 
 // stepDownCurrentLocked ends the current leadership, if there is one. The caller must hold d.state.

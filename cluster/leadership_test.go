@@ -107,7 +107,7 @@ func TestRoom(t *testing.T) {
 		go func() { room <- r.awaitRoom() }()
 		synctest.Wait()
 		if len(room) > 0 {
-			t.Error("room for a second generation while the duration of a commit is unknown")
+			t.Error("awaitRoom returned for a second generation while the duration of a commit is unknown")
 		}
 		r.commit(1, secondFlightAfter)
 		if !<-room {

@@ -13,7 +13,7 @@ type leaderships struct {
 	past atomic.Pointer[leadership] // leadership that ended last; nil if none has ended
 
 	last   *leadership // leadership that began last; used by the leader loop only
-	epochs uint64      // number of leaderships in this process; guarded by the lock of the applied state
+	epochs uint64      // number of leaderships since the process started; guarded by the lock of the applied state
 
 	// deciding is held for reading while a command makes decisions, and for writing to stop decisions. See
 	// leader.stopDeciding.
@@ -72,7 +72,8 @@ func (s *leaderships) drain() {
 	}
 }
 
-// hold delays hand-overs until release is called, and reports whether this node makes decisions.
+// hold reports whether this node makes decisions. If it returns true, hand-overs are delayed until the caller calls
+// release. If it returns false, the caller must not call release.
 func (s *leaderships) hold() bool {
 	s.deciding.RLock()
 	if l := s.now.Load(); l == nil || l.stopped.Load() {
@@ -84,15 +85,16 @@ func (s *leaderships) hold() bool {
 
 func (s *leaderships) release() { s.deciding.RUnlock() }
 
-// hasten makes the flusher submit the generation of a token for which no caller waits.
+// hasten makes the flusher submit the generation of a token, even if no caller waits for the commit.
 func (s *leaderships) hasten(t limiter.CommitToken) {
 	if l := s.now.Load(); l != nil && t.Generation > 0 {
 		l.wakeFlusher()
 	}
 }
 
-// outcome returns the result for a token whose leadership has ended. The result is nil if the generation was committed
-// during the leadership: if the caller is scheduled late, the leadership can end between the commit and the call.
+// outcome returns the result of waiting for a token whose leadership has ended. The result is nil if the generation was
+// committed during the leadership. This is possible because the leadership can end between the commit and the call of
+// outcome.
 func (s *leaderships) outcome(t limiter.CommitToken) error {
 	if l := s.past.Load(); l != nil && l.epoch == t.Epoch && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
 		return nil

@@ -56,8 +56,8 @@ func (w *leaderWatch) watchWhile(l leaderTerm, changed <-chan struct{}) bool {
 }
 
 // watch keeps a stream to a leader open until ctx is done. A stream can break for several reasons, so watch treats the
-// process as exited only if a new connection is refused. If Raft has received a message between two refusals, the
-// leader is still running and a firewall may refuse the connections, so the second refusal is ignored.
+// process as exited only if a new connection is refused. If Raft has received a message from the leader since the
+// previous refusal, the leader is still running, and watch ignores the new refusal: a firewall may have caused it.
 func (w *leaderWatch) watch(ctx context.Context, l leaderTerm) {
 	var before time.Time // time of the last refusal; zero if a stream has been open since
 	for pause := firstWatchPause; ctx.Err() == nil; pause = min(2*pause, lastWatchPause) {

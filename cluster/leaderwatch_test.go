@@ -29,8 +29,8 @@ func TestLeaderExits(t *testing.T) {
 	}
 }
 
-// TestLeaderExits_Restarted checks that a leader that is restarted immediately still counts as exited, because it is
-// not the leader in the term of its previous process.
+// TestLeaderExits_Restarted checks that a leader that has exited still counts as exited after an immediate restart,
+// until the term changes: its new process is not the leader in the term of the previous process.
 func TestLeaderExits_Restarted(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -72,7 +72,7 @@ func TestLeaderRefuses(t *testing.T) {
 	})
 }
 
-// TestLeaderClosesStreams checks that a leader that only closes streams counts as running.
+// TestLeaderClosesStreams checks that a leader counts as running if it closes streams but accepts new ones.
 func TestLeaderClosesStreams(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()

@@ -30,8 +30,8 @@ func newLifetime() *lifetime {
 // ended returns a channel that is closed by end.
 func (l *lifetime) ended() <-chan struct{} { return l.ctx.Done() }
 
-// run calls f in a goroutine. f must return soon after the lifetime has ended. After end, only goroutines that run has
-// started may call run.
+// run calls f in a goroutine. f must return soon after the lifetime has ended. After end, run may be called only from
+// goroutines that run has started.
 func (l *lifetime) run(f func()) { l.running.Go(f) }
 
 // unlessEnded calls f and returns true, or returns false if the lifetime has ended. While f is running, end blocks.
@@ -72,8 +72,8 @@ func (l *lifetime) sleep(ctx context.Context, d time.Duration) error {
 // time within which Raft must accept the change. If ctx is done first, or changeWithin has passed, the outcome is
 // unknown.
 //
-// Raft never completes a change that it receives during its shutdown. The end method therefore blocks while a change is
-// being passed to Raft, and submit rejects later changes.
+// Raft is shut down after the lifetime has ended, and never completes a change that it receives during its shutdown.
+// The end method therefore blocks while pass is running, and submit rejects changes after the end.
 func (l *lifetime) submit(ctx context.Context, pass func(within time.Duration) raft.Future) error {
 	ctx, cancel := context.WithTimeout(ctx, changeWithin)
 	defer cancel()
@@ -105,7 +105,7 @@ type failure struct {
 	occurred bool
 }
 
-// fail reports an error, unless one has been reported.
+// fail reports an error, unless an earlier error has been reported.
 func (f *failure) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

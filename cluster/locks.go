@@ -28,7 +28,7 @@ func (m mutex) LockContext(ctx context.Context) error {
 // Unlock releases the lock.
 func (m mutex) Unlock() { <-m }
 
-// callGroup counts calls in progress until it is closed. The zero value is open.
+// callGroup counts calls in progress. After the group is closed, no call can begin. The zero value is open.
 type callGroup struct {
 	mu     sync.Mutex
 	closed bool

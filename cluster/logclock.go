@@ -48,8 +48,8 @@ func (c *logClock) observe(logs raft.LogStore) raft.LogStore {
 	return c.arrivals
 }
 
-// arrivalOf returns the arrival time of an entry on the monotonic clock. It must be called exactly once for each
-// applied entry, as it removes the arrival time.
+// arrivalOf returns the arrival time of an entry on the monotonic clock, and removes it from the recorded arrival
+// times. It must be called exactly once for each applied entry.
 func (c *logClock) arrivalOf(log *raft.Log) time.Duration {
 	if c.arrivals == nil { // entries are applied without Raft
 		return c.monotonic()
@@ -60,15 +60,16 @@ func (c *logClock) arrivalOf(log *raft.Log) time.Duration {
 // isFresh reports whether an entry was decided while this process was running. current is the current term.
 //
 // An entry that arrived after the start may have been decided before the start. isFresh therefore also requires one of
-// two conditions. Either the entry is from the current term, whose leader has been up since that term began, or it is
-// from a later term than the one stored at the start. Such a term usually began after the start. If isFresh is wrong,
-// log time falls behind but never runs ahead.
+// two conditions. The first is that the entry is from the current term: the leader of this term has not restarted since
+// the term began, and newer entries from it follow. The second is that the entry is from a later term than the term
+// stored at the start: a later term usually began after the start. If isFresh returns true for an entry that was
+// decided before the start, log time falls behind, but never runs ahead.
 func (c *logClock) isFresh(log *raft.Log, current uint64) bool {
 	return log.Index > c.bootIndex && (log.Term > c.bootTerm || log.Term == current)
 }
 
-// record records that an entry was applied. If this node has submitted the entry, readAt is the time at which the log
-// time of the entry was read, and otherwise the arrival time. fresh is the result of isFresh.
+// record records that an entry was applied. If this node has submitted the entry, readAt is the time at which this node
+// read the log time of the entry. Otherwise readAt is the arrival time of the entry. fresh is the result of isFresh.
 func (c *logClock) record(e *changes, readAt time.Duration, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 
 const (
 	outage = 12 * time.Second
-	// outageLoss is the maximum time by which log time may fall behind in an outage, because of the elections before
-	// and after the outage.
+	// outageLoss is the maximum time by which log time may fall behind because of the elections before and after an
+	// outage.
 	outageLoss = time.Second
 )
 
@@ -32,7 +32,8 @@ func loseMajority(s *sim) (survivor *process) {
 	return survivor
 }
 
-// checkRefill checks that an exhausted bucket has been refilled during an outage. honest is passed to checkLog.
+// checkRefill checks that an exhausted bucket has been refilled during an outage. honest means that no wall clock was
+// wrong (see checkLog).
 func checkRefill(t *testing.T, s *sim, honest bool) {
 	t.Helper()
 	next := s.leader()

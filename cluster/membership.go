@@ -106,9 +106,9 @@ func (s *membership) addNonvoter(ctx context.Context, id, addr string) error {
 	return nil
 }
 
-// admit adds a node that has asked to join. A node that has lost its data must join under a new id, because it no
-// longer knows its votes and the entries that it acknowledged. A removed node is not added again, as its key may be
-// compromised.
+// admit adds a node that has asked to join. A node that has lost its data must join under a new id, because the data
+// contained its votes and the entries that it has acknowledged. A removed node is not added again, because its private
+// key may be compromised.
 func (s *membership) admit(ctx context.Context, q *Question) error {
 	if known := s.announced.of(q.Node.ID).Incarnation; known != "" && known != q.Node.Incarnation {
 		return fmt.Errorf("%s: %w", q.Node.ID, ErrUsed)
@@ -185,7 +185,7 @@ func (s *membership) addVoter(ctx context.Context, m *topology.Member) error {
 	return nil
 }
 
-// Remove removes a node from the cluster. To remove itself, a leader first hands over leadership.
+// Remove removes a node from the cluster. If the node is the leader itself, Remove first hands over leadership.
 func (s *membership) Remove(ctx context.Context, id string) error {
 	if id == s.self && s.leader.leads() {
 		return s.leave(ctx)
@@ -238,8 +238,8 @@ func (s *membership) leave(ctx context.Context) error {
 	}
 }
 
-// canRemove reports whether a node can be removed: a majority of the voters that then remain must respond to
-// heartbeats.
+// canRemove reports whether a node can be removed: a majority of the voters that remain after the removal must respond
+// to heartbeats.
 func (s *membership) canRemove(id string) bool {
 	status := topology.Status{Followers: s.leader.followers()}
 	remaining, answering := 0, 0

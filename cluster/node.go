@@ -33,8 +33,9 @@ type Config struct {
 	Recovery topology.Recovery // recovery that is stored on a node with data
 	// StoreRecovery stores the recovery of the cluster on a node without data, before the node starts Raft. Optional.
 	StoreRecovery func(topology.Recovery) error
-	// Announced is called when the announcement of this process is applied. It records that in the data directory, so
-	// that Self.Lineage of the next process begins with this process. Optional.
+	// Announced is called after the announcement of this process has been applied. The function must record in the data
+	// directory that this process was announced, so that Self.Lineage of the next process begins with this process.
+	// Optional.
 	Announced func() error
 
 	Async bool // replies do not wait for replication
@@ -154,8 +155,8 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// startRaft starts Raft. If isNew is true, it bootstraps the cluster before that, as Raft does not bootstrap once it
-// has received a message from another node.
+// startRaft starts Raft. If isNew is true, it bootstraps the cluster before Raft is started, because Raft cannot
+// bootstrap after it has received a message from another node.
 func (n *Node) startRaft(isNew bool) error {
 	c := &n.config
 	if isNew {
@@ -261,7 +262,7 @@ func (n *Node) FSM() raft.FSM { return n.fsm }
 // Guard returns the guard that transport.RaftTransport uses to check messages before Raft receives them.
 func (n *Node) Guard() transport.Guard { return n.access.guard }
 
-// Allows reports whether a node may open streams with a purpose.
+// Allows reports whether the node with the given id may open streams with purpose p to this node.
 func (n *Node) Allows(id string, p transport.Purpose) bool { return n.access.allows(id, p) }
 
 // Current reports whether boot is at least the highest boot number that the node with the given id has announced. If
@@ -283,8 +284,8 @@ func (n *Node) Dial(ctx context.Context, id string) (net.Conn, error) { return n
 // Add adds a node as a nonvoter. It must be called on the leader.
 func (n *Node) Add(ctx context.Context, id, addr string) error { return n.members.Add(ctx, id, addr) }
 
-// Remove removes a node from the cluster. It must be called on the leader. To remove the leader itself, it first hands
-// over leadership.
+// Remove removes a node from the cluster. It must be called on the leader. If the node is the leader itself, Remove
+// first hands over leadership.
 func (n *Node) Remove(ctx context.Context, id string) error { return n.members.Remove(ctx, id) }
 
 // Transfer transfers leadership to the voter with the given id, or to the most up-to-date voter if id is empty.

@@ -83,8 +83,8 @@ func TestFollowerRefuses(t *testing.T) {
 	})
 }
 
-// TestLease checks that a reply that charges nothing needs no entry during the lease, and needs one entry after the
-// lease.
+// TestLease checks the number of log entries for a request that charges nothing: no entry during the lease, and one
+// entry after the lease.
 func TestLease(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -148,7 +148,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 			}
 		}
 		if err := l.WaitCommitted(limiter.CommitToken{Epoch: r.epoch}); err != limiter.ErrNotLeading {
-			t.Errorf("WaitCommitted for a reply that charged nothing: %v, want ErrNotLeading", err)
+			t.Errorf("WaitCommitted for a token without a generation: %v, want ErrNotLeading", err)
 		}
 		// The leadership has ended in the table, but leaderships.current still returns it.
 		pass(time.Second)
@@ -191,7 +191,9 @@ func TestAsyncIdle(t *testing.T) {
 	})
 }
 
-// TestAsyncLoss checks that only decisions made within the last lease time are lost in async mode if the leader fails.
+// TestAsyncLoss checks that a failure of the leader in async mode loses only decisions from the last 20 ms before the
+// failure. If the leader was isolated before it failed, decisions after the isolation are lost, too, but the leader
+// makes none after the end of its lease.
 func TestAsyncLoss(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
@@ -224,7 +226,7 @@ func TestAsyncLoss(t *testing.T) {
 				}
 			}
 			if used < kept || kept < 400 {
-				t.Errorf("leader isolated before its crash: %v; %d units used, want at least the %d admitted until 20 ms before the isolation or crash, which must be 400 or more", silent, used, kept)
+				t.Errorf("leader isolated before its crash: %v; %d units are used after the crash, want at least %d, the number of requests admitted until 20 ms before the isolation or crash, and at least 400", silent, used, kept)
 			}
 			if last := granted[len(granted)-1]; silent && last > end+leader.setting.leaseTime() {
 				t.Errorf("the leader admitted a request %v after it was isolated, which is after the end of its lease", last-end)
@@ -311,7 +313,7 @@ func TestCloseUnstarted(t *testing.T) {
 		t.Error(err)
 	}
 	if n.Status().Mode != "sync" || n.Snapshot() == nil {
-		t.Error("a node that was not started does not have the mode sync, or Snapshot returned no error")
+		t.Error("on a node that was not started, the mode is not sync, or Snapshot returned no error")
 	}
 }
 
@@ -351,8 +353,8 @@ func TestViewOfSilence(t *testing.T) {
 	})
 }
 
-// TestContactOfANewLeader checks that an observation of a leader counts as contact, even though Raft updates
-// LastContact only after the entries in the first message are stored.
+// TestContactOfANewLeader checks that an observation of a new leader counts as contact. LastContact is not sufficient,
+// because Raft updates it only after the entries in the first message of the leader are stored.
 func TestContactOfANewLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		away := s.followers(s.leader())[0]
@@ -360,11 +362,11 @@ func TestContactOfANewLeader(t *testing.T) {
 		pass(2 * testHeartbeat)
 		away.observer.observe(raft.LeaderObservation{})
 		if got := away.observer.sinceContact(); got < testHeartbeat {
-			t.Errorf("%v since the last contact when an observation shows no leader, want at least a heartbeat", got)
+			t.Errorf("sinceContact returned %v after an observation without a leader, want at least a heartbeat", got)
 		}
 		away.observer.observe(raft.LeaderObservation{LeaderID: "n9"})
 		if got := away.observer.sinceContact(); got > 0 {
-			t.Errorf("%v since the last contact when an observation shows a new leader, want 0", got)
+			t.Errorf("sinceContact returned %v after an observation of a new leader, want 0", got)
 		}
 	})
 }
@@ -397,7 +399,7 @@ func TestView(t *testing.T) {
 		}
 		s.newLeader(old)
 		if status := follower.Status(); status.Last == 0 || status.Applied > status.Last || status.Committed > status.Last {
-			t.Errorf("status of the follower: %+v; want a newest entry, and none later that is applied or committed", status)
+			t.Errorf("status of the follower: %+v; want Last above 0, and Applied and Committed at most Last", status)
 		}
 	})
 }

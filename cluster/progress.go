@@ -22,8 +22,8 @@ type acknowledging interface {
 }
 
 // tracker wraps the transport of Raft. On the leader, it records the progress of the followers and holds entries for
-// followers that do not answer heartbeats. If the entries were sent, Raft would retry them at growing intervals of up
-// to ten seconds, and a follower that is reachable again would get no entries until the next retry.
+// followers that do not answer heartbeats. Otherwise Raft would retry the sending of these entries at growing intervals
+// of up to ten seconds, and a follower that is reachable again would get no entries until the next retry.
 type tracker struct {
 	Transport
 	// mayHold reports whether entries for a follower may be held. It also returns a channel that is closed when the
@@ -31,7 +31,7 @@ type tracker struct {
 	mayHold func(raft.ServerID) (changed <-chan struct{}, hold bool)
 	ended   <-chan struct{}      // closed when this node is closed
 	now     func() time.Duration // monotonic clock
-	// acknowledged records that a follower has acknowledged the log of this node, the leader in a term, up to an index.
+	// acknowledged records that a follower has acknowledged the entries up to index. This node is the leader in term.
 	acknowledged func(id string, term, index uint64)
 	// check returns an error if no messages may be sent to a node yet. It may block. The time for which it blocks is
 	// not part of a measured round trip.
@@ -170,8 +170,8 @@ func (t *tracker) paused(id raft.ServerID, term uint64) <-chan struct{} {
 	return nil
 }
 
-// follower returns the progress of a follower in a term. Answers is set if the follower has answered the last heartbeat
-// and its last response is not older than patience.
+// follower returns the progress of a follower in a term. The field Answers is true if the follower has answered the
+// last heartbeat and its last response is not older than patience.
 func (t *tracker) follower(id string, term uint64, patience time.Duration) topology.Follower {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -149,7 +149,7 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 				}
 				tt.release(q, c, changed, ended, &wanted)
 				if err := <-sent; err != q.fail || q.sent != 3 {
-					t.Errorf("entries that were held: error %v, %d entries sent in total, want 3", err, q.sent)
+					t.Errorf("entries that were held: error %v, %d entries sent in total; want the error of the transport, and 3", err, q.sent)
 				}
 			})
 		})
@@ -241,7 +241,7 @@ func TestFollowers(t *testing.T) {
 					pass(10 * time.Millisecond)
 				}
 				if f := look(away); f.Answers || f.Last != before || f.Silent < 400*time.Millisecond {
-					t.Errorf("progress of the follower with the fault: %+v; want no answers, and entry %d as before the fault", f, before)
+					t.Errorf("progress of the follower with the fault: %+v; want no answers, and %d as the newest entry, as before the fault", f, before)
 				}
 				if f := look(there); !f.Answers || f.Last < before+40 || f.Silent > testHeartbeat {
 					t.Errorf("progress of the other follower: %+v; want answers, and at least 40 entries more than entry %d", f, before)

@@ -30,7 +30,7 @@ type leaderTerm struct {
 	term   uint64
 }
 
-// leading returns the leader according to Raft, and the term. The leader is "" if Raft knows none.
+// leading returns the leader according to Raft, and the term. The leader is "" if Raft has no leader at present.
 func (h *raftHandle) leading() leaderTerm {
 	_, leader := h.LeaderWithID()
 	return leaderTerm{string(leader), h.CurrentTerm()}
@@ -79,8 +79,8 @@ func lastEntry(logs raft.LogStore, snapshots raft.SnapshotStore) (last entryID, 
 	return entryID{log.Index, log.Term}, err
 }
 
-// storedTerm returns the current term that Raft has stored. It returns 0 if no term is stored. It also returns 0 if the
-// term cannot be read, because Raft then fails to start.
+// storedTerm returns the current term that Raft has stored. It returns 0 if no term is stored, or if the term cannot be
+// read. The caller need not handle the read error, because Raft then fails to start.
 func storedTerm(stable raft.StableStore) uint64 {
 	term, err := stable.GetUint64([]byte("CurrentTerm"))
 	if err != nil {

@@ -19,7 +19,7 @@ type committedState struct {
 	table *buckets.Table
 }
 
-// Now returns the log time of the snapshot.
+// Now returns the log time of the newest applied entry.
 func (c committedState) Now() uint64 { return c.clock.lastApplied() }
 
 // Records returns the committed records.

@@ -21,8 +21,8 @@ var errUnchecked = errors.New("the node has not answered yet whether it has a re
 const (
 	firstRejoinPause = 20 * time.Millisecond // pause before a node that did not answer is asked again; doubles each time
 	maxRejoinPause   = time.Second
-	// roundWithin is the maximum time to wait for the answers from other nodes before a node is asked to record the
-	// start.
+	// roundWithin is the maximum time between the answer to the first question of rejoinCheck and the second question.
+	// The answers of other nodes to the first question are awaited in this time.
 	roundWithin = 250 * time.Millisecond
 )
 
@@ -32,7 +32,8 @@ const (
 //   - Does the node have a record of newer data of this node? A vote or an acknowledgment based on an old copy would
 //     contradict earlier votes and acknowledgments.
 //   - Can the node record the start of this process? This question is asked only if no node has reported newer
-//     data. If all nodes answer the first question within roundWithin, no node records the start of an old copy.
+//     data. If all nodes answer the first question within roundWithin, an old copy is detected before any node records
+//     its start.
 //
 // The questions are not repeated after both are answered. A node that does not answer does not block messages between
 // this node and others.
@@ -72,14 +73,15 @@ func (r *rejoinCheck) skip() {
 	r.disabled = true
 }
 
-// allows reports whether a node may open Raft streams. If it returns false, the node is asked soon. A node that neither
-// this node nor any asked node knows as a member has joined after this process was started. It cannot have a record of
-// newer data, so it is allowed without questions.
+// allows reports whether a node may open Raft streams to this node. If it returns false, the questions are asked soon.
+// If at least one node has answered both questions, and the given node is not a member according to this node and the
+// nodes that have answered, the given node has joined after this process was started. Such a node cannot have a record
+// of newer data, so it is allowed without questions.
 func (r *rejoinCheck) allows(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.checked) > 0 && r.member(id) == nil {
-		r.checked[id] = true // if the node was asked later, acknowledgments from this process would count as newer data
+		r.checked[id] = true // never ask it: entries that this process acknowledges later would count as newer data
 	}
 	if r.disabled || r.checked[id] {
 		return true

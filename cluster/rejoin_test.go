@@ -11,7 +11,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// rejoinRig answers the questions from a returning node, and records the second ones.
+// rejoinRig answers the questions of a node that was started with data, and records which nodes were asked the second
+// question.
 type rejoinRig struct {
 	takes map[string]time.Duration // time until each node answers the first question
 	stale string                   // node that rejects the data
@@ -83,9 +84,9 @@ func TestRejoin_Rounds(t *testing.T) {
 	}
 }
 
-// TestRejoin_Recorded checks that only the second question records a start. A recorded start that is not announced
-// must not make the announced process out of date, because another node may still reject the data of the recorded
-// process.
+// TestRejoin_Recorded checks that only the second question records a start. A start that is recorded but not announced
+// must not make the previous process of the node, which was announced, out of date. The reason is that another node may
+// still reject the data of the recorded process.
 func TestRejoin_Recorded(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -106,7 +107,7 @@ func TestRejoin_Recorded(t *testing.T) {
 		}
 		q.Node = &Announcement{ID: a.ID, Boot: a.Boot, Process: "another"}
 		if err := leader.fsm.keeper.checkReturn(&q); !errors.Is(err, ErrStale) {
-			t.Errorf("check of another process with that boot number: %v, want ErrStale", err)
+			t.Errorf("check of another process with the same boot number: %v, want ErrStale", err)
 		}
 	})
 }

@@ -38,8 +38,8 @@ func TestRoundTrips_Slow(t *testing.T) {
 	}
 }
 
-// TestRoundTrips_Change checks that round trips are compared with the current heartbeat of the cluster while it is
-// being changed. The leader itself runs with the shortest heartbeat of any voter during that time.
+// TestRoundTrips_Change checks that round trips are compared with the new heartbeat of the cluster while the heartbeat
+// is being changed. During the change, the leader itself runs with the shortest heartbeat of any voter.
 func TestRoundTrips_Change(t *testing.T) {
 	n := New(soloConfig("n1"))
 	c := n.leader.tracker

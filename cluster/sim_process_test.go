@@ -47,7 +47,7 @@ type process struct {
 	end       context.CancelFunc
 	started   chan struct{} // closed when Start has returned
 	err       error         // error of Start
-	exactFrom atomic.Uint64 // index of an entry; until it is applied, the state may contain changes of later entries
+	exactFrom atomic.Uint64 // until the entry at this index is applied, the state may contain changes of later entries
 	refuses   atomic.Bool   // new streams to the process are refused
 
 	mu      sync.Mutex
@@ -144,7 +144,8 @@ func (n *simNode) wall() time.Time {
 	return time.Now().Add(time.Duration(n.skew.Load()))
 }
 
-// tune delays the leadership notifications from Raft by a random time, and for as long as the process is paused.
+// tune changes the Raft settings. It delays each leadership notification from Raft: if the process is paused, until the
+// process is resumed, and then by a random time.
 func (p *process) tune(s *raft.Config) {
 	notified := make(chan bool, cap(p.leaderships.notify))
 	s.NotifyCh = notified
@@ -167,8 +168,8 @@ func (p *process) tune(s *raft.Config) {
 	}
 }
 
-// saved records the newest entry whose changes a snapshot may contain. This entry can be newer than the index of the
-// snapshot, because the records are written while entries are applied.
+// saved records the newest entry whose changes a snapshot may contain. The index of this entry can be higher than the
+// index of the snapshot, because the records are written while entries are applied.
 func (p *process) saved(index uint64) {
 	applied := p.Fingerprint().Index
 	s := p.node.sim
@@ -252,7 +253,8 @@ func (p *process) resumed() bool {
 	return p.ctx.Err() == nil
 }
 
-// arrives is like resumed, for an incoming message. A process that has been paused reads the message after a delay.
+// arrives is called for an incoming message. It is like resumed, but if the process was paused, arrives blocks for a
+// random time after the end of the pause, because a resumed process does not read its messages immediately.
 func (p *process) arrives() bool {
 	p.mu.Lock()
 	paused := p.paused != nil

@@ -40,7 +40,7 @@ type simConfig struct {
 	heartbeats map[string]time.Duration // option raft-heartbeat of each node; testHeartbeat by default
 	tune       func(*raft.Config)
 	logger     *slog.Logger                    // used by all nodes; nil disables logging
-	unexpected func(id string, err error) bool // reports whether a fatal error is unexpected; if nil, all are
+	unexpected func(id string, err error) bool // reports whether a fatal error is unexpected; nil: all are unexpected
 }
 
 const testHeartbeat = 250 * time.Millisecond

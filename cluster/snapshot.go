@@ -31,8 +31,8 @@ const (
 )
 
 // Snapshot returns a snapshot with a copy of all state except the records. The records are written while more entries
-// are applied, so some records may be newer than the head. After a restore, these entries are applied again, which
-// leads to the same state.
+// are applied, so some records may be newer than the head. After a restore, all entries that are newer than the
+// head are applied again, which leads to the same state.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -87,8 +87,9 @@ func (s *snapshot) write(w io.Writer) error {
 // Release does nothing.
 func (s *snapshot) Release() {}
 
-// Restore replaces the state with a snapshot. Raft calls it at the start, and if the leader no longer has the entries
-// that this node needs. The process exits if the records in the snapshot are damaged.
+// Restore replaces the state with a snapshot. Raft calls it when the node starts, and when the leader sends a snapshot
+// because it no longer has the entries that this node needs. The process exits if the records in the snapshot are
+// damaged.
 func (f *fsm) Restore(src io.ReadCloser) error {
 	defer func() { _ = src.Close() }() // opened for reading only
 	h, err := readHead(src)

@@ -23,7 +23,8 @@ type timeKeeper struct {
 // sufficient; or the log time is unknown.
 //
 // A restarted node has only the log time of the last entry. A node that was up in the meantime can estimate the current
-// log time. If no such node answers, but a majority does, the earliest time according to their wall clocks is used.
+// log time. If a majority of the voters answers, but none of them was up in the meantime, the earliest time according
+// to their wall clocks is used.
 func (k *timeKeeper) startingTime() uint64 {
 	own := k.answer()
 	switch {
@@ -73,7 +74,7 @@ func (k *timeKeeper) answer() timeAnswer {
 
 // askAll asks the other voters, and returns the answers that arrive before ctx is done. It uses only answers from nodes
 // whose newest applied entry was decided in the given term. The estimate of a node with older entries may be too high:
-// log time may have fallen behind after these entries, and the node does not know that.
+// if log time has fallen behind since these entries, the estimate does not include this loss.
 func (k *timeKeeper) askAll(ctx context.Context, term uint64) (answers []timeAnswer) {
 	others := otherVoters(k.view.View())
 	got := make(chan *timeAnswer, len(others))
@@ -89,7 +90,7 @@ func (k *timeKeeper) askAll(ctx context.Context, term uint64) (answers []timeAns
 }
 
 // ask asks a node repeatedly, until the newest entry that the node has applied was decided in the given term, or until
-// ctx is done. It retries because the asked node may be the only one that knows the log time.
+// ctx is done. It retries because the asked node may be the only node that can estimate the log time.
 func (k *timeKeeper) ask(ctx context.Context, m topology.Member, term uint64) *timeAnswer {
 	for {
 		a, err := k.peers.ask(ctx, m, Question{About: topicTime})

@@ -89,8 +89,9 @@ func TestWallClocksDoNotCount(t *testing.T) {
 	}
 }
 
-// TestStaleNodeDoesNotKnowTheTime isolates a node, so that it lacks the newest entry. The next leader must not use
-// the log time of that node: its estimate includes log time that the other nodes have lost since it was isolated.
+// TestStaleNodeDoesNotKnowTheTime isolates a node, so that it lacks the newest entry. The next leader must not use the
+// log time of the isolated node: the estimate of this node is too high, because the log time of the other nodes has
+// fallen behind since the isolation.
 func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -121,7 +122,7 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), testHeartbeat)
 		defer cancel()
 		if asked := next.leader.times.askAll(ctx, term); len(asked) != 1 {
-			t.Errorf("askAll returned the answers %+v, want only that of the node with the newest entry", asked)
+			t.Errorf("askAll returned the answers %+v, want only the answer of the node with the newest entry", asked)
 		}
 	})
 }

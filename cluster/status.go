@@ -44,5 +44,5 @@ func (n *Node) Fingerprint() topology.Fingerprint { return n.fsm.fingerprint() }
 // View returns the current view of the cluster.
 func (n *Node) View() *topology.View { return n.observer.View() }
 
-// NodeAt returns the id of the member with a raft address, or "" if there is none.
+// NodeAt returns the id of the member with the raft address addr, or "" if there is none.
 func (n *Node) NodeAt(addr string) string { return idAt(n.View(), addr) }

@@ -140,7 +140,8 @@ func (r *responder) isMember(_ context.Context, q *Question, a *Answer) error {
 }
 
 // confirm answers whether the node named in a question is a member. Two kinds of nodes answer: the leader, and nodes
-// whose leader is the named node. The configuration of all other nodes may be out of date.
+// whose leader is the named node. All other nodes return the address of the leader, because their configuration may be
+// out of date.
 func (r *responder) confirm(_ context.Context, q *Question, a *Answer) error {
 	if !r.role.leads() && r.members.View().Leader != q.Node.ID {
 		return r.redirect(a)

@@ -178,7 +178,7 @@ func TestTopics_Errors(t *testing.T) {
 	} {
 		r.err = tt.err
 		if a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: "n2"}}); a.Error != tt.want.Error || a.Stale != tt.want.Stale || a.NotMember != tt.want.NotMember {
-			t.Errorf("question about %s, handler returns %v: answer %+v, want this error and the field that belongs to it", tt.about, tt.err, a)
+			t.Errorf("question about %s, handler returns %v: answer %+v, want the text of this error, and its field Stale or NotMember", tt.about, tt.err, a)
 		}
 	}
 }
@@ -226,7 +226,8 @@ func TestBootstrap_Answer(t *testing.T) {
 	}
 }
 
-// joinAnswers implements asking with fixed answers, by raft address. Nodes at other addresses do not answer.
+// joinAnswers implements the interface asking. It contains the answer of each node, by raft address. Nodes at other
+// addresses do not answer.
 type joinAnswers map[string]Answer
 
 func (j joinAnswers) ask(_ context.Context, to topology.Member, _ Question) (Answer, error) {

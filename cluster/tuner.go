@@ -58,9 +58,10 @@ func (t *tuner) setHeartbeat(heartbeat time.Duration) error {
 }
 
 // setLeaderLease changes LeaderLeaseTimeout while Raft is running. Raft reads the value before each use, but has no
-// method to change it. Raft cannot be restarted instead, because it would lose track of the leader that this node has
-// acknowledged. setLeaderLease therefore stores the value by reflection, in the field in which ReloadConfig stores
-// the other settings. It must not be called concurrently with ReloadConfig.
+// method to change it. Raft cannot be restarted instead: it would have no leader until the next message from the
+// leader, and could vote for another node while the leader still holds its lease. setLeaderLease therefore stores the
+// value by reflection, in the field in which ReloadConfig stores the other settings. It must not be called concurrently
+// with ReloadConfig.
 func setLeaderLease(r *raft.Raft, lease time.Duration) error {
 	field := reflect.ValueOf(r).Elem().FieldByName("conf")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[atomic.Value]() {

@@ -107,8 +107,8 @@ func (o *observer) sinceContact() time.Duration {
 }
 
 // hasExited reports whether the process of a leader has exited: a connection was refused, and Raft has received no
-// message since, except messages that were in flight at that time. If connections are accepted again, the process is a
-// new one, which is not the leader in that term.
+// message since, except messages that were in flight at that time. The result does not change if connections are
+// accepted again, because the process is then a new one, which is not the leader in the same term.
 func (o *observer) hasExited(l leaderTerm) bool {
 	refused := o.refused.Load()
 	inFlight := o.setting.heartbeat() / 10 // minimum time between two heartbeats; a message in flight arrives sooner
@@ -234,7 +234,7 @@ func otherVoters(v *topology.View) []topology.Member {
 	return slices.DeleteFunc(voters(v), func(m topology.Member) bool { return m.ID == v.Self })
 }
 
-// idAt returns the id of the member with a raft address in a view, or "" if there is none.
+// idAt returns the id of the member of a view with the raft address addr, or "" if there is none.
 func idAt(v *topology.View, addr string) string {
 	for _, m := range v.Members {
 		if m.Raft == addr {

@@ -5,8 +5,8 @@ import "time"
 // wallOffsetKey is the key of the wall offset in the stable store of Raft.
 var wallOffsetKey = []byte("LogTimeByWall")
 
-// wallOffset is the offset of log time from the wall clock of this node. It is used to derive log time if a majority of
-// the nodes was down. The result is correct even if the wall clock is wrong, as long as its error has not changed.
+// wallOffset is the offset of log time from the wall clock of this node. It is used to derive log time after a majority
+// of the nodes was down. The result is correct even if the wall clock is wrong, as long as its error has not changed.
 //
 // The wall time in the entries is not sufficient. It is the wall time of the leader when the entry was decided. That
 // leader may be a different node, or its clock may have been adjusted since.

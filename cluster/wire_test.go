@@ -102,9 +102,10 @@ func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 	}
 }
 
-// exchange calls do for the process of another node, and returns the result of do when the response has arrived. If
-// that process is down, exchange fails immediately. If that process is paused, do is called when the process is
-// resumed, even if the caller has timed out. A link that is cut in one direction drops the messages in that direction.
+// exchange simulates a request to another node, the receiver, and its response. It calls the function do with the
+// process of the receiver, and returns the result of do when the response has arrived. If the receiver is down,
+// exchange fails immediately. If the receiver is paused, exchange calls do when the receiver is resumed, even if ctx is
+// done by then. A link that is cut in one direction drops the messages in that direction.
 func (p *process) exchange(ctx context.Context, to string, do func(*process) error) error {
 	if !p.resumed() {
 		return net.ErrClosed

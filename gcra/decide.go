@@ -72,7 +72,7 @@ func refund(interval, used time.Duration, quantity int64) time.Duration {
 }
 
 // remaining returns the number of units whose cost, together with the used time, fits the burst
-// tolerance. The result is at most l.Max, as used is never negative.
+// tolerance. The result is at most l.Max, because used is never negative.
 func remaining(l limiter.Limit, used time.Duration) int64 {
 	free := l.Interval*time.Duration(l.Max) - used
 	if free < l.Interval {

@@ -74,5 +74,5 @@
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses.
 // Parameters are refused with [limiter.ErrRange] unless T * limit fits an int64; no later
 // computation can overflow. Used time is capped at [math.MaxInt64] nanoseconds, 292 years. A TAT
-// is further ahead than that only if Decide did not compute it, or if the clock moved backward.
+// can be further ahead of now only if Decide did not compute it, or if the clock moved backward.
 package gcra

@@ -118,7 +118,8 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return got
 }
 
-// advance moves the clock, mostly to a time close to the next change.
+// advance moves the clock, mostly by a few intervals, or by RetryAfter or ResetAfter, with an offset
+// of at most 1 ns.
 func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 	by := int64(0)
 	switch r.UintN(10) {

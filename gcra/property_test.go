@@ -23,7 +23,7 @@ func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
 	c := common.Run(t, l, limiter.State{Expires: tat}, now, quantity)
 	newTAT, base := c.After().Expires, max(tat, now)
 	if newTAT > now && newTAT-now > math.MaxInt64 {
-		c.CheckNow() // durations are capped, so they are not exact at a later time
+		c.CheckNow() // ResetAfter is capped, so rules about later times do not hold
 	} else {
 		c.Check()
 	}

@@ -51,7 +51,7 @@ const (
 	errKind    = "WRONGTYPE Operation against a key holding the wrong kind of value"
 )
 
-// The reasons why replies differ from those of redis-cell.
+// The reasons why replies differ from the replies of redis-cell.
 const (
 	ruleCeiling   = "seconds are a true ceiling; redis-cell drops the part under 1 ms"
 	ruleInterval  = "the emission interval is rounded up, to at least 1 ns"
@@ -66,8 +66,8 @@ const (
 	ruleKind      = "a value that is not a TAT is a key of another kind, and does not crash the server"
 )
 
-// overrides holds the expected replies of the calls whose replies differ from those of
-// redis-cell, by number of the call.
+// overrides holds the expected replies that differ from the replies of redis-cell, by number
+// of the call.
 var overrides = map[int]struct {
 	want reply
 	rule string
@@ -139,8 +139,8 @@ var overrides = map[int]struct {
 	117: {"1 2 0 1 2", ruleCeiling},
 }
 
-// A key is a minimal server and table around Decide, with only the features that the
-// vectors need.
+// A key takes the place of a server with one key. It calls Decide, and has only the features
+// that the vectors need.
 type key struct {
 	tat     uint64
 	foreign bool // holds a value that is not a TAT
@@ -183,8 +183,8 @@ func (k *key) call(now uint64, args []string) reply {
 	return integers([5]int64{limited, d.Limit, d.Remaining, limiter.Ceil(d.RetryAfter, time.Second), limiter.Ceil(d.ResetAfter, time.Second)})
 }
 
-// TestVectors compares the reply to each call with that of redis-cell, or with the
-// override, which states the reason for the difference. Each override must be needed.
+// TestVectors compares the reply to each call with the reply of redis-cell. If the call has an
+// override, the reply must be equal to the override, and different from the reply of redis-cell.
 func TestVectors(t *testing.T) {
 	const calls = 118
 	var file struct {

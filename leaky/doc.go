@@ -21,7 +21,7 @@
 //
 // # The rule
 //
-// The arithmetic is that of package gcra with a limit of capacity:
+// The arithmetic is the same as in package gcra, with the capacity as the limit:
 //
 //	admitted     if used + T * quantity <= T * capacity
 //	wait         = used before the request's own charge
@@ -48,14 +48,15 @@
 //
 // The two packages admit and refuse the same requests. Package gcra does not delay admitted
 // requests, so its output has bursts of up to its limit. Here each request gets
-// its own departure time, so the output is even: departures are T * quantity apart for any
-// input, and capacity is not the number of units that may pass in one burst, but the number
-// that may be queued. The longest wait is T * (capacity - 1); a capacity of 1 has no queue,
-// and refuses a request within T of the previous one.
+// its own departure time, so the output is even for any input: the next request departs at
+// least T * quantity later. The capacity is not the number of units that may pass in one
+// burst, but the number of units that may be queued. The longest wait is T * (capacity - 1).
+// With a capacity of 1 no request waits, and a request within T of the previous one is
+// refused.
 //
 // This package corresponds to nginx's limit_req with a burst and without nodelay: the excess
 // is the queue, the burst is capacity - 1, and a request is delayed by the length of the queue
-// before it. With nodelay, limit_req does not delay requests: package gcra corresponds to that.
+// before it. Package gcra corresponds to limit_req with nodelay, which does not delay requests.
 // limit_req counts in thousandths of a request and in milliseconds. This package counts in
 // nanoseconds.
 //

@@ -134,7 +134,7 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// TestChangedParameters decides on a queue of 3 s with different limits.
+// TestChangedParameters decides on a queue with a length of 3 s, with different limits.
 func TestChangedParameters(t *testing.T) {
 	const s, no = time.Second, limiter.NoRetry
 	for _, tt := range []struct {

@@ -148,7 +148,8 @@ func (w *walk) retry(c limitertest.Decided) {
 	c.Expect(ok && !early, "RetryAfter is not the earliest time at which the queue has room", w.queue)
 }
 
-// advance moves the clock, mostly to a time close to the next change.
+// advance moves the clock, mostly by a few intervals, or by RetryAfter, Wait or ResetAfter, with an
+// offset of at most 1 ns.
 func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 	by := uint64(0)
 	switch r.UintN(10) {

@@ -17,7 +17,7 @@ type arrival struct {
 	limited       bool
 }
 
-// inputs are arrival patterns; next returns the time to the next request.
+// inputs are arrival patterns. The field next returns the time from one request to the next.
 var inputs = []struct {
 	name string
 	next func(r *rand.Rand, l limiter.Limit, d limiter.Decision) uint64

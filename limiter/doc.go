@@ -1,7 +1,7 @@
 // Package limiter defines the types that protocol servers and engines share: a request for a decision ([Request]),
 // the decision ([Decision]) and the component that makes decisions ([Engine]).
 //
-// It holds no state, and no arithmetic except the conversion and rounding of times. A protocol server, such as package
+// The package holds no state. Its only arithmetic converts and rounds times. A protocol server, such as package
 // server, parses the arguments of a client into Requests, passes a batch of Requests to an Engine, and converts the
 // Decisions to replies.
 //

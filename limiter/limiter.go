@@ -63,7 +63,7 @@ type Limit struct {
 	// length of one sub-window, and for the other kinds the length of the window.
 	Interval time.Duration
 	// Amount is the number of tokens that one refill adds to a TokenBucket, or the number of requests that a
-	// WindowLog can hold. For the other windows it is the number of sub-windows, which is 1 except for WindowBuckets.
+	// WindowLog can hold. For the other kinds of windows it is the number of sub-windows: 1, except for WindowBuckets.
 	// For Throttle and LeakyBucket it is 0.
 	Amount int64
 }
@@ -208,7 +208,7 @@ func (e WrongKindError) Unwrap() error { return ErrWrongKind }
 // CommitToken identifies a point in the history of an Engine. It covers everything that was decided, changed or visible
 // before that point. The zero CommitToken is the beginning of the history.
 type CommitToken struct {
-	Epoch      uint64 // counts how often this engine has started to decide
+	Epoch      uint64 // counts the periods in which this engine decides; in a cluster, its leaderships
 	Generation uint64 // counts, within the epoch, the batches that are replicated together
 }
 

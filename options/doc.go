@@ -22,8 +22,8 @@
 //
 // Options with secrets, such as requirepass, are set like any other option, but their
 // values are not shown. CONFIG GET returns an empty value for them, and errors omit the
-// value. Only CONFIG REWRITE writes secrets, to the configuration file, since the server
-// needs them at its next start.
+// value. CONFIG REWRITE is the only command that writes secrets: it writes them to the
+// configuration file, because the server needs them at its next start.
 //
 // Load looks up only THROTTLED_CONFIG and the environment variables of known options. Any
 // other THROTTLED_ variable is ignored.

@@ -37,7 +37,7 @@ func parseLine(raw string) line {
 	}
 	words, err := resp.SplitLine(nil, []byte(raw))
 	if err != nil {
-		l.err = errQuotes // does not contain the line, which may hold a secret
+		l.err = errQuotes // the error does not contain the line, which may hold a secret
 		return l
 	}
 	if len(words) == 0 {

@@ -59,7 +59,7 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		l := parseLine("logfile " + quote(s))
 		if l.err != nil || l.words != 1 || l.value != s {
-			t.Errorf("%q is quoted as %s, which parses as %+v; want one word, the quoted text", s, quote(s), l)
+			t.Errorf("%q is quoted as %s, which parses as %+v; want one word that equals the original text", s, quote(s), l)
 		}
 	})
 }

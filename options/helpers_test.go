@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// environment is a set of environment variables for lookupEnv.
+// environment is a set of environment variables. Its method lookup is passed to Load as lookupEnv.
 type environment map[string]string
 
 func (e environment) lookup(name string) (string, bool) {

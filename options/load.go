@@ -52,8 +52,8 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 	return s, nil
 }
 
-// parseFlags returns the options set by args, in order, and the path of the
-// configuration file, or nil if args contain none.
+// parseFlags returns the options that args set, in order, and the path of the configuration file. The path is nil if
+// args do not specify a configuration file.
 func parseFlags(args []string) (path *string, flags []Pair, err error) {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		path, args = &args[0], args[1:]

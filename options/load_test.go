@@ -101,7 +101,7 @@ appendonly no`)
 	wantText(t, o, "timeout", "6")
 }
 
-// TestLoad_SaveAddsUp sets save several times in one source, and in several sources.
+// TestLoad_SaveAddsUp sets the option save several times in one source, and in several sources.
 func TestLoad_SaveAddsUp(t *testing.T) {
 	f := func(want, file string, env environment, args ...string) {
 		t.Helper()

@@ -37,9 +37,9 @@ func (s *Store) checkLogFile(path string) error {
 	return checkIsLog(path)
 }
 
-// isTaken reports whether path is the path of the configuration file, of a snapshot, or of
-// a file or directory named by a protected option. That file need not exist: if the log were created at its
-// path, the server would later read the log as that file.
+// isTaken reports whether path is the path of the configuration file, of a snapshot, or of a file or directory named by
+// a protected option. The other file need not exist: if the log were created at the path of a missing snapshot, for
+// example, the server would later read the log as a snapshot.
 func (s *Store) isTaken(path string) bool {
 	at, o := resolved(path), s.Get()
 	if target, err := filepath.EvalSymlinks(s.file); at == resolved(s.file) || err == nil && at == target {

@@ -8,7 +8,7 @@ func nearest(name string) string {
 	name = strings.ToLower(name)
 	best, closest := 1+len(name)/3, ""
 	if len(name) > 64 {
-		return "" // longer than any option; distance takes time proportional to the product of the lengths
+		return "" // longer than any option; the time of distance is proportional to the product of the two lengths
 	}
 	for i := range table {
 		if d := distance(name, table[i].name); d <= best && (closest == "" || d < best) {

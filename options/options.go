@@ -51,8 +51,8 @@ type Options struct {
 	Save             []SavePoint // a snapshot is written when one of these save points is reached; empty means never
 	SnapshotFallback bool        // load the previous snapshot if the latest is damaged or missing
 
-	// Replication. With a DataDir the state is stored in a replicated log. With a ClusterID
-	// as well, the log is replicated to the nodes of a cluster.
+	// Replication. With a DataDir, the state is stored in a log on disk. With a ClusterID as well, the nodes of the
+	// cluster replicate this log.
 
 	DataDir        string        // directory of the log; empty keeps the state in memory only
 	Replication    string        // "sync": replies wait until a majority has stored the state they report; "async": they do not wait
@@ -97,8 +97,8 @@ type Node struct {
 	Addr string // host:port
 }
 
-// SavePoint is reached when After has elapsed since the last snapshot and at least Changes
-// changes have been made since then.
+// SavePoint is reached when the time After has elapsed since the last snapshot, and the state has changed at least
+// as many times since then as the field Changes specifies.
 type SavePoint struct {
 	After   time.Duration // whole seconds, at least 1
 	Changes int64         // 0 to 2147483647
@@ -205,8 +205,8 @@ func (o *Options) conflict() *conflict {
 }
 
 // CheckReplication returns an error if options of the group Replication are incomplete or
-// exclude each other, or if save is set together with data-dir. It is called at startup, and by
-// [Store.Reload] for the values read.
+// exclude each other, or if save is set together with data-dir. The program calls it at startup, and [Store.Reload]
+// calls it for the values that it has read.
 func (o *Options) CheckReplication() error {
 	inCluster, named := o.ClusterID != "", o.RaftTLSCert != "" && o.RaftTLSKey != "" && o.RaftTLSCA != ""
 	switch {

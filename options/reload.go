@@ -94,9 +94,9 @@ func (s *Store) noteSources() {
 	}
 }
 
-// merge compares two sets of values, before and after. If a value differs and its option
-// can change while the server runs, merge copies the value from after to next. It returns
-// the names of all options that differ.
+// merge compares the values in the parameters before and after. If the values of an option differ, and the option can
+// change while the server runs, merge copies the value in after to the parameter next. It returns the names of all
+// options whose values differ.
 func merge(next, before, after *Options) (list Reloaded, err error) {
 	for i := range table {
 		r := &table[i]

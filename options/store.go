@@ -71,9 +71,9 @@ func (s *Store) Get() *Options { return s.current.Load() }
 // File returns the absolute path of the configuration file, or "" if there is none.
 func (s *Store) File() string { return s.file }
 
-// OnChange sets the hook that is called before each change and replaces any earlier
-// hook. If the hook returns an error, nothing changes and the error is reported to the
-// client. The hook must not call s.Set, s.Reload, s.Rewrite or s.OnChange.
+// OnChange sets the hook, a function that Set and Reload call before each change. It replaces any earlier hook. If the
+// hook returns an error, nothing changes, and Set or Reload returns an error with the same reason. The hook must not
+// call s.Set, s.Reload, s.Rewrite or s.OnChange.
 func (s *Store) OnChange(hook func(old, next *Options) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ const (
 	live      change = iota // at any time
 	immutable               // never: the value is used only at startup
 	protected               // never: the value names a file or directory, which a client must not choose
-	confined                // at any time, to the log files that checkLogFile allows
+	confined                // at any time, but only to a log file that checkLogFile allows
 )
 
 // The groups of options, in the order of the table.

@@ -297,7 +297,7 @@ func isAddress(word string) bool {
 	return err != nil
 }
 
-// singleValue wraps the value of an option for which a single value, in the field legal, is valid.
+// singleValue wraps the value of an option that has only one valid value. The field legal contains this value as text.
 type singleValue struct {
 	value
 	legal string

@@ -13,11 +13,11 @@
 //
 // A load is all or nothing. Every bit of a file is covered by a checksum, a count or a fixed value.
 // A file that is modified, truncated, extended or assembled from parts of other files is rejected.
-// The error contains the name of the file, the offset and the reason. A missing NAME with an
-// existing NAME.previous is also rejected. No save leaves the directory in this state, even if the
-// process is killed, so something other than a save has removed NAME. NAME.previous is loaded in
-// place of NAME only if Config.Fallback is set, and the next save then leaves NAME.previous
-// unchanged.
+// The error contains the name of the file, the offset and the reason. If NAME is missing and NAME.previous
+// exists, the load also fails. No save leaves the directory in this state, even if the process is killed, so
+// something other than a save has removed NAME. NAME.previous is loaded in place of NAME only if
+// Config.Fallback is set. The next save then leaves NAME.previous unchanged, because NAME is missing or
+// invalid.
 //
 // The state may change during a save. Each record is saved as it was at some moment of the
 // save; different records may be from different moments. This is sufficient for limiters,
@@ -51,6 +51,6 @@
 // The directory is locked by package fsutil. Open fails if the file system does not support
 // locks on directories, as some network file systems do not.
 //
-// If a file system does not support hard links, NAME is copied to NAME.previous, which is
-// slower and needs space for a third file.
+// If a file system does not support hard links, NAME is copied to NAME.previous. The copy is slower and needs
+// space for a third file.
 package persistence

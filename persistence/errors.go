@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
-// The reasons for rejecting a snapshot. A [FileError] wraps one of them, but not ErrMissing.
+// The reasons for rejecting a snapshot. A [FileError] wraps one of the first three.
 var (
 	// ErrDamaged is wrapped when the content of a snapshot is corrupt.
 	ErrDamaged = errors.New("damaged")

@@ -377,7 +377,7 @@ func TestSave_ReadsBack(t *testing.T) {
 	sameContent(t, "the snapshot", loadDir(t, dir), older)
 }
 
-// staleFS opens path instead of the requested file.
+// staleFS opens the file named by its field path instead of the requested file.
 type staleFS struct {
 	FS
 	path string

@@ -25,10 +25,10 @@ const (
 	trailerBlock blockType = 3
 )
 
-// A block consists of its type, the length of its payload, its payload and its checksum. In
-// memory, its place precedes these fields: its offset in the file and the checksum of the
-// file's header. The checksum of the block also covers its place, so a block that is moved,
-// repeated, omitted or taken from a different file is detected.
+// A block consists of its type, the length of its payload, its payload and its checksum. In memory, the place
+// of the block precedes these fields. The place is the offset of the block in the file, and the checksum of
+// the file's header. The checksum of the block also covers the place, so a block that is moved, repeated,
+// omitted or taken from a different file is detected.
 const (
 	placeSize = 8 + 4             // in memory only
 	headSize  = placeSize + 1 + 4 // place, type, length

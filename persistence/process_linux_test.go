@@ -224,7 +224,7 @@ func checkKilled(t *testing.T, when, dir string, printed []string) {
 		}
 	}
 	if got := generationOf(loadDir(t, dir)); got < acknowledged || got > acknowledged+1 && acknowledged > 0 {
-		t.Errorf("%s: loaded generation %d, but generation %d was acknowledged; want that one or the next", when, got, acknowledged)
+		t.Errorf("%s: loaded generation %d, but generation %d was acknowledged; want the acknowledged generation or the next one", when, got, acknowledged)
 	}
 }
 

@@ -9,10 +9,9 @@ import (
 )
 
 // Save writes a snapshot and returns when it is durable. On an error the existing
-// snapshot stays in place, with one exception: if only the sync of the directory, the
-// last step, fails, the new snapshot is in place and complete but may not survive a power
-// failure. The error is [ErrSaving], [ErrLoading], [ErrClosed] or an error of the file
-// system.
+// snapshot stays in place, with one exception: if the last step fails, which is the sync of the directory,
+// the new snapshot is in place and complete, but may not survive a power failure. The error is [ErrSaving],
+// [ErrLoading], [ErrClosed] or an error of the file system.
 func (s *Store) Save() error {
 	job, err := s.begin()
 	if err != nil {
@@ -171,7 +170,7 @@ func (s *Store) keepPrevious() error {
 		_ = s.fs.Remove(s.temporaryPrevious()) // only the first error is returned
 		return fmt.Errorf("keep the current snapshot as the previous one: %w", err)
 	}
-	// If both names are links to the same file, rename does nothing and leaves both.
+	// If both names are links to the same file, Rename does nothing, and the temporary name remains.
 	_ = s.fs.Remove(s.temporaryPrevious())
 	return nil
 }

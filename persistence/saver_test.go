@@ -39,7 +39,7 @@ func TestSaver(t *testing.T) {
 			saves++
 		}
 		if got.Saving || got.LastFailed != (want != nil) || got.LastDuration < 0 || got.Saves != saves || got.LastSave.After(before.LastSave) != (want == nil) {
-			t.Errorf("after a save with the result %v the status is %+v, before the save it was %+v; want Saving false, the duration, LastFailed for an error, and else a later LastSave and one more in Saves", want, got, before)
+			t.Errorf("after a save with the result %v the status is %+v, before the save it was %+v; want Saving false, the duration, LastFailed after an error, otherwise a later LastSave, and Saves increased by 1", want, got, before)
 		}
 	}
 }

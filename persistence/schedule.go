@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// SavePoint makes a save due if the last successful save ended at least After ago, and at
-// least Changes changes have been made since that save started.
+// SavePoint makes a save due if the duration After has elapsed since the end of the last successful save, and
+// the number of changes since the start of that save is at least Changes.
 type SavePoint struct {
 	After   time.Duration
 	Changes int64

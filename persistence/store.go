@@ -120,8 +120,8 @@ func (s *Store) temporaryPrevious() string { return s.previous() + ".tmp" }
 // previous one.
 const PreviousSuffix = ".previous"
 
-// removeLeftovers removes partially written files. A failure is only logged, because the next
-// save overwrites these files.
+// removeLeftovers removes partially written files. A failure is only logged, because the next save overwrites
+// these files or removes them first.
 func (s *Store) removeLeftovers() {
 	for _, path := range []string{s.temporary(), s.temporaryPrevious()} {
 		if err := s.fs.Remove(path); err == nil {

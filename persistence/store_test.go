@@ -253,7 +253,7 @@ func TestLoad_DropsExpiredRecords(t *testing.T) {
 	into.now = 2000
 	s := loadedStore(t, Config{Dir: dir}, into)
 	if got := into.expiries(); len(got) != 1 || got["after"] != 2001 {
-		t.Errorf("Load stores keys with the expiry times %v; want only the key \"after\", with 2001", got)
+		t.Errorf("Load stores keys with the expiry times %v; want only the key \"after\", with the expiry time 2001", got)
 	}
 	if st := s.Status(); st.KeysLoaded != 1 || st.KeysExpired != 2 {
 		t.Errorf("the status is %+v; want 1 key loaded, 2 expired", st)
@@ -273,7 +273,7 @@ func TestLoad_IsAllOrNothing(t *testing.T) {
 			t.Errorf("%s: Load returns %v; want %v", what, err, want)
 		}
 		if len(into.records) > 0 || into.clears == 0 || !s.Loading() {
-			t.Errorf("%s: %d records remain, and Loading returns %t; want none, true, and a call of Reset", what, len(into.records), s.Loading())
+			t.Errorf("%s: %d records remain, and Loading returns %t; want no records, true, and a call of Reset", what, len(into.records), s.Loading())
 		}
 		if err := s.Save(); err != ErrLoading {
 			t.Errorf("%s: a later save returns %v, want ErrLoading", what, err)

@@ -12,9 +12,9 @@ const streamName = "stream"
 
 // Write writes the records of src to dst in the format of a snapshot file. It uses only the fields
 // Program and Created of info. If Created is zero, Write uses the current time. It returns the
-// complete Info of the snapshot. The error wraps the error of dst, unless a record is too large for
-// the format. The caller is responsible for syncing and closing dst. Each record is written as it
-// was at some moment of the write; different records may be from different moments.
+// complete Info of the snapshot. The error wraps the error of dst, or reports that a record is too large for
+// the format. The caller is responsible for syncing and closing dst. Each record is written as it was at some
+// moment of the write; different records may be from different moments.
 //
 // Write pauses for two thirds of the time to limit its effect on requests, until hurry is
 // closed. If hurry is nil, it never pauses.

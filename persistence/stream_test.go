@@ -186,7 +186,7 @@ func TestWrite_Rests(t *testing.T) {
 	})
 }
 
-// slow is a Source with the given records, which the function records may yield slowly.
+// slow is a Source whose records come from the function in its field records, which may yield them slowly.
 type slow struct{ records iter.Seq[limiter.Record] }
 
 func (slow) Now() uint64                         { return 1000 }

@@ -10,7 +10,8 @@
 // [Reply] encodes replies and collects them, so that the caller can write them with one call. It handles all
 // differences between RESP2 and RESP3.
 //
-// [SplitLine] and [ParseInt] parse text like Redis, and [ParseSigned] parses it like redis-cell.
+// [SplitLine] splits a line into words like Redis. [ParseInt] parses an integer like Redis, and [ParseSigned] parses an
+// integer like redis-cell.
 //
 // The arguments that a Reader returns point into its buffer and are valid until the next
 // Fill.

@@ -2,8 +2,8 @@ package resp
 
 import "testing"
 
-// TestProtocolErrorTexts checks that the errors have the same texts as in Redis, on which clients and operators may
-// rely.
+// TestProtocolErrorTexts checks that the errors have the same texts as in Redis. Clients and operators may rely on
+// these texts.
 func TestProtocolErrorTexts(t *testing.T) {
 	tests := []struct {
 		err  error

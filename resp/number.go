@@ -89,9 +89,10 @@ func appendLine(b []byte, kind byte, n int64) []byte {
 	return b[:len(b)+size]
 }
 
-// countDigits returns the number of decimal digits of u, which is at least 1.
+// countDigits returns the number of decimal digits of u. The result is at least 1, even if u is 0.
 func countDigits(u uint64) int {
-	// One bit corresponds to log10(2) decimal digits, approximately 1233/4096. This estimate is exact or one too small.
+	// One bit corresponds to log10(2) decimal digits, approximately 1233/4096. The estimate n is the number of digits,
+	// or one less.
 	n := bits.Len64(u|1) * 1233 >> 12
 	if n < len(powersOf10) && u >= powersOf10[n] {
 		n++

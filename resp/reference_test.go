@@ -138,8 +138,8 @@ var (
 	escapes      = regexp.MustCompile(`\\x[0-9a-fA-F]{2}|(?s:\\.)`)
 )
 
-// referenceSplit returns the words of line. If there is an error, it also returns the words
-// before the error and the invalid word.
+// referenceSplit returns the words of line. If there is an error, it returns the words before the error and the invalid
+// word, so that the caller can compare their number with Limits.Args.
 func referenceSplit(line string) (words []string, err error) {
 	for {
 		line = line[len(spaces.FindString(line)):]

@@ -54,8 +54,9 @@ func splitWord(line []byte, start int) (word []byte, next int, err error) {
 	return line[start:out:out], i, nil
 }
 
-// unquote copies the quoted text whose opening quote is line[i] to line[out:]. outEnd is the end of the copy, and next
-// is the index after the closing quote. It returns ErrQuotes unless the closing quote ends the word.
+// unquote decodes the quoted text that begins with the quote line[i], and writes the result to line[out:]. outEnd is
+// the index after the result, and next is the index after the closing quote. If there is no closing quote, or if it
+// does not end the word, unquote returns ErrQuotes.
 func unquote(line []byte, out, i int) (outEnd, next int, err error) {
 	quote := line[i]
 	i++
@@ -118,8 +119,8 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// endsWord reports whether c ends an unquoted word. The vertical tab and the form feed do not: before a word and
-// after a quote, Redis treats them as white space, but within a word as a part of the word.
+// endsWord reports whether c ends an unquoted word. The vertical tab and the form feed do not end a word, as in Redis:
+// they are white space before a word and after a quote, but within a word they are a part of the word.
 func endsWord(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n'
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Amount is the value of "allow": a number of units per period, with an optional burst.
+// Amount is the value of the setting "allow" in a rules file: a number of units per period, with an optional burst.
 //
 // The syntax is COUNT per PERIOD [burst COUNT], or "unlimited", or "none". "/" may replace "per". A period is a unit
 // with an optional number in front: "minute", "15m", "2 days". A count is a positive integer that may be grouped by "_"
@@ -100,7 +100,7 @@ func (p Period) String() string {
 	return fmt.Sprintf("%d %ss", p.N, p.Unit)
 }
 
-// String returns the amount in its syntax. ParseAmount returns an equal Amount for it.
+// String returns the amount in its syntax. Parsing the result with ParseAmount returns an equal Amount.
 func (a Amount) String() string {
 	switch {
 	case a.Kind == Unlimited:
@@ -137,8 +137,8 @@ func (e *amountError) Error() string { return fmt.Sprintf("%q: %v", e.word, e.er
 
 func (e *amountError) Unwrap() error { return e.err }
 
-// ParseAmount parses the text of an Amount. Upper and lower case are equal, except for the suffixes k and M. The error
-// names the wrong word and the remedy.
+// ParseAmount parses the text of an Amount. Upper and lower case are equal, except that the suffix M must be upper
+// case. The error names the wrong word and the remedy.
 func ParseAmount(text string) (Amount, error) {
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "unlimited":

@@ -96,8 +96,8 @@ func TestParseAmount_Refuses(t *testing.T) {
 	}
 }
 
-// TestPeriod_Duration checks the lengths of periods, and that those of months, years and longer periods than a Duration
-// holds are reported as not fixed.
+// TestPeriod_Duration checks the lengths of periods, and that Duration returns false for months, for years, and for
+// periods that do not fit a time.Duration.
 func TestPeriod_Duration(t *testing.T) {
 	for p, want := range map[Period]time.Duration{
 		{250, Millisecond}:                      250 * time.Millisecond,

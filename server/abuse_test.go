@@ -150,7 +150,8 @@ func (l tight) Accept() (net.Conn, error) {
 }
 
 // TestSlowReaders pipelines commands with long or short replies on many connections, and reads none of the replies. The
-// server must use little memory for these clients, serve other clients meanwhile, and close the connections.
+// server must use little memory for these slow clients, serve other clients meanwhile, and close the connections of the
+// slow clients.
 func TestSlowReaders(t *testing.T) {
 	f := func(change func(o *options.Options), call string) {
 		t.Helper()
@@ -160,7 +161,7 @@ func TestSlowReaders(t *testing.T) {
 			listen:  func(ln net.Listener) net.Listener { return tight{ln} },
 		}.start(t)
 		good := s.dial()
-		good.ask("AUTH", "secret") // one of the servers requires a password; the others reply with an error
+		good.ask("AUTH", "secret") // only the last server requires a password: the others return an error
 		good.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1", "write-timeout", "1")
 		input := []byte(strings.Repeat(call, 1+(1<<20)/len(call)))
 		before := footprint()

@@ -169,8 +169,8 @@ func isLocal(addr net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// clientLimit returns the maximum number of concurrent clients. The result is the parameter wanted, or less if the
-// process may not open enough files, but at least 1.
+// clientLimit returns the maximum number of concurrent clients. The result is the parameter wanted, or a smaller number
+// if the limit on open files of the process is too low. It is at least 1.
 func clientLimit(wanted int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

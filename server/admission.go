@@ -60,8 +60,8 @@ func (a *admission) add(c *connection) {
 	heap.Fix(&a.byNumber, from.index)
 }
 
-// forget must be called when a connection ceases to be a newcomer: after its first valid command as an authenticated
-// client, or when it is closed.
+// forget ends the newcomer state of a connection, if the connection is a newcomer. It must be called after the first
+// valid command of an authenticated client, and when a connection is closed.
 func (a *admission) forget(c *connection) {
 	n := c.newcomer
 	if n == nil {
@@ -96,8 +96,8 @@ const (
 )
 
 // makeRoom returns whether there is a place for one more connection. victim is the newcomer that the caller must
-// close to make room, or nil. served is the number of all connections, including those that are being closed, and
-// places is the maximum number of connections.
+// close to make room, or nil. served is the number of connections of clients, including those that are being closed,
+// and places is the maximum number of such connections.
 func (a *admission) makeRoom(served, places int) (victim *connection, r room) {
 	taken := served - a.displaced
 	full, most := taken >= places, a.most()

@@ -73,8 +73,8 @@ func manyKeysInput(n int) string {
 	return b.String()
 }
 
-// TestHotPathsDoNotAllocate checks that no hot path allocates memory, from parsing the bytes to appending the
-// replies, on a real table.
+// TestHotPathsDoNotAllocate checks that no hot path allocates memory, from parsing the bytes to appending the replies.
+// The engine is a real table.
 func TestHotPathsDoNotAllocate(t *testing.T) {
 	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8}), snapshots: &fakeSnapshots{}})
 	c.conn.in = resp.NewReader(readLimits(c.conn.appliedOptions, true))
@@ -87,8 +87,8 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// leastAllocs returns the number of allocations per run of f. It is the minimum of three averages, since goroutines
-// started by other tests, such as those of client libraries, allocate as well.
+// leastAllocs returns the number of allocations per run of f. It is the minimum of three averages, because an average
+// also counts the allocations of goroutines that other tests have started, such as those of client libraries.
 func leastAllocs(f func()) float64 {
 	n := testing.AllocsPerRun(1000, f)
 	for range 2 {

@@ -13,7 +13,7 @@ func (l *collector) answerCall(b *batch, call *call) {
 	case call.tx != nil:
 		l.answerExec(call)
 	case call.cmd.name == "wait" && call.reply[0] == ':' && !l.charged.holds(l.srv, l.client.pipe.leads()):
-		l.out.Int(0) // the client's last charge may have been rolled back
+		l.out.Int(0) // WAIT must not confirm the client's last charge, which may have been rolled back
 	default:
 		l.client.relay(call.cmd, call.reply)
 	}

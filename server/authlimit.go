@@ -26,7 +26,7 @@ type authLimiter struct {
 	refused atomic.Int64 // attempts beyond the limit
 
 	mu   sync.Mutex
-	tats map[netip.Addr]uint64 // theoretical arrival time (TAT) by address; addresses without recent failures are absent
+	tats map[netip.Addr]uint64 // theoretical arrival time (TAT) by address; an absent address has its full limit
 }
 
 // failureLimit is an address and the number of failures that the address may have per minute. There is no limit if the
@@ -80,8 +80,8 @@ func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 }
 
 // dropAddresses examines a few random addresses, and removes those whose TAT has passed. If no TAT has passed, it
-// removes the examined address with the earliest TAT: it has the fewest recent failures. Thus an attacker cannot remove
-// an address with many failures by failing once from each of many other addresses.
+// removes the examined address with the earliest TAT, which is the address with the fewest recent failures. Thus an
+// attacker cannot remove an address with many failures by failing once from each of many other addresses.
 func (l *authLimiter) dropAddresses(now uint64) {
 	const looked = 64
 	var least netip.Addr

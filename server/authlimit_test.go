@@ -148,8 +148,8 @@ func TestAuthIsLimited(t *testing.T) {
 	s.dialFrom("127.0.0.2").fails("ERR too many wrong passwords", "AUTH", "secret")
 	s.dialFrom("127.0.0.3").do("+OK\r\n", "AUTH", "secret")
 	info := old.info("stats")
-	if failed := 10*limit - refused; failed < limit || failed > limit+6 { // less than a minute has passed, so at most 6 failures are restored
-		t.Errorf("%d passwords were checked, want at least %d, and at most 6 more for the failures restored since", failed, limit)
+	if failed := 10*limit - refused; failed < limit || failed > limit+6 { // in less than a minute, the limit permits at most 6 more failures
+		t.Errorf("%d passwords were checked, want at least %d, and at most 6 more, which the limit permits within a minute", failed, limit)
 	} else if info["acl_access_denied_auth"] != fmt.Sprint(failed) || info["auth_attempts_refused"] != fmt.Sprint(refused+1) {
 		t.Errorf("%d attempts failed and %d were refused, but INFO shows %s and %s", failed, refused+1, info["acl_access_denied_auth"], info["auth_attempts_refused"])
 	}

@@ -16,8 +16,8 @@ type era struct {
 	isEpoch bool   // this node decided, so the number is an epoch of its engine
 }
 
-// recordDecisions updates the era of the last charge after this node has decided a batch. If the era is the same as
-// at the last charge, there is nothing to update, whether the batch charges anything or not.
+// recordDecisions updates the era of the last charge after this node has decided a batch. If the last charge was in the
+// same era, there is nothing to update, so the batch is not examined.
 func (e *era) recordDecisions(b *batch, t limiter.CommitToken) {
 	if now := (era{t.Epoch, true}); now != *e && b.charges() {
 		*e = now
@@ -58,8 +58,8 @@ func asksForAny(reqs []limiter.Request) bool {
 }
 
 // recordForwarded updates the era of the last charge after the leader has answered a call. term is the term that this
-// node knew when it sent the call. If the leader decided in a later term, WAIT does not confirm the charge even if it
-// is committed, which is safe.
+// node knew when it sent the call. If the leader decided in a later term, WAIT does not confirm the charge after this
+// node has received a view of that term, even if the charge is committed. This is safe.
 func (e *era) recordForwarded(call *forward.Call, term uint64) {
 	if now := (era{number: term}); call.Charged && now != *e {
 		*e = now

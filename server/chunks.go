@@ -12,8 +12,8 @@ type chunks struct {
 	size int // memory of the pieces in bytes
 }
 
-// push appends a copy of b. A short queue gets small pieces, and a longer queue gets larger ones, since most queues
-// stay short.
+// push appends a copy of b. A new piece is as large as the queue, or as b if b is larger, from leastChunk to chunkSize
+// bytes. Thus a short queue uses little memory, and a long queue has few pieces.
 func (q *chunks) push(b []byte) {
 	for len(b) > 0 {
 		if q.spare() == 0 {

@@ -13,9 +13,10 @@ import (
 //   - The pipeline determines which commands run, where and when they run, and the order of the replies.
 //   - The session is the state that commands of the client set.
 //
-// The connection uses the pipeline and the session. The pipeline uses the session, and of the connection only the
-// fields usage (counters of client memory) and closing. The session uses neither. A command may affect the connection:
-// for example, AUTH changes the limits of the reader. A method of client then applies the change.
+// The connection uses the pipeline and the session. The pipeline uses the session, and two fields of the connection:
+// usage (counters of client memory) and closing. The session uses neither the connection nor the pipeline. A command
+// may affect the connection: for example, AUTH changes the limits of the reader. A method of client then applies the
+// change.
 //
 // The fields before the field out do not change. The field out and the three parts belong to the goroutine that runs
 // the commands of the client. The types of the parts document the exceptions.

@@ -62,7 +62,7 @@ func (m *clientMemory) add(n int64) {
 }
 
 // collect forces a garbage collection if clients use more than half of the limit and have allocated maxChurn bytes
-// since the last forced collection, so that there may be a lot of garbage. Without forced collections, the
+// since the last forced collection. In this case, there may be a lot of garbage. Without forced collections, the
 // collections of the runtime may not keep up, because the runtime limits their CPU share. Forced collections keep up,
 // because each of them blocks the goroutine that produces the garbage.
 func (m *clientMemory) collect() {
@@ -112,7 +112,8 @@ func (m *clientMemory) check(now int64) int64 {
 }
 
 // usage is the memory that the server holds for a client, in bytes. The feed sets the field queued. The goroutine that
-// serves the client sets the other parts. The reaper updates them after it has freed the buffers of an idle client.
+// serves the client sets the other parts. The reaper updates the fields query, replies and multi after it has freed the
+// buffers of an idle client.
 type usage struct {
 	all      *clientMemory // memory of all clients; nil for streams from other nodes, which do not count as clients
 	base     atomic.Int64  // connectionBytes while the connection is served
@@ -167,7 +168,7 @@ func (u *usage) release() {
 	}
 }
 
-// tight reports whether client memory is tight. It returns false for other nodes.
+// tight reports whether client memory is tight. For a stream from another node, it returns false.
 func (u *usage) tight() bool { return u.all != nil && u.all.tight() }
 
 // ClientMemory returns the memory that the server holds for all clients, in bytes.

@@ -44,7 +44,8 @@ func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter
 	return extended, unit, nil
 }
 
-// explainAll returns the error that names the incomplete limit, if there is at least one word after the word of a limit.
+// explainAll returns an error that names the incomplete limit. It returns nil if no word follows the word of the first
+// limit.
 func explainAll(args [][]byte) error {
 	if len(args) < 4 {
 		return nil

@@ -100,7 +100,7 @@ func cmdDBSize(c *client, _ [][]byte) error {
 }
 
 // cmdFlush implements FLUSHALL and FLUSHDB, which are equivalent since there is only one database. SYNC and ASYNC are
-// also equivalent, since the memory of a shard is released in one step.
+// also equivalent: the memory of a shard is released in one step, so there is no work that ASYNC could defer.
 func cmdFlush(c *client, args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !isOneOf(args[1], "sync", "async") {
 		return errSyntax

@@ -168,7 +168,7 @@ func (c *client) administer(change func(ctx context.Context, view *topology.View
 		c.out.OK()
 		return nil
 	case errors.Is(err, topology.ErrNoLeader):
-		return limiter.ErrNotLeading // a different node may be the leader by now
+		return limiter.ErrNotLeading // a different node may lead by now: the command is forwarded to it
 	case known:
 		return err
 	}

@@ -50,7 +50,8 @@ func infoMemory(s *Server, w *infoWriter) {
 }
 
 // cmdMemoryStats replies with the values of INFO memory under the names that MEMORY STATS uses in Redis. The field
-// keys.bytes-per-key is 0 if there are no keys. It does not include connections, which have their own fields.
+// keys.bytes-per-key is 0 if there are no keys. This field does not include the memory of connections, for which there
+// are separate fields.
 func cmdMemoryStats(c *client, _ [][]byte) error {
 	m := c.srv.memoryUse()
 	normal, peers := c.srv.clientBytes()
@@ -117,7 +118,7 @@ func cmdMemoryDoctor(c *client, _ [][]byte) error {
 const (
 	nearlyFull     = 0.9      // at least this share of maxmemory is in use
 	shrunken       = 0.5      // less than this share of the peak is in use
-	manyOtherBytes = 64 << 20 // besides the keys, the process uses more bytes than this, and more than the keys use
+	manyOtherBytes = 64 << 20 // the rest of the process uses more bytes than this, and more than the keys use
 )
 
 // diagnose returns the report of MEMORY DOCTOR, one line per finding.
@@ -153,7 +154,7 @@ func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 	metrics.Read(samples)
 	var b strings.Builder
 	for _, s := range samples {
-		if n := s.Value.Uint64(); n < math.MaxInt64 { // a limit that is not set has a larger value
+		if n := s.Value.Uint64(); n < math.MaxInt64 { // a limit that is not set has this value or a larger one
 			fmt.Fprintf(&b, "%s %d\n", s.Name, n)
 		}
 	}

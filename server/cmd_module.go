@@ -9,8 +9,8 @@ const (
 	cellVersion = 1
 )
 
-// cmdModuleList lists the module redis-cell although no module is loaded, since the server supports the command of
-// redis-cell with the same reply.
+// cmdModuleList lists the module redis-cell although no module is loaded: CL.THROTTLE, the command of redis-cell, is
+// built in and has the same reply.
 func cmdModuleList(c *client, _ [][]byte) error {
 	replyModules(&c.out)
 	return nil

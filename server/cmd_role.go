@@ -58,9 +58,9 @@ func isDown(status *topology.Status, id string) bool {
 }
 
 // offsetOf returns the replication offset of a member. For this node, it is the applied index. For a member in
-// Status.Followers, it is the index of the last entry, or the applied index of this node if that is lower: monitoring
-// tools expect that the offset of a follower is not higher than that of the leader. For any other member, it is the
-// commit index.
+// Status.Followers, it is the index of the last entry of the member, or the applied index of this node if this index is
+// lower: monitoring tools expect that the offset of a follower is not higher than that of the leader. For any other
+// member, it is the commit index.
 func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
 	f := status.Follower(id)
 	switch {
@@ -126,8 +126,8 @@ func cmdWait(c *client, args [][]byte) error {
 	return nil
 }
 
-// maxWait is the maximum timeout of WAIT. In Redis, timeout 0 means no timeout. Here it means maxWait, which has the
-// same effect, because a leader without a majority steps down much earlier.
+// maxWait is the maximum timeout of WAIT. In Redis, timeout 0 means no timeout. Here it means maxWait. The effect is
+// the same: a leader without a majority steps down much earlier, and WAIT then returns.
 const maxWait = time.Hour
 
 func countVoters(view *topology.View) (n int) {
@@ -164,7 +164,7 @@ func awaitCommit(s *Server) error {
 		return err
 	}
 	if err = s.cluster.Flush(); err == nil && s.engine.LastWrite().Epoch != before.Epoch {
-		err = limiter.ErrUncertain // a new term has begun, so earlier changes may have been lost
+		err = limiter.ErrUncertain // a new leadership has begun, so earlier changes may have been rolled back
 	}
 	return err
 }

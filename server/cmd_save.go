@@ -52,8 +52,8 @@ func cmdLastSave(c *client, _ [][]byte) error {
 	return nil
 }
 
-// shutdownQuery holds the arguments of SHUTDOWN. NOW has no effect: in Redis it skips the wait for replicas, and this
-// server does not wait for them.
+// shutdownQuery holds the arguments of SHUTDOWN. NOW has no effect: in Redis, NOW skips the wait for replicas, but this
+// server never waits for replicas.
 type shutdownQuery struct{ abort, save, nosave, now, force bool }
 
 func parseShutdown(args [][]byte) (q shutdownQuery, err error) {
@@ -107,8 +107,8 @@ func cmdShutdown(c *client, args [][]byte) error {
 	return nil
 }
 
-// saveBeforeStop saves the state for SHUTDOWN, and returns the error reply if that fails. If another save is running,
-// saveBeforeStop neither waits for it nor fails, because the program writes a final snapshot afterward.
+// saveBeforeStop saves the state for SHUTDOWN, and returns the error reply if the save fails. If another save is
+// running, saveBeforeStop neither waits for it nor fails, because the program writes a final snapshot afterward.
 func (c *client) saveBeforeStop() error {
 	err := c.save()
 	switch {

@@ -130,7 +130,8 @@ type command struct {
 	refusal replyError
 	run     func(c *client, args [][]byte) error
 	parse   parseFunc
-	// explain returns a more precise error than that of a wrong number of arguments, or nil. Optional.
+	// explain is called if the number of arguments is wrong. It returns an error that is more precise than errArity, or
+	// nil. Optional.
 	explain func(args [][]byte) error
 	// reply appends the reply to a command whose requests are decided. The decisions contain no error.
 	reply func(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision)

@@ -19,7 +19,7 @@ func TestCommandTable(t *testing.T) {
 		r := newRegistry(commandTable(), on)
 		for _, cmd := range r.every {
 			if names[cmd.id] != cmd.name || r.named(strings.ToUpper(cmd.name)) != cmd {
-				t.Errorf("%s: registry.named returns a different row, or commandNames a different name for the id of this row", cmd.name)
+				t.Errorf("%s: registry.named returns a different row, or commandNames has a different name at the id of this row", cmd.name)
 			}
 			checkRow(t, cmd)
 		}

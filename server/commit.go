@@ -22,8 +22,9 @@ func (s *Server) release() {
 
 // ignoreNotLeading returns nil if err is limiter.ErrNotLeading, and otherwise err. err is the error of a write to the
 // keyspace by a command that began while this node was the leader. ErrNotLeading thus means that leadership was lost
-// during the command, and that earlier writes of the command may be committed. The command therefore continues. Its
-// reply is discarded later, because waiting for the commit fails: see execution.awaitCommit.
+// during the command. Earlier writes of the command may be committed, so the command must not return ErrNotLeading,
+// which would make it run again on the new leader. The command continues instead. Its reply is discarded later, because
+// waiting for the commit fails: see execution.awaitCommit.
 func ignoreNotLeading(err error) error {
 	if isNotLeading(err) {
 		return nil

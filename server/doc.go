@@ -24,7 +24,7 @@
 // # State
 //
 // While [Snapshots] loads the state, commands that access keys are refused with LOADING. A save runs concurrently with
-// the commands of other connections. The used memory in INFO is the memory held for keys, which is compared with
+// the commands of other connections. INFO reports as used memory the memory held for keys. This value is compared with
 // maxmemory.
 //
 // # Slow clients

@@ -27,7 +27,8 @@ func errQuantityOfAll(arg []byte) replyError {
 }
 
 // errParams returns the error for invalid parameters of a limit. The error names the first parameter that is not an
-// integer of its range. If there is none, the error states the condition that the combination of parameters violates.
+// integer, or is outside the range of the parameter. If there is none, the error states the condition that the
+// combination of parameters violates.
 func (f *limitForm) errParams(params [][]byte) replyError {
 	last := len(params) - 1
 	minimum := f.minFirst
@@ -133,9 +134,9 @@ func errOfLimit(at int, key []byte, err error) replyError {
 	return replyError(fmt.Sprintf("%s %s (key %s): %s", code, limitAt(at), quote(key), text))
 }
 
-// callError returns the error of a call with undecided requests. The parameter at is the index of the first of them.
-// If the error of that request is ErrGroup, callError uses the first error after it that is not ErrGroup: this error is
-// the reason for ErrGroup.
+// callError returns the error of a call if some of its requests could not be decided. The parameter at is the index of
+// the first such request. If the error of that request is ErrGroup, callError uses the first error after it that is not
+// ErrGroup: this error is the reason for ErrGroup.
 func callError(reqs []limiter.Request, out []limiter.Decision, at int) error {
 	for i := at; i < len(out); i++ {
 		if err := out[i].Err; err != nil && !errors.Is(err, limiter.ErrGroup) {

@@ -3,8 +3,8 @@ package server
 import "slices"
 
 const (
-	// smallUsage is in bytes. A client that uses at most this much memory may read further commands without waiting for
-	// memory, even if all clients together exceed their limit.
+	// smallUsage is a size in bytes. A client whose memory is at most smallUsage may read further commands without waiting
+	// for memory, even if all clients together exceed their limit.
 	smallUsage = connectionBytes + 64<<10
 	// maxLong is the maximum number of long replies that are made at the same time. It is small, because the size of a
 	// long reply is not known before the reply is made.

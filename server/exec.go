@@ -7,8 +7,8 @@ import "github.com/throttledhq/throttled/limiter"
 
 // exec runs a transaction. The handler of EXEC calls it. If this node cannot run the transaction, exec returns
 // limiter.ErrNotLeading. There are three such cases: the transaction touches keys and this node is not the leader; the
-// leader watches keys for the client; or changes of the watched keys can no longer be detected. The pipeline then calls
-// forwardExec, if commands of the client are forwarded.
+// leader watches keys for the client; or changes of the watched keys can no longer be detected. After this error, the
+// pipeline calls forwardExec if commands of the client are forwarded.
 func (e *execution) exec(tx *transaction) error {
 	e.tx = tx
 	if tx.ownStream != nil || tx.lost || tx.touchesKeys() && !e.client.pipe.leads() {

@@ -183,7 +183,7 @@ func (e *execution) mustAwait() bool {
 		e.err = unacknowledgedError(limiter.ErrUncertain, e.writes)
 		return false
 	case e.after == limiter.CommitToken{}:
-		e.awaitCommit() // returns immediately
+		e.awaitCommit() // returns immediately: the zero token belongs to no leadership
 		return false
 	}
 	return true

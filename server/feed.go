@@ -38,8 +38,8 @@ func newFeed(use *usage, accepts bool) *feed {
 }
 
 // add queues pushed output. The error is errSlowFeed if the queue is full, and errFeedEnded if the goroutine has
-// stopped or the feed no longer accepts pushed output. In both cases, queued output might never be written, and would
-// then count as client memory forever.
+// stopped or the feed no longer accepts pushed output. In the cases of errFeedEnded, queued output might never be
+// written, and would then count as client memory forever.
 func (f *feed) add(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,10 +63,11 @@ func (f *feed) push(to *closing, b []byte) bool {
 	return err == nil
 }
 
-// tryPut queues replies if there is room: if the queue is empty, or if the queue stays within limit bytes and client
-// memory is not tight (see clientMemory.tight). If it queues the replies, tryPut also calls onQueued, before any of the
-// replies can be written. queued reports whether the replies were queued. ended reports whether the goroutine has
-// stopped: either everything was written and err is nil, or a write has failed and err is errSlowFeed.
+// tryPut queues replies if there is room. There is room if the queue is empty, or if the queue with the replies has at
+// most limit bytes and client memory is not tight (see clientMemory.tight). If it queues the replies, tryPut also calls
+// onQueued, before any of the replies can be written. queued reports whether the replies were queued. ended reports
+// whether the goroutine has stopped: either everything was written and err is nil, or a write has failed and err is
+// errSlowFeed.
 func (f *feed) tryPut(b []byte, limit int64, onQueued func()) (queued, ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,8 +134,8 @@ func (f *feed) close() {
 	f.signal()
 }
 
-// recheck makes a waiting put check again whether there is room. If client memory is no longer tight, there is room
-// although the queue has not changed.
+// recheck makes a waiting put check again whether there is room. When client memory is no longer tight, there may be
+// room although the queue has not changed.
 func (f *feed) recheck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

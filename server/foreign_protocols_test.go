@@ -25,7 +25,7 @@ func TestOtherProtocols(t *testing.T) {
 			_, _ = io.WriteString(p.Conn, input)
 			rest, err := io.ReadAll(p.in)
 			if isTimeout(err) || !strings.HasSuffix(string(rest), wantEnd) {
-				t.Errorf("%.60q: got %q (%v), want a closed connection after the last reply that this call of f names", input, rest, err)
+				t.Errorf("%.60q: got %q (%v), want the reply in wantEnd at the end, and then a closed connection", input, rest, err)
 			}
 		})
 	}

@@ -93,9 +93,9 @@ func (f *forwarding) advance(b *batch) need {
 	}
 }
 
-// prepare redirects clients of Redis Cluster to the leader: calls that have a key fail with MOVED. It copies the calls
-// that are not done after that to b.forwarded, and reports whether there are any. If no other node is the leader,
-// prepare does nothing and returns false.
+// prepare redirects clients of Redis Cluster to the leader: calls that have a key fail with MOVED. It then copies the
+// calls that are still not done to b.forwarded, and reports whether there are such calls. If no other node is the
+// leader, prepare does nothing and returns false.
 func (f *forwarding) prepare(b *batch) bool {
 	v := f.view
 	if v.Leader == "" || v.Leader == v.Self { // there is no leader, or this node was elected but is not ready
@@ -148,7 +148,7 @@ func (f *forwarding) exchangeWatched(b *batch) {
 	f.reusable, f.err = w.Forward(&b.forwarded)
 }
 
-// watchOf returns the stream on which the leader watches keys for a call, or nil before the first WATCH.
+// watchOf returns the stream on which the leader watches keys for the client of a call, or nil before the first WATCH.
 func (f *forwarding) watchOf(call *call) *forward.Watch {
 	if call.tx != nil {
 		return call.tx.ownStream

@@ -93,8 +93,8 @@ func testSilentLeader(t *testing.T) {
 }
 
 // TestDeposedLeader checks that commands wait only forward.FormerLeaderTimeout for replies of a node that has lost
-// leadership, either to a different node or without a new leader. Commands that may have been charged must then fail
-// with errUncertain, and later commands must be sent to the new leader.
+// leadership, whether or not there is a new leader. Commands that may have been charged must then fail with
+// errUncertain, and later commands must be sent to the new leader.
 func TestDeposedLeader(t *testing.T) { synctest.Test(t, testDeposedLeader) }
 
 func testDeposedLeader(t *testing.T) {
@@ -119,7 +119,7 @@ func testDeposedLeader(t *testing.T) {
 }
 
 // TestTransferFromAfar checks that a forwarded TRANSFER still waits for the reply of the old leader after the new
-// leader is known. Other commands do not wait for the old leader.
+// leader is known. Other commands wait for the old leader for at most forward.FormerLeaderTimeout.
 func TestTransferFromAfar(t *testing.T) { synctest.Test(t, testTransferFromAfar) }
 
 func testTransferFromAfar(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// After a deep pipeline, a connection keeps its large buffers for the next one. If the connection becomes idle, the
-// buffers are freed: when there are many connections, most are idle, and all of them must fit in maxmemory-clients.
+// After a deep pipeline, a connection keeps its large buffers for the next deep pipeline. If the connection becomes
+// idle, the buffers are freed: when there are many connections, most are idle, and all of them must fit in
+// maxmemory-clients.
 
 const (
 	idleTicks = int64(time.Second / tick) // ticks without a read after which a connection is idle

@@ -41,7 +41,7 @@ func TestIdleBuffers_Incomplete(t *testing.T) {
 	word := strings.Repeat("x", 3*keepIdle)
 	p.send(strings.TrimSuffix(request("ECHO", word), "x\r\n"))
 	if !eventually(func() bool { return c.usage.query.Load() > keepIdle && c.buffers.free.Load() }) {
-		t.Fatal("the server did not read the incomplete command, or its goroutine did not release the buffers")
+		t.Fatal("the server did not read the incomplete command, or the goroutine of the connection did not release the buffers")
 	}
 	c.trimIdle(math.MaxInt64)
 	p.send("x\r\n")

@@ -16,7 +16,7 @@ import (
 )
 
 // infoSection is a section of INFO. It contains the fields of Redis that monitoring tools read, under the same names,
-// and fields of this server. Fields of Redis that do not apply are absent.
+// and fields of this server. Other fields of Redis are absent.
 type infoSection struct {
 	title     string
 	byDefault bool
@@ -166,7 +166,7 @@ func infoStats(s *Server, w *infoWriter) {
 }
 
 // infoPauses writes, for each type of maintenance work, the longest time for which the work has blocked decisions since
-// the start.
+// the server was started.
 func infoPauses(p limiter.Pauses, w *infoWriter) {
 	w.field("longest_growth_usec", p.Growth.Microseconds())
 	w.field("longest_compaction_usec", p.Compaction.Microseconds())

@@ -102,8 +102,8 @@ func startLab(t testing.TB, piped bool, ids []string) *lab {
 	return l
 }
 
-// listen returns a listener of a node. The number must be unique. In a piped lab, it determines the port of the
-// listener.
+// listen returns a listener of a node. The argument number must be unique. In a piped lab, the argument determines the
+// port of the listener.
 func (l *lab) listen(number int) net.Listener {
 	l.t.Helper()
 	if !l.piped {

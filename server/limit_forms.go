@@ -17,7 +17,7 @@ type limitForm struct {
 	word          string // lower case
 	summary       string
 	cost          string      // complexity; "" is O(1)
-	args          string      // the key, the integers, and last the period, in the notation of syntax.go
+	args          string      // the key, the integers and the period, in this order, in the notation of syntax.go
 	modes         []limitMode // the first is the default
 	minFirst      int64       // minimum of the first integer; the minimum of the second integer and of the period is 1
 	conditionText string      // condition that the integers and the period together must meet, for error texts
@@ -87,7 +87,7 @@ var limitForms = newLimitForms([]limitForm{
 	},
 })
 
-// within292 is the error text for times that must fit in an int64 of nanoseconds.
+// within292 is the end of the error text for a time that must fit in an int64 as nanoseconds.
 const within292 = " must be at most 9223372036 seconds (292 years)"
 
 func wholeWindow(p limitParams) (limiter.Limit, error) { return window.NewLimit(p.first, p.period, 1) }

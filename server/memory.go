@@ -12,8 +12,8 @@ import (
 
 // memoryUse is the memory in use, in bytes.
 //
-// Where Redis reports its used memory, this server reports the memory held for keys, which is compared with maxmemory.
-// Connections and everything else are included only in the fields heap and rss.
+// In the fields in which Redis reports its used memory, this server reports the memory held for keys, which it compares
+// with maxmemory. All other memory, such as that of connections, is included only in the fields heap and rss.
 type memoryUse struct {
 	limiter.Usage // Bytes counts against maxmemory; Dataset is the part used by keys
 	heap          goHeap

@@ -52,7 +52,7 @@ func TestMemoryReportsAgree(t *testing.T) {
 			}
 		}
 		if sum > usage.Bytes || (sum > 0) != (count > 0) {
-			t.Errorf("MEMORY USAGE of all %d keys is %d bytes, and Usage.Bytes is %d; want at most Usage.Bytes, and 0 only if there are no keys", count, sum, usage.Bytes)
+			t.Errorf("MEMORY USAGE of all %d keys is %d bytes, and Usage.Bytes is %d; want at most Usage.Bytes, and more than 0 if there are keys", count, sum, usage.Bytes)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestMemoryDoctor(t *testing.T) {
 		got := diagnose(&m, &o)
 		for i := range max(len(got), len(want)) {
 			if len(got) != len(want) || !strings.Contains(got[i], want[i]) {
-				t.Errorf("%+v: the diagnosis is %q, want as many texts, in the same order, which contain %q", m, got, want)
+				t.Errorf("%+v: the diagnosis has the texts %q, want texts that contain, in this order, %q", m, got, want)
 				return
 			}
 		}
@@ -162,7 +162,7 @@ func TestMemoryCommands(t *testing.T) {
 	if got := p.ask("MEMORY", "DOCTOR").text; !strings.HasPrefix(got, "No problems found: 0 keys") {
 		// Other tests run in the same process, so its memory may be large.
 		if !strings.HasPrefix(got, "The process uses") {
-			t.Errorf("MEMORY DOCTOR: %q, want no problems or the memory of the process", got)
+			t.Errorf("MEMORY DOCTOR: %q, want a text that reports no problems, or only the memory of the process", got)
 		}
 	}
 	stats := p.ask("MEMORY", "MALLOC-STATS").text

@@ -50,7 +50,8 @@ func (m *monitors) show(c *client, cmd *command, args [][]byte) {
 	}
 }
 
-// showMonitors sends a command from a client to the clients in MONITOR mode.
+// showMonitors sends a command from a client to the clients in MONITOR mode, unless the command has the flag admin or
+// skipMonitor.
 func showMonitors(c *client, cmd *command, args [][]byte) {
 	if c.srv.monitors.active() && !cmd.is(admin|skipMonitor) {
 		c.srv.monitors.show(c, cmd, args)
@@ -95,8 +96,8 @@ func appendQuoted(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// redact returns a copy of args for MONITOR and the slow log, in which arguments that may contain a password are
-// replaced. If there are none, it returns args.
+// redact returns a copy of args for MONITOR and the slow log. Arguments that may contain a password are replaced in the
+// copy. If args has no such arguments, redact returns args itself.
 func redact(cmd *command, args [][]byte) [][]byte {
 	from := len(args)
 	switch cmd.name {

@@ -19,8 +19,8 @@ func shownBy(t *testing.T, line value) string {
 	return m[1]
 }
 
-// TestMonitorFeed checks that MONITOR shows commands when they run, including the commands of transactions, with
-// redacted passwords. MONITOR must not show administrative or refused commands.
+// TestMonitorFeed checks that MONITOR shows commands when they run: the commands of a transaction are shown when EXEC
+// runs them. Passwords must be redacted. MONITOR must not show administrative or refused commands.
 func TestMonitorFeed(t *testing.T) {
 	t.Parallel()
 	s := start(t, withPassword)

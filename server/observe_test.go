@@ -19,7 +19,7 @@ func TestSlowlog(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *options.Options) { o.SlowlogLogSlowerThan, o.SlowlogMaxLen = -1, 10 })
 	p, admin := s.dial(), s.dial()
-	// newest returns the entries, newest first, and clears the log.
+	// newest returns the entries of the slow log, newest first. It then clears the log and sets the threshold to 0.
 	newest := func() []value {
 		t.Helper()
 		entries := admin.ask("SLOWLOG", "GET", "-1").list
@@ -33,8 +33,8 @@ func TestSlowlog(t *testing.T) {
 		t.Helper()
 		newest()
 		p.ask(words...)
-		// The oldest entry is the CONFIG SET at the end of the previous call of newest: the threshold that it sets
-		// already applies to it.
+		// entries[0] is the command under test. The only older entry is the CONFIG SET at the end of the previous
+		// call of newest: the new threshold already applies to the CONFIG SET that sets it.
 		entries := newest()
 		if len(entries) == 0 || strings.Join(entries[0].list[3].words(), " ") != want {
 			t.Errorf("%.60q is logged as %s, want %s", words, entries, want)
@@ -56,7 +56,7 @@ func TestSlowlog(t *testing.T) {
 		t.Errorf("the entry is %s, want the address and the name of the client", entry)
 	}
 	if at := entry[1].int(); at < time.Now().Unix()-60 || at > time.Now().Unix() || entry[2].int() < 0 {
-		t.Errorf("the entry has the time %d, want one of the last 60 seconds, and the duration %d, want at least 0", at, entry[2].int())
+		t.Errorf("the entry has the time %d, want a time in the last 60 seconds; it has the duration %d, want at least 0", at, entry[2].int())
 	}
 
 	// EXEC is not logged, but the commands of the transaction are.
@@ -115,7 +115,7 @@ func testLatency(t *testing.T) {
 	}
 	admin.do("*0\r\n", "LATENCY", "HISTORY", "nothing")
 	if got := admin.ask("LATENCY", "DOCTOR").text; !strings.HasPrefix(got, "command: ") {
-		t.Errorf("LATENCY DOCTOR after the slow decision: %q, want the event command", got)
+		t.Errorf("LATENCY DOCTOR after the slow decision: %q, want a line about the event named command", got)
 	}
 	admin.do(":0\r\n", "LATENCY", "RESET", "nothing")
 	admin.do(":1\r\n", "LATENCY", "RESET", "nothing", "command")
@@ -242,7 +242,7 @@ func TestClientKill(t *testing.T) {
 	self.expect("+OK\r\n")
 	self.closed()
 
-	// A client that does not read its replies is closed as well.
+	// CLIENT KILL also closes a client that does not read its replies.
 	killer = s.dial()
 	deaf := s.connect().(*net.TCPConn)
 	_ = deaf.SetReadBuffer(4 << 10)

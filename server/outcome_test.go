@@ -38,7 +38,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestNoReplyBeforeCommit checks that no reply is written before its decisions are committed.
+// TestNoReplyBeforeCommit checks that no reply is written before the decisions that the reply reveals are committed.
 func TestNoReplyBeforeCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")

@@ -9,9 +9,10 @@ import (
 )
 
 // A client may send many commands before it reads any reply. Replies are written immediately while the socket buffer
-// has room. The rest is queued in a feed, up to client-reply-buffer-limit and only while client memory is not tight
-// (see clientMemory.tight). While the queue has no room, the server does not read commands from the client. The client is
-// disconnected only if it has read less than 64 KiB within write-timeout while the queue had no room.
+// has room. The rest is queued in a feed (see feed.go). The queue has room for more replies if it stays within
+// client-reply-buffer-limit and client memory is not tight (see clientMemory.tight). While the queue has no room, the
+// server does not read commands from the client. The client is disconnected only if it has read less than 64 KiB within
+// write-timeout while the queue had no room.
 
 // output writes the replies of a client, and owns its feed. It belongs to the goroutine that serves the connection. The
 // goroutine of the feed calls writeFeed, and the reaper calls stalled.
@@ -30,7 +31,7 @@ type output struct {
 	backlog backlog
 }
 
-// backlog is the state of queued replies that the reaper checks.
+// backlog describes the queue of replies. The reaper checks it to find clients that do not read their replies.
 type backlog struct {
 	repliesOnly atomic.Bool          // the queue contains only replies, which may stay unread while there is room
 	fullSince   atomic.Int64         // tick since which there is no room for replies; 0 if there is room
@@ -141,8 +142,8 @@ func (o *output) writeSlowly(b []byte) (written int, err error) {
 }
 
 // stalled reports whether a client has read less than flushAt bytes within write-timeout while there was no room for
-// more replies, either because its own queue was full or because client memory was tight. A client that also receives
-// pushed output is stalled after the same time even if there was room.
+// more replies, either because its own queue was full or because client memory was tight. For a client that also
+// receives pushed output (messages of PUBLISH, lines of MONITOR), stalled does not check whether there was room.
 func (o *output) stalled(opts *options.Options, m reaperRun) bool {
 	longSince := func(from int64) bool {
 		return from > 0 && opts.WriteTimeout > 0 && time.Duration(m.now-from)*tick > opts.WriteTimeout
@@ -151,7 +152,7 @@ func (o *output) stalled(opts *options.Options, m reaperRun) bool {
 		(!o.backlog.repliesOnly.Load() || longSince(o.backlog.fullSince.Load()) || longSince(m.tightSince))
 }
 
-// writeFeed writes the queue of a feed until take reports that the goroutine must stop, or a write fails.
+// writeFeed writes the queue of a feed until f.take reports that the goroutine must stop, or a write fails.
 func (o *output) writeFeed(f *feed) {
 	defer f.end()
 	for {
@@ -188,8 +189,8 @@ func (o *output) beginFeed() bool {
 }
 
 // registerFeed registers the feed for pushed output, and then starts the goroutine of a new feed. The replies to
-// MONITOR and SUBSCRIBE are in the queue of the new feed, so they are written after the registration: a client that has
-// received the reply also receives all pushed output from then on.
+// MONITOR and SUBSCRIBE are in the queue of the new feed, so they are written only after the registration. A client
+// that has received such a reply therefore also receives all pushed output from then on.
 func (o *output) registerFeed(fresh bool) {
 	if o.session.monitoring {
 		o.srv.monitors.add(o)

@@ -109,11 +109,11 @@ func TestFullBacklog(t *testing.T) {
 			}
 		}
 	}()
-	s.greet().await("stats", "timed_out_connections", 1) // incremented before the line is logged
+	s.greet().await("stats", "timed_out_connections", 1) // this counter is incremented before the line is logged
 	if !eventually(func() bool {
 		return strings.Contains(log.String(), "connection closed: the client does not read its replies")
 	}) {
-		t.Errorf("the log is %q, want the line that the client does not read its replies", log.String())
+		t.Errorf("the log is %q, want a line about a client that does not read its replies", log.String())
 	}
 }
 
@@ -213,8 +213,8 @@ func TestBacklogOutlivesRequests(t *testing.T) {
 	}
 }
 
-// TestBacklogIsNotIdle checks that a client that reads slowly is not closed as idle, although it
-// sends nothing for longer than timeout.
+// TestBacklogIsNotIdle checks that a client that reads its replies slowly is not closed as idle, although it sends
+// nothing for longer than the value of the option timeout.
 func TestBacklogIsNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ln := setup{options: func(o *options.Options) { o.Timeout, o.ClientReplyBufferLimit = 5*time.Second, 64<<10 }}.startPiped(t)

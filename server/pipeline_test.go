@@ -144,8 +144,9 @@ func TestPipeline_NoLeader(t *testing.T) {
 	}
 }
 
-// TestPipeline_CompleteBatches checks the number of calls that are forwarded together. A call whose reply may be long,
-// and a transaction, must be the last call of a batch. Node b has no leader at first, so its first batch waits.
+// TestPipeline_CompleteBatches checks the number of calls (commands and transactions) that are forwarded together in
+// one batch. A call whose reply may be long, and a transaction, must be the last call of a batch. The cluster has no
+// leader at first, so that the first batch of node b waits and the test can examine it.
 func TestPipeline_CompleteBatches(t *testing.T) {
 	t.Parallel()
 	unlink, keys := request("UNLINK", "k"), request("KEYS", "none")

@@ -151,8 +151,8 @@ func (row *protocolRow) answered(got string, ahead bool) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(got)
 }
 
-// TestProtocolErrorIsLast checks that a client receives a protocol error even if it sends many commands after the
-// malformed one before it reads.
+// TestProtocolErrorIsLast sends a malformed command and then many valid commands before it reads. The client must
+// receive the protocol error, and no reply after the error.
 func TestProtocolErrorIsLast(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()

@@ -60,8 +60,8 @@ func TestPublish_AfterConfirmation(t *testing.T) {
 	}
 }
 
-// TestPublish_Bounds checks that a client is closed if one PUBLISH sends it more than feedQueue bytes, because many of
-// its patterns match. This also holds for the client that sends PUBLISH.
+// TestPublish_Bounds checks that a subscriber is closed if its messages from one PUBLISH exceed feedQueue bytes in
+// total, because many of its patterns match. The same must hold if the subscriber itself sends the PUBLISH.
 func TestPublish_Bounds(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -102,7 +102,8 @@ func TestPublish_Switch(t *testing.T) {
 	watcher.do(texts('*', "pong", ""), "PING")
 }
 
-// TestPublish_Counts checks that PUBSUB counts each channel and pattern with subscribers once.
+// TestPublish_Counts subscribes two clients to the same channels and to the same pattern. PUBSUB must list each channel
+// once and count the pattern once, and PUBSUB NUMSUB must count both clients.
 func TestPublish_Counts(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

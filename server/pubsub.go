@@ -7,8 +7,8 @@ import (
 )
 
 // subscriptions are the channels and patterns to which a connection has subscribed. They are supported because some
-// client libraries subscribe when they connect, and require the confirmation. Messages are published in publish.go
-// and, on a node of a cluster, in broker.go.
+// client libraries subscribe when they connect, and require the confirmation. The code in publish.go delivers the
+// messages of PUBLISH. On a node of a cluster, the code in broker.go also delivers announcements of a new leader.
 //
 // The lists are shared with the goroutines that publish, so elements may be appended but not changed.
 type subscriptions struct {

@@ -86,7 +86,7 @@ func (s *Server) closeOne(c *client, why string) {
 	c.conn.hangUp()
 }
 
-// reaperRun holds the time of a run of the reaper, and the state of the server at that time.
+// reaperRun holds the time of a run of the reaper, in ticks, and the state of the server at that time.
 type reaperRun struct {
 	now        int64
 	tightSince int64 // tick since which client memory has been tight, or 0

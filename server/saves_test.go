@@ -55,7 +55,7 @@ func TestGoneClientDoesNotSave(t *testing.T) {
 		return len(s.sortedClients()) == 0
 	})
 	if !left || saves > 3 {
-		t.Errorf("%d snapshots were started, want at most 3; the closed connection must be removed", saves)
+		t.Errorf("%d snapshots were started, want at most 3; in addition, the server must remove the closed connection", saves)
 	}
 }
 

@@ -28,13 +28,14 @@ type Config struct {
 	Cluster topology.Cluster
 	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
-	// Stop is called once, when a client first sends SHUTDOWN. If save is set, the state must be saved after the last
-	// decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does not stop the process.
+	// Stop is called at most once: for the first SHUTDOWN that the server does not refuse. If save is set, the program
+	// must save the state after the last decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does
+	// not stop the process.
 	Stop func(save bool)
 }
 
-// Server serves Redis clients. New returns a Server. Serve, ServeCluster and the other Serve methods accept connections
-// from a listener, each for one kind of client. Shutdown stops the server.
+// Server serves Redis clients. New returns a Server. Each of the Serve methods, such as Serve and ServeCluster, accepts
+// connections of one kind of client from a listener. Shutdown stops the server.
 type Server struct {
 	engine    limiter.Engine
 	cluster   topology.Cluster // nil if standalone

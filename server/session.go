@@ -13,7 +13,7 @@ type session struct {
 	authenticated        bool
 	failedLogins         int // wrong passwords since the last login
 	replies              replyMode
-	marksCharges         bool // the reply to a limiter command that charged something is preceded by a mark
+	marksCharges         bool // forward.ChargedMark precedes each reply to a limiter command that has charged something
 	tracking             tracking
 	tx                   transaction
 	subscriptions        subscriptions
@@ -38,7 +38,8 @@ type clientInfo struct {
 
 func (s *session) init() { s.info = clientInfo{resp: 2, multi: -1} }
 
-// reset restores the initial state, except for the authentication and the name and version of the client library.
+// reset restores the initial state, except for the authentication, the fields failedLogins and marksCharges, and the
+// name and version of the client library.
 func (s *session) reset() {
 	s.discard()
 	s.subscriptions = subscriptions{}

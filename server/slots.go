@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// slotCount is the number of hash slots of a Redis Cluster. Here the leader serves all of them.
+// slotCount is the number of hash slots of a Redis Cluster. In this server, the leader serves all slots.
 const slotCount = 16384
 
 // crcTable is the table of CRC-16/XMODEM: polynomial 0x1021, not reflected.
@@ -75,8 +75,8 @@ func redirect(leader *topology.Member, list []call) {
 }
 
 // redirected returns the error for a command that cannot be queued in a transaction because a different node is the
-// leader. It returns nil if this node is the leader. It also returns nil if there is no leader, as during a hand-over,
-// since EXEC then waits for the next leader.
+// leader. It returns nil if this node is the leader. It also returns nil if there is no leader, for example during a
+// hand-over. The command can then be queued, because EXEC waits for the next leader.
 func redirected(view *topology.View, cmd *command, args [][]byte) error {
 	leader := view.Find(view.Leader)
 	switch {

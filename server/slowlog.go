@@ -66,8 +66,9 @@ func accountBatch(c *client, b *batch, took time.Duration) {
 	recordSlow(c, b.calls[0].cmd, took, b.slowArgs)
 }
 
-// recordSlow adds a run to the slow log and the latency monitor if it exceeds their thresholds. args
-// is called only for an entry of the slow log.
+// recordSlow adds a run to the slow log if the run reaches the threshold of the slow log, and to the latency monitor if
+// it reaches the threshold of the monitor. The function args returns the arguments of the command. recordSlow calls
+// args only if it adds the run to the slow log.
 func recordSlow(c *client, cmd *command, took time.Duration, args func() [][]byte) {
 	o := c.srv.opts.Get()
 	if o.SlowlogLogSlowerThan >= 0 && took >= o.SlowlogLogSlowerThan && !cmd.is(skipSlowlog) {

@@ -187,7 +187,8 @@ func TestNowhereToSave(t *testing.T) {
 // withSave makes SHUTDOWN save by default.
 func withSave(o *options.Options) { o.Save = []options.SavePoint{{After: time.Hour, Changes: 1}} }
 
-// stopping is a server that counts the calls of Stop: stops counts all, and saving counts those that request a save.
+// stopping is a server that counts the calls of Stop. The field stops is the number of all calls, and the field saving
+// is the number of calls that request a save.
 type stopping struct {
 	*testServer
 	stops, saving atomic.Int32
@@ -205,8 +206,8 @@ func startStopping(t *testing.T, u setup) *stopping {
 	return s
 }
 
-// TestShutdownCommand checks, for each form of SHUTDOWN, that Stop is called, whether the state is saved before Stop,
-// whether Stop is asked to save, and that no reply is sent.
+// TestShutdownCommand sends each form of SHUTDOWN. It checks whether the state is saved before the call of Stop, and
+// whether the argument of Stop requests another save. Stop must be called once, and no reply may be sent.
 func TestShutdownCommand(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk full")
@@ -218,7 +219,7 @@ func TestShutdownCommand(t *testing.T) {
 		p.send(request(strings.Fields(call)...) + ping)
 		p.closed()
 		q := s.dial()
-		q.send(request("SHUTDOWN", "NOSAVE")) // only the first SHUTDOWN counts
+		q.send(request("SHUTDOWN", "NOSAVE")) // only the first SHUTDOWN has an effect
 		q.closed()
 		if got := snapshots.Status().Saves; got != saves {
 			t.Errorf("%s: %d snapshots were written, want %d", call, got, saves)

@@ -20,8 +20,8 @@ import (
 // systems in socket_portable.go. For tests, the build tag "portable" selects socket_portable.go on Linux as well.
 //
 // The goroutine that serves the connection owns the socket. Other goroutines may only call hangUp, stopReading, ended
-// and descriptor, which never block. They must not call Close, which waits for the owner, since the owner may be
-// waiting for them.
+// and descriptor, which never block. They must not call Close: Close waits for the owner, and if the owner is waiting
+// for the calling goroutine, neither of the two can continue.
 type socket struct {
 	net.Conn
 	raw     syscall.RawConn // nil if there is no descriptor
@@ -151,10 +151,11 @@ func (s *socket) control(f func(fd int)) {
 	}
 }
 
-// linger closes the write side, and then reads and discards bytes until the peer closes its side or lingerTime or
-// lingerBytes is exceeded. If the connection were closed immediately while the peer is still sending, the connection
-// would be reset, and written bytes could be lost. linger must be called after loop has returned. If the write side
-// cannot be closed separately, linger returns immediately unless the anyway parameter is set.
+// linger closes the write side, and then reads and discards bytes until the peer closes its side, until lingerTime has
+// passed, or until lingerBytes bytes have been discarded. If the connection were closed immediately while the peer is
+// still sending, the connection would be reset, and written bytes could be lost. linger must be called after loop has
+// returned. If the write side cannot be closed separately, linger returns immediately unless the anyway parameter is
+// set.
 func (s *socket) linger(anyway bool) {
 	half, ok := s.Conn.(interface{ CloseWrite() error })
 	if closed := ok && half.CloseWrite() == nil; !closed && !anyway {

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// shortReadDrains reports whether a read that does not fill the buffer has returned all available bytes, and whether
-// later bytes cause a new event. epoll(7) guarantees these two properties for streams.
+// shortReadDrains is true: a read that does not fill the buffer has returned all available bytes, and later bytes cause
+// a new event. epoll(7) guarantees these two properties for streams.
 const shortReadDrains = true
 
 // readDescriptor reads once from a nonblocking descriptor. The scheduler is not notified, since the call returns

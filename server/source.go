@@ -9,8 +9,8 @@ import (
 // host or site, which may use any address in the network.
 const sourceBits = 64
 
-// sourceOf returns the address to which limits by address apply: an IPv4 address itself, or the first address of the
-// network of an IPv6 address. It returns the zero Addr if addr is not a TCP address.
+// sourceOf returns the address under which limits per address count a client: its IPv4 address, or the first address of
+// the network that contains its IPv6 address. It returns the zero Addr if addr is not a TCP address.
 func sourceOf(addr net.Addr) netip.Addr {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {

@@ -16,7 +16,7 @@ type stats struct {
 	displaced      atomic.Int64 // newcomers closed to make room for other connections
 	netIn, netOut  atomic.Int64 // bytes
 	reads, writes  atomic.Int64 // system calls
-	limited        atomic.Int64 // refused limiter commands
+	limited        atomic.Int64 // limiter commands that were decided and limited
 	protocolErrors atomic.Int64
 	timeouts       atomic.Int64 // connections closed by the reaper
 	panics         atomic.Int64
@@ -82,7 +82,7 @@ func (cs *commandStats) percentile(p float64) time.Duration {
 	return bucketBound(latencyBuckets - 1)
 }
 
-const maxErrorCodes = 128 // a safety limit: all codes come from the program and from other nodes
+const maxErrorCodes = 128 // a safety limit, not expected to be reached: clients cannot create codes
 
 func (s *stats) countError(code string) {
 	s.mu.Lock()

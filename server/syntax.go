@@ -16,14 +16,14 @@ type argument struct {
 
 // parseSyntax parses the notation of arguments in the command table:
 //
-//	name           an argument of kind string, or of kind "key" or "pattern" if that is its name
+//	name           an argument of kind "string"; an argument named key or pattern has the kind of that name
 //	name:kind      an argument of the given kind
 //	WORD           a literal word
 //	WORD name      an argument that follows a literal word
 //	[ ... ]        optional; a block if there are several arguments
 //	{ ... }        a group
 //	a|b            one of several words
-//	[ a | b c ]    one of several alternatives of any length; also within braces
+//	[ a | b c ]    one of several alternatives, each with one or more arguments; also with braces
 //	...            as a suffix: the argument may be repeated
 func parseSyntax(s string) []argument {
 	p := syntaxParser{words: strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ", "{", " { ", "}", " } ").Replace(s))}

@@ -47,8 +47,8 @@ func badThrottle(at int, arg string) replyError {
 	return errInvalid(what.name, []byte(arg), what.want)
 }
 
-// slowThrottleError returns the error for arguments that slowThrottle refuses. The quantity is checked first, and then
-// the parameters in order.
+// slowThrottleError returns the error that CL.THROTTLE must return for arguments that slowThrottle, the reference
+// parser, rejects. The quantity is checked first, and then the other parameters in order.
 func slowThrottleError(args [4][]byte) replyError {
 	if _, ok := slowInt(args[3]); !ok && !strings.EqualFold(string(args[3]), "ms") {
 		return badThrottle(5, string(args[3]))

@@ -122,7 +122,8 @@ func (l *timeLimit) check(s *testServer) {
 	}
 }
 
-// stuckLog is a log handler. When the first close of a connection is logged, stuckLog blocks until release is closed.
+// stuckLog is a log handler. When the first close of a connection is logged, the handler blocks until the channel
+// release is closed.
 type stuckLog struct {
 	slog.Handler
 	entered, release chan struct{}
@@ -236,9 +237,9 @@ func TestWriteTimeout(t *testing.T) {
 		stalled := newPeer(t, ln.connect())
 		stalled.send(call)
 		begin := time.Now()
-		_, err := stalled.Write([]byte("P")) // blocks: the server does not read while its reply is unread
+		_, err := stalled.Write([]byte("P")) // blocks: the server reads no command before its reply is read
 		if took := time.Since(begin); err == nil || took < limit-tick || took > limit+grain {
-			t.Errorf("the write of the stalled client failed after %v (%v), want %v", took, err, limit)
+			t.Errorf("the write of the stalled client returned after %v with the error %v; want an error after %v", took, err, limit)
 		}
 		slow.do("+PONG\r\n", "PING")
 	})

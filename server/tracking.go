@@ -8,8 +8,9 @@ import (
 )
 
 // tracking is the state of CLIENT TRACKING. The server has no table of the keys that clients have read. Instead, it
-// invalidates the keys of a read immediately after the read. This is always correct: a client never keeps a value. It
-// costs little, because the values of limiter keys change with time anyway.
+// invalidates the keys of a read immediately after the read, so that the client does not keep the values. The cost is
+// small, because the values of limiter keys change with time, so that clients could not keep the values anyway. In
+// BCAST mode, the server accepts the options, but sends no invalidations.
 type tracking struct {
 	on, bcast, optIn, optOut, noLoop bool
 	exceptNext                       bool // the next command is an exception to the mode; set by CLIENT CACHING

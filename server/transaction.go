@@ -16,7 +16,7 @@ type transaction struct {
 	queued       []queuedCommand
 	bytes        int // size of the queued arguments and the watched keys
 	watched      []watchedKey
-	epoch        uint64         // epoch of the engine when the first key was watched
+	epoch        uint64         // epoch of the engine (see limiter.CommitToken) when the first key was watched
 	ownStream    *forward.Watch // stream on which the leader watches keys for the client
 	lost         bool           // the state of watched keys can no longer be verified: EXEC fails
 	pushed       []byte         // messages to append after the reply to EXEC
@@ -142,7 +142,7 @@ func (tx *transaction) forLeader() (list []queuedCommand) {
 }
 
 // forwardable reports whether the transaction can be forwarded. It cannot be forwarded if the leader cannot verify all
-// watched keys, or if the stream on which the leader watches keys has a different protocol.
+// watched keys, or if the stream on which the leader watches keys uses another version of the Redis protocol.
 func (tx *transaction) forwardable(protocol int) bool {
 	return !tx.lost && len(tx.watched) == 0 && (tx.ownStream == nil || tx.ownStream.Protocol() == protocol)
 }

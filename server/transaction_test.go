@@ -146,7 +146,7 @@ func TestWatchedSteps(t *testing.T) {
 }
 
 // TestWatch modifies a watched key in every way, and runs commands that do not modify it. EXEC must run the queued
-// commands only if the key has not been modified.
+// commands if the key has not been modified, and otherwise none of them.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	s, clock := startFrozen(t, nil)

@@ -3,10 +3,10 @@ package server
 // turns is a semaphore that bounds the number of goroutines that run client commands concurrently.
 //
 // A node of a cluster must answer heartbeats within tens of milliseconds regardless of the number of clients. The Go
-// scheduler has no priorities: a runnable goroutine of Raft queues behind all runnable clients, and while all
-// processors of the runtime are busy the network is not polled. If there are fewer turns than GOMAXPROCS, a processor
-// is always free, so that Raft messages are read and handled immediately. Clients wait for a turn, in order of arrival,
-// instead of waiting for a processor.
+// scheduler has no priorities: a runnable goroutine of Raft queues behind all runnable clients. In addition, the
+// runtime does not poll the network while all its processors are busy. If there are fewer turns than GOMAXPROCS, a
+// processor is always free, so that Raft messages are read and handled immediately. Clients wait for a turn, in order
+// of arrival, instead of waiting for a processor.
 //
 // A client holds its turn while it computes. It does not hold its turn while it waits for a commit, for the leader, or
 // for its peer to read.

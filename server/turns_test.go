@@ -12,7 +12,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// concurrency measures the maximum number of goroutines that have called enter and have not called leave.
+// concurrency measures how many goroutines at most are between a call of the method enter and a call of the method
+// leave.
 type concurrency struct{ now, most atomic.Int64 }
 
 // enter counts the calling goroutine. It then yields the processor, so that other goroutines can also call enter.
@@ -48,7 +49,7 @@ func TestTurns_Decide(t *testing.T) {
 		s := setup{turns: bound, engine: countingEngine{buckets.New(buckets.Config{Shards: 8}), decides}}.start(t)
 		throttleOften(s.dial, 20, 20)
 		if most := decides.most.Load(); bound > 0 && most > int64(bound) || bound == 0 && most < 2 {
-			t.Errorf("%d turns: %d concurrent calls of Decide, want at most as many as turns (0 turns: unlimited, want more than one call)", bound, most)
+			t.Errorf("%d turns: %d concurrent calls of Decide; want at most one call per turn or, with 0 turns (no limit), more than one call", bound, most)
 		}
 	}
 }
@@ -147,8 +148,8 @@ func TestTurns_Waiting(t *testing.T) {
 	}
 }
 
-// TestTurns_SlowReaders sends commands while another goroutine is still writing replies to earlier commands. That
-// goroutine must neither acquire a turn nor release the client's turn.
+// TestTurns_SlowReaders sends commands while the goroutine of the client's feed is still writing replies to earlier
+// commands. The goroutine of the feed must neither acquire a turn nor release the turn of the client.
 func TestTurns_SlowReaders(t *testing.T) {
 	t.Parallel()
 	const bound, clients, n = 2, 4, 300

@@ -53,8 +53,8 @@ func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool
 	return true
 }
 
-// closeLeaderClients closes the connections of the clients of leader-port. Before that, commands that have been read
-// are answered.
+// closeLeaderClients closes the connections of the clients of leader-port, after the commands that have been read from
+// them are answered. Subscribers and clients in MONITOR mode stay connected.
 func (s *Server) closeLeaderClients() {
 	n := 0
 	for _, c := range s.sortedClients() {

@@ -66,8 +66,9 @@ func testStepDownWithoutLeader(t *testing.T) {
 	}
 }
 
-// TestStepDownAtShutdown shuts down a former leader while one of its commands waits for the next leader. The node must
-// forward the command when the next leader is elected, and send the reply before it closes the connection.
+// TestStepDownAtShutdown shuts down a former leader while a command of one of its clients waits for the next leader.
+// The node must forward the command when the next leader is elected, and send the reply before it closes the
+// connection.
 func TestStepDownAtShutdown(t *testing.T) { synctest.Test(t, testStepDownAtShutdown) }
 
 func testStepDownAtShutdown(t *testing.T) {

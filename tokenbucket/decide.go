@@ -90,8 +90,8 @@ func open(l *limiter.Limit, old limiter.State, now uint64) bucket {
 	return b
 }
 
-// until returns the time until the number of used tokens falls to the number given by most,
-// capped at the largest Duration.
+// until returns the time until the number of used tokens falls to the argument most, capped
+// at the largest Duration.
 func (b bucket) until(l *limiter.Limit, most, now uint64) time.Duration {
 	if b.used <= most {
 		return 0

@@ -68,8 +68,8 @@ func TestWorkedExample(t *testing.T) {
 	})
 }
 
-// TestFailedLogins tests a limit of 10 failed logins. One failed login is restored every
-// hour.
+// TestFailedLogins tests a limit of 10 failed logins. Every hour, one more failed login is
+// admitted.
 func TestFailedLogins(t *testing.T) {
 	const h, m = time.Hour, time.Minute
 	var rows []limitertest.Row
@@ -168,8 +168,8 @@ func TestChangedParameters(t *testing.T) {
 		{"shorter interval", 8, 2, s, 3, false, 1, no, 4 * s},
 		{"much shorter interval", 8, 2, s / 4, 3, false, 5, no, s / 2},
 		{"smaller amount", 8, 1, 2 * s, 2, false, 0, no, 15 * s},
-		// The state expires according to the parameters with which it was stored. That is before
-		// the next refill under the longer interval.
+		// The state expires according to the parameters with which it was stored, before the next
+		// refill under the longer interval.
 		{"longer interval", 8, 2, time.Hour, 3, true, 2, 5 * s, 5 * s},
 	} {
 		l := newLimit(t, tt.capacity, tt.amount, tt.interval)

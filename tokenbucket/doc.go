@@ -74,7 +74,7 @@
 // After a change, used may exceed the capacity. 0 tokens then remain until enough refills
 // have been made.
 //
-// Each charge and refund sets the expiry time of the key from its own parameters. Until the
+// Each charge and refund sets the expiry time of the key by the parameters of that request. Until the
 // next charge or refund, a state that was stored under faster refills expires when those
 // refills would have filled the bucket. Retry after and reset after take this into account.
 //

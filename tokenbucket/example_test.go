@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/tokenbucket"
 )
 
-// The limit is ten failed logins. One failed login is restored every hour.
+// The limit is ten failed logins. Every hour, one more failed login is admitted.
 func ExampleDecide() {
 	l, err := tokenbucket.NewLimit(10, 1, limiter.Seconds(3600))
 	if err != nil {

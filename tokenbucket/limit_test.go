@@ -26,7 +26,7 @@ func TestNewLimit(t *testing.T) {
 		{1, maxInt, limiter.Period{N: maxInt, Unit: 1}, limiter.Limit{Max: 1, Amount: maxInt, Interval: maxInt}},
 		{maxInt, maxInt, limiter.Period{N: maxInt, Unit: 1}, limiter.Limit{Max: maxInt, Amount: maxInt, Interval: maxInt}},
 		{maxInt, 1, limiter.Period{N: 1, Unit: 1}, limiter.Limit{Max: maxInt, Amount: 1, Interval: 1}},
-		// Filling 7 units by 2 takes 4 intervals. 4 * 2 305 843 009 s fits in an int64 of nanoseconds,
+		// Adding 7 tokens, 2 per refill, takes 4 intervals. 4 * 2 305 843 009 s fits in an int64 of nanoseconds,
 		// 4 * 2 305 843 010 s does not.
 		{7, 2, limiter.Seconds(2_305_843_009), limiter.Limit{Max: 7, Amount: 2, Interval: 2_305_843_009 * time.Second}},
 		{7, 2, limiter.Seconds(2_305_843_010), limiter.Limit{}},

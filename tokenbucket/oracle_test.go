@@ -39,8 +39,8 @@ type bigBucket struct {
 	expires  uint64   // time from which the bucket is full
 }
 
-// at returns the bucket at time t. The result is the same as if it applied one refill at a
-// time, but it applies refills in groups whose sizes are powers of two.
+// at returns the bucket at time t. The refills are applied in groups whose sizes are powers
+// of two. The result is the same as if the refills were applied one by one.
 func (b bigBucket) at(l limiter.Limit, t uint64) bigBucket {
 	if b.expires <= t {
 		return bigBucket{missing: new(big.Int), refilled: bigUint(t)}
@@ -152,7 +152,8 @@ func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok fu
 	}
 }
 
-// advance moves the clock, mostly to a time close to the next change.
+// advance moves the clock, mostly by a few intervals, or by RetryAfter or ResetAfter, with an offset
+// of at most 1 ns.
 func (w *walk) advance(l limiter.Limit, last limiter.Decision) {
 	by := uint64(0)
 	switch w.r.UintN(10) {

@@ -20,7 +20,7 @@ func TestRecovery(t *testing.T) {
 		Recovery("").Next("c", []Member{a, {ID: "n2", Raft: "h3:1"}}), "",
 	} {
 		if seen[r] || !r.Valid() || len(r) > MaxRecovery {
-			t.Errorf("%q: seen before %t, want false; valid %t, want true; or longer than MaxRecovery", r, seen[r], r.Valid())
+			t.Errorf("%q: duplicate %t, want false; valid %t, want true; want a length of at most MaxRecovery", r, seen[r], r.Valid())
 		}
 		seen[r] = true
 	}

@@ -80,11 +80,11 @@ type Status struct {
 	Contact   time.Duration // time since the last message from the leader; 0 on the leader itself
 	// RoundTrips counts the answered heartbeat messages that this node has sent as the leader since it started.
 	RoundTrips RoundTrips
-	// Followers holds the progress of the other members. Only the leader knows it; on other nodes Followers is nil.
+	// Followers holds the progress of the other members. It is nil on nodes other than the leader.
 	Followers []Follower
 }
 
-// Follower returns the status of the member with the given id, or nil.
+// Follower returns the progress of the member with the given id, or nil.
 func (s *Status) Follower(id string) *Follower {
 	for i := range s.Followers {
 		if s.Followers[i].ID == id {
@@ -101,8 +101,9 @@ type RoundTrips struct {
 	Longest  time.Duration // longest time from a message to its answer
 }
 
-// Follower is the progress of another member, as known to the leader from the answers of that member. After a
-// restart, the log of a member may end in entries that the member has yet to discard. Last includes these entries.
+// Follower is the progress of another member, as known to the leader from the answers of that member. After a restart,
+// the last entries in the log of a member may be uncommitted entries that the member will discard. Last includes these
+// entries.
 type Follower struct {
 	ID      string
 	Answers bool          // the member has answered in this term, and still answers

@@ -78,7 +78,7 @@ func BenchmarkDecide(b *testing.B) {
 			room := make([]byte, 0, br.room)
 			l, old, now := br.limit, br.old, t0+uint64(br.at)
 			// The results are discarded, since copying the two structs would take about half as long
-			// as a decision. The compiler cannot optimize the call away, as decide is a variable.
+			// as a decision. The compiler cannot optimize the call away, because decide is a variable.
 			for range b.N {
 				br.decide(&l, old, now, br.quantity, room)
 			}

@@ -41,7 +41,7 @@ func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 }
 
 // sumFallsTo returns the time at which the sum of the counts falls to the given number of units, if
-// nothing is charged. The current sum must be greater.
+// nothing is charged. The current sum must be greater than this number.
 func (c *counters) sumFallsTo(units uint64) uint64 {
 	if c.moving > units {
 		return c.empty

@@ -17,9 +17,9 @@ type counters struct {
 	now   uint64 // the time of the decision
 	start uint64 // start of the current sub-window
 
-	// The last counter belongs to the current sub-window or to an earlier one. age is the distance from
-	// that sub-window to the current one, in sub-windows. The same number of counters has expired. If
-	// all counters have expired, none are kept, and age is equal to parts.
+	// The last counter belongs to the current sub-window or to an earlier one. The field age is the
+	// number of sub-windows from that one to the current one, and therefore the number of expired
+	// counters. If all counters have expired, no counters are kept, and age is equal to parts.
 	stored
 	age   int
 	least uint8  // minimum counter size for the new state, as a code (see stored)
@@ -78,7 +78,7 @@ func (c *counters) take() bool {
 }
 
 // convert recounts units stored under other parameters. All units of a stored sub-window count as if
-// they had been charged in its last nanosecond, or now if that is earlier. It returns false if the
+// they had been charged in its last nanosecond or now, whichever is earlier. It returns false if the
 // state is malformed or all units have expired.
 func (c *counters) convert(room []byte) bool {
 	old := c.stored
@@ -205,8 +205,8 @@ func (c *counters) replace(l *limiter.Limit) []byte {
 	return c.pack(c.partWidth, c.least)
 }
 
-// wait returns then - now, or 0 if that is negative. The result is capped at the largest Duration;
-// only a state that was set manually can exceed it.
+// wait returns then - now, or 0 if the difference is negative. The result is capped at the largest
+// Duration. Only a state that was set manually can cause a longer wait.
 func wait(now, then uint64) time.Duration {
 	if then <= now {
 		return 0

@@ -125,7 +125,7 @@ func TestParametersChange(t *testing.T) {
 		calls  []limitertest.Row
 		want   limiter.State // after the calls, if one of them stores a state
 	}{
-		// 60 units are in the hour from t0. Half of that hour has passed, so they count as of now.
+		// 60 units are in the hour from t0. At 30 m this hour has not ended, so the units count as of 30 m.
 		{"fixed to buckets", Count, 100, h, 3, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 1, false, 39, no, 50 * m}}, state(20*m, t0+uint64(20*m), 1, 0, 0, 61)},
 		// Without a charge, the 60 units count as of the time of each request, but expire at 60 m.
@@ -157,7 +157,7 @@ func TestParametersChange(t *testing.T) {
 			[]limitertest.Row{{75 * m, 1, false, 29, no, 165 * m}}, state(2*h, t0, 1, 0, 71)},
 		{"sliding to shorter", Slide, 50, h / 2, 1, state(h, t0+uint64(h), 1, 40, 30), []limitertest.Row{
 			{75 * m, 10, true, 0, 7*m + 30*time.Second, 75 * m}, // until the sliding window covers only 10 of the 40 units
-			{75 * m, 30, true, 0, 55 * m, 75 * m},               // until it covers only 20 of the 30 units, in the window that starts at 90 m
+			{75 * m, 30, true, 0, 55 * m, 75 * m},               // until the sliding window covers only 20 of the 30 units, which are then in the window that starts at 90 m
 		}, none},
 		// 40 units are in the sub-window that ends at 80 m, and 30 in the one that ends at 100 m.
 		// At 85 m, both counts are in the window that ends at 90 m, but the 30 units may move to

@@ -60,10 +60,10 @@
 // length P: such an interval may overlap n+1 sub-windows, so the units of the oldest one may have
 // been admitted in addition to the limit.
 //
-// SLIDING assumes that the requests of the previous window were distributed evenly over it. If they
-// arrived at the end of that window, more than the limit may be admitted in the period that starts
-// with them. If they arrived at its start, less than the limit is admitted. In a clock-aligned
-// window SLIDING never admits more than the limit.
+// SLIDING assumes that the requests of the previous window were distributed evenly over it. If most
+// of them arrived at the end of the previous window, more than the limit may be admitted in the
+// period that starts with these requests. If most of them arrived at its start, less than the limit
+// is admitted. In a clock-aligned window SLIDING never admits more than the limit.
 //
 // # Examples
 //
@@ -95,8 +95,8 @@
 //
 // Parameters are part of each request. A different limit does not affect the counts. A different
 // length or number of sub-windows requires a conversion: all units of a stored sub-window count as
-// of the last time at which they may have been charged, which is the end of that sub-window, or now
-// if that is earlier. Units outside the new window are dropped. A count is therefore retained at
+// of the last time at which they may have been charged. This is the end of that sub-window or now,
+// whichever is earlier. Units outside the new window are dropped. A count is therefore retained at
 // least as long as it would be if the exact times were known.
 //
 // The converted counts are stored only by a charge or a refund. Until then each request converts
@@ -132,8 +132,9 @@
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses and that
 // does not decrease. Parameters are refused with [limiter.ErrRange] unless the limit is at least 1,
 // parts are within 1..[MaxParts] and the window is within 1..[MaxPeriod]. No later computation can
-// overflow, except that a count saturates at 1<<64 - 1 if a conversion adds up more than that. A
-// returned Duration is capped at [math.MaxInt64] nanoseconds; only a state set manually can exceed it.
+// overflow, except that a count saturates at 1<<64 - 1 if a conversion adds up more units. A
+// returned Duration is capped at [math.MaxInt64] nanoseconds. Only a state set manually can cause a
+// longer wait.
 //
 // The cost of Count is proportional to the number of parts: about one nanosecond for each part, or
 // several nanoseconds for each part if the state is converted or a refund covers several sub-windows.

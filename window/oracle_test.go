@@ -45,7 +45,7 @@ func (o *ledger) expiry() uint64 {
 }
 
 // counted returns the facts converted to rule r at time t. Units of a sub-window of a different
-// rule count as of the last nanosecond of that sub-window, or as of t if that is earlier.
+// rule count as of the last nanosecond of that sub-window or as of t, whichever is earlier.
 func (o *ledger) counted(r rule, t uint64) []fact {
 	if t >= o.expiry() {
 		return nil
@@ -309,7 +309,8 @@ func bytesFor(v uint64) int {
 	return 8
 }
 
-// advance moves the clock, mostly to a time at which something changes.
+// advance moves the clock, mostly to the end of RetryAfter or ResetAfter, within the current
+// sub-window, or to the next one.
 func (w *walk) advance(r *rand.Rand, l *limiter.Limit, last limiter.Decision) {
 	width := uint64(l.Interval)
 	by := uint64(0)

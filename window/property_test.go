@@ -17,7 +17,7 @@ func check(c limitertest.Decided) {
 	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "Change.Set must be true exactly for admitted requests with a quantity other than 0")
 }
 
-// anyState draws a state that decisions need not be able to produce. The state is usually well formed, with its newest
+// anyState draws a state. Decisions may be unable to produce it, but it is usually well formed, with its newest
 // sub-window near now.
 func anyState(r *rand.Rand, l *limiter.Limit, n int, now uint64) limiter.State {
 	width := uint64(l.Interval)
@@ -118,7 +118,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				sum += admitted[current-n]
 			}
 			if sum > l.Max {
-				t.Fatalf("limit %+v: %d units, more than the limit, are admitted in the window that ends with the sub-window of the time %d", l, sum, now)
+				t.Fatalf("limit %+v: %d units, more than the limit, are admitted in the window that ends with the sub-window at time %d", l, sum, now)
 			}
 			if sum == l.Max {
 				full++

@@ -60,9 +60,9 @@ func (c *counters) estimate(credit uint64) uint64 {
 }
 
 // estimateFallsTo returns the time at which the estimate falls to the given number of units, if
-// nothing is charged. The current estimate must be greater. The function first determines the
-// window in which this happens. Within a window, only the covered share of the previous count
-// decreases.
+// nothing is charged. The current estimate must be greater than this number. The function first
+// determines the window in which the estimate reaches the number. Within a window, only the covered
+// share of the previous count decreases.
 func (c *counters) estimateFallsTo(units uint64) uint64 {
 	prev, curr := c.pair()
 	switch {

@@ -25,8 +25,8 @@ type stored struct {
 }
 
 // parse decodes a state, and reports whether it is well formed and has not expired. If the newest
-// sub-window begins after now, parse checks that it is aligned to its width. Otherwise take or
-// convert checks the alignment, by a division that they need anyway.
+// sub-window begins after now, parse checks that it is aligned to its width. Otherwise the methods
+// take and convert check the alignment, with a division that they need anyway.
 func (s *stored) parse(old *limiter.State, now uint64) bool {
 	size := len(old.Data) - headerSize
 	if old.Expires <= now || size <= 0 {
@@ -54,8 +54,9 @@ func (s *stored) parse(old *limiter.State, now uint64) bool {
 	return s.begin <= now || s.begin%s.width == 0
 }
 
-// count returns counter i; 0 is the oldest. It reads the 8 bytes that end with the counter, which is
-// their upper part. These bytes are always within data, since the header has 8 bytes.
+// count returns counter i; 0 is the oldest. It reads the 8 bytes that end with the counter, so the
+// counter is the upper part of the number read. These bytes are always within data, because the
+// header before the counters has 8 bytes.
 func (s *stored) count(i int) uint64 {
 	return binary.LittleEndian.Uint64(s.data[(i+1)<<s.code:]) >> unused(s.code)
 }

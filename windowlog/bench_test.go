@@ -103,7 +103,7 @@ func BenchmarkWalk(b *testing.B) {
 				outChange, out = Decide(&l, s, now, 0, nil)
 			}
 			if out.Remaining != l.Max-quantity {
-				b.Fatalf("the last peek returned %+v, want all units except those of one entry", out)
+				b.Fatalf("the last peek returned %+v, want all units except the units of one entry", out)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/entry")
 		})

@@ -97,7 +97,7 @@ func (g *log) charge(buf []byte, now, quantity uint64) []byte {
 	if g.count == 0 {
 		g.base, g.last = now, now
 	}
-	// A state set manually may contain a future time. The new entry must not be before it.
+	// A state set manually may contain a future time. The new entry must not be before that time.
 	at := max(now, g.last)
 	delta := at - g.last
 	g.last = at
@@ -140,8 +140,8 @@ func (g *log) remaining(l *limiter.Limit) int64 {
 }
 
 // until returns the time until an entry of time t expires, capped at the largest Duration. If the
-// whole state expires before that, because it was made under a shorter period, until returns the time
-// until the state expires.
+// whole state expires before the entry, because it was made under a shorter period, until returns the
+// time until the state expires.
 func (g *log) until(t, now uint64) time.Duration {
 	end := t + g.period
 	if end < t {

@@ -144,7 +144,7 @@ func TestWaits(t *testing.T) {
 		retry                    time.Duration
 	}{
 		{55, 10, 1, 90 * s},  // the number of entries is the constraint
-		{55, 10, 2, 91 * s},  // the expiry of the first entry frees an entry, but only 1 of 2 units
+		{55, 10, 2, 91 * s},  // the expiry of the first entry frees 1 entry, but only 1 of the 2 units needed
 		{55, 100, 1, 90 * s}, // the number of units is the constraint
 		{55, 100, 2, 91 * s},
 		{55, 100, 3, 91 * s},
@@ -315,7 +315,7 @@ func TestClockEnds(t *testing.T) {
 	state := limitertest.After(limiter.State{}, c)
 	c, _ = Decide(&l, state, MaxPeriod-1, 1, nil)
 	if got, ok := decode(limitertest.After(state, c).Data); !ok || !slices.Equal(got, []request{{0, 1}, {MaxPeriod - 1, 1}}) {
-		t.Errorf("entries at both ends of a window: the log contains %v, want both", got)
+		t.Errorf("entries at both ends of a window: the log contains %v, want both entries", got)
 	}
 }
 

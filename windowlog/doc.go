@@ -66,7 +66,7 @@
 //
 // Each charge and refund sets the expiry time of the key according to the period of that request.
 // Until the next charge or refund, a state that was made under a shorter period expires according to
-// the shorter period. Retry after and reset after take that into account.
+// the shorter period. Retry after and reset after take this expiry time into account.
 //
 // # Cost of a decision
 //
@@ -76,8 +76,8 @@
 //     from the log. A peek or a refusal does not change the state, so the next decision visits them
 //     again. An entry takes about 5 ns.
 //   - if the request is refused, the entries that have to expire before it would be admitted, or
-//     the entries that can remain, whichever are fewer. For a quantity of 1, this is usually one
-//     entry. The number of entries is at most half of the limit.
+//     the entries that can remain, whichever are fewer. For a quantity of 1, one entry is usually
+//     visited. The number of visited entries is at most half of the limit.
 //   - if the request is a refund, the entries from which units are subtracted.
 //
 // A charge whose entry fits in the spare bytes of the log (see State) writes its entry, the

@@ -202,7 +202,7 @@ func TestMalformed(t *testing.T) {
 }
 
 // TestMalformedEntries checks that damaged entries are detected when a decision visits them. The name
-// of a case gives the damage, and the purpose for which the decision visits the damaged entry: to
+// of a case consists of the damage, and the purpose for which the decision visits the damaged entry: to
 // refund units, to drop expired entries, or to compute RetryAfter (a wait).
 func TestMalformedEntries(t *testing.T) {
 	const p = 1000

@@ -42,8 +42,8 @@ func (g *log) open(old limiter.State, period, now uint64) {
 }
 
 // sane reports whether the count, the sum and the times in the footer are consistent with each
-// other and with the size of the entries. sane detects damage before the state is written again.
-// added is the size of an entry that the footer counts already, but that is not in the data yet.
+// other and with the size of the entries. It detects damage before the state is written again. The
+// argument added is the size of an entry that is counted in the footer, but not yet in the data.
 func (g *log) sane(added int) bool {
 	size := g.end + added - g.start
 	return 0 < g.count && g.count <= MaxEntries && g.count <= size && size <= g.count*maxEntrySize &&
@@ -79,15 +79,15 @@ func (g *log) dropOldest(from, units uint64, entries int) (last uint64, ok bool)
 // newest returns the newest entry and its offset. It returns false if that entry is malformed.
 func (g *log) newest() (start int, e entry, ok bool) {
 	start = g.startOfNumber(g.end)
-	// The last uvarint starts at start. If the uvarint before it is odd, the uvarint before it is the
-	// delta of the entry, and the last uvarint is its quantity. The entry then starts at the delta.
+	// The last uvarint starts at the offset start. If the uvarint before it is odd, the entry consists
+	// of these two uvarints: its delta and its quantity. The entry then starts at the delta.
 	if start > g.start {
 		if before := g.startOfNumber(start); g.data[before]&flagQuantity != 0 {
 			start = before
 		}
 	}
 	e, ok = g.entry(start)
-	// The newest entry is at the start if and only if it is the only entry.
+	// The newest entry starts at g.start if and only if it is the only entry.
 	return start, e, ok && (start == g.start) == (g.count == 1)
 }
 
@@ -98,8 +98,8 @@ func (g *log) startOfNumber(end int) int {
 	return end
 }
 
-// pop drops the newest entry e, which starts at start. The quantity of e must be less than the sum. It
-// returns false if no entry would remain, or if the times are inconsistent.
+// pop drops the newest entry e. The argument start is its offset. The quantity of e must be less than
+// the sum. pop returns false if no entry would remain, or if the times are inconsistent.
 func (g *log) pop(start int, e entry) bool {
 	if g.count <= 1 || e.delta > g.last-g.base {
 		return false

@@ -103,7 +103,7 @@ func TestShrinks(t *testing.T) {
 			entries, ok := decode(state.Data)
 			size := len(state.Data) - footerSize
 			if !ok || len(entries) != int(left)+1 || size > max(len(entries)*entryBytes, 40) {
-				t.Errorf("%d bytes for %d entries, want at most 8 bytes for each, or 40; %d entries were left before the charge, want one more after it", size, len(entries), left)
+				t.Errorf("%d bytes for %d entries; want at most 8 bytes per entry or 40 bytes, whichever is more, and one entry more than the %d live ones before the charge", size, len(entries), left)
 			}
 		}
 	}

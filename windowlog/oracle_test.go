@@ -190,7 +190,8 @@ func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok fu
 	}
 }
 
-// advance moves the clock by up to gap nanoseconds, or to a time at which something changes.
+// advance moves the clock by up to gap nanoseconds, or to about the end of RetryAfter, of ResetAfter,
+// or of the oldest entry.
 func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 	by := uint64(0)
 	switch w.r.UintN(16) {

@@ -90,7 +90,7 @@ func FuzzDecide(f *testing.F) {
 		checkAnswer(c)
 		r := rand.New(rand.NewPCG(expires, now))
 		several(t, l, c.After(), now, r)
-		// On a consistent state, the decision equals that of the oracle.
+		// On a consistent state, the decision equals the decision of the oracle.
 		if requests, ok := decode(data); ok && sumFits(requests) {
 			check(c)
 			w := walk{t: t, r: r, now: now}

@@ -18,7 +18,7 @@ func TestSetAside(t *testing.T) {
 		i, fresh, err := s.Claim("cluster", "node")
 		must(t, err)
 		if seen[i.Incarnation] || fresh == (n == 0) {
-			t.Errorf("round %d: Claim returns %+v, fresh %t; want a new incarnation, and fresh only after round 0", n, i, fresh)
+			t.Errorf("round %d: Claim returns %+v, fresh %t; want a new incarnation, and fresh true except in round 0", n, i, fresh)
 		}
 		seen[i.Incarnation] = true
 		index, err := s.Logs().LastIndex()
@@ -34,7 +34,7 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("round %d: StoreLog after SetAside returns %v; want ErrClosed", n, err)
 		}
 		if aside, err := readIdentity(last); err != nil || *aside != i {
-			t.Errorf("round %d: %s has the identity %v, error %v; want that of the closed store", n, last, aside, err)
+			t.Errorf("round %d: %s has the identity %v, error %v; want the identity of the closed store", n, last, aside, err)
 		}
 	}
 	entries, err := os.ReadDir(dir)

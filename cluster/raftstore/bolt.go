@@ -29,7 +29,7 @@ const (
 type database struct {
 	name    string
 	mapping int                           // initial size of the memory map, in bytes
-	value   func(key, value []byte) error // checks each value when the file is opened; nil: each read checks its value
+	value   func(key, value []byte) error // checks each value on open; if nil, values are checked only when they are read
 }
 
 var (
@@ -38,8 +38,8 @@ var (
 )
 
 // open opens a database for writing, and creates it if it does not exist. It verifies the
-// file first, since an invalid page can cause a panic in a goroutine of bbolt, where it cannot be
-// recovered.
+// file first, since an invalid page can cause a panic in a goroutine of bbolt. Such a panic cannot be
+// recovered and would crash the process.
 func (d *database) open(dir string, sync bool) (*raftboltdb.BoltStore, error) {
 	return d.openWith(dir, raftboltdb.Options{NoSync: !sync, BoltOptions: &bbolt.Options{
 		Timeout: lockTimeout,

@@ -120,8 +120,8 @@ func TestCheck_Damaged(t *testing.T) {
 	}
 }
 
-// TestCheck_NamesTheDamage checks that damaged snapshots are logged and that only one
-// is kept.
+// TestCheck_NamesTheDamage checks that each damaged snapshot is logged, and that the directory "damaged"
+// keeps only one of them.
 func TestCheck_NamesTheDamage(t *testing.T) {
 	dir, ids := createDir(t, state{[]uint64{50, 90}, [][2]uint64{{1, 100}}})
 	for _, id := range ids {

@@ -16,14 +16,14 @@
 // which exits the process, and later calls fail.
 //
 // An operation that modifies a file, including a snapshot file, also fails if it takes longer than
-// Config.Limit. Otherwise the library would wait forever for a disk that does not respond, and would
-// continue to answer heartbeats. If an operation has many steps, such as a deletion, the limit
+// Config.Limit. Otherwise the node would wait forever for a disk that does not respond, and would still
+// answer heartbeats like a node that works. If an operation has many steps, such as a deletion, the limit
 // applies to each step.
 //
 // Corrupt data is rejected. All pages of a database are verified when the database is opened.
-// Each entry of the log, each value of the stable store, the identity and the snapshots
-// have checksums. If there is an identity, an empty or missing database is rejected, since
-// a node must not lose its votes.
+// The identity, the snapshots, each entry of the log, and each value of the stable store (the term and the
+// vote) have checksums. If there is an identity, an empty or missing database is rejected: it has existed
+// before, so the votes of the node are lost.
 //
 // Deleting many entries does not block storing new ones.
 //
@@ -39,22 +39,21 @@
 //	DIR/aside-N/                directories moved by SetAside, the last two
 //
 // raft-log.db never shrinks, but reuses the space of deleted entries. Its size is therefore
-// determined by the largest log that it has contained. Open verifies all of its pages, in about 2
-// us per entry of 2 KiB if they are in the page cache. For each entry after the newest snapshot,
-// Check takes 5 us and raft.NewRaft another 5 us.
+// determined by the largest log that it has contained. Open verifies all of its pages, in about 2 us per
+// entry of 2 KiB if the pages are in the page cache. For each entry after the newest snapshot, Check takes 5
+// us and raft.NewRaft another 5 us.
 //
 // # Caveats
 //
 // If the disk is full, a write fails, and the node stops as after any other error. Open logs a
-// warning when less than 64 MiB are free. A snapshot that cannot be written does not stop the node,
-// unless the disk does not respond. The watchdog does not watch reads. A follower therefore
-// blocks if the disk does not respond while the follower reads the snapshot that it has just
-// received, unless the snapshot is still in the page cache.
+// warning when less than 64 MiB are free. If a snapshot cannot be written, the node continues. It stops only
+// if the disk does not respond. The watchdog, which enforces Config.Limit, does not watch reads. If the disk
+// does not respond while a follower reads the snapshot that it has just received, the follower therefore
+// blocks, except if the snapshot is still in the page cache.
 //
-// A flipped bit in a file is detected only by the next Open, Check, or read of the entry.
-// Entries covered by a snapshot are not checked at startup. If a disk
-// acknowledges the write of a page but keeps the old content, the old page is detected only if it
-// is inconsistent with other pages.
+// A flipped bit in a file is detected only by the next Open or Check, or when the entry with this bit is
+// read. Entries covered by a snapshot are not checked at startup. If a disk acknowledges the write of a page
+// but keeps the old content, the old page is detected only if it is inconsistent with other pages.
 //
 // The newest entries are kept in memory, where they take up to 32 MiB. Package wal enforces this
 // limit.

@@ -11,9 +11,9 @@ var (
 	// ErrLocked is wrapped by Open, Inspect, Recover and SetAside when another process, or a Store in
 	// this process, has locked the directory.
 	ErrLocked = fsutil.ErrLocked
-	// ErrPoisoned is wrapped by the error of every call after the first error of the Store,
-	// together with that first error. The content of the files is unknown then and must not
-	// be used. The process must exit.
+	// ErrPoisoned is wrapped, together with the first error of the Store, by the error of the call that
+	// failed and of every later call. After an error, the content of the files is unknown and must not be
+	// used. The process must exit.
 	ErrPoisoned = errors.New("the log of this node is unusable after an error")
 	// ErrStuck is wrapped when an operation of the store does not complete within its limit.
 	ErrStuck = errors.New("the disk does not respond")

@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// latch holds the first error of a Store. All files of the Store share one latch: after an error on one
-// file, the node must not acknowledge entries or vote based on another file.
+// latch holds the first error of a Store. All files of the Store share one latch: after an error on one file,
+// the node must neither acknowledge entries nor vote, even if the other files still work.
 type latch struct {
 	fatal    func(error)
 	first    atomic.Pointer[error]
@@ -57,7 +57,7 @@ func (l *latch) close() {
 type guarded struct {
 	name      string
 	latch     *latch
-	writeLock chan struct{} // has an element during a write: the next write begins after the result is known
+	writeLock chan struct{} // has an element during a write, so the next write begins only after this write has returned
 	watch     watch
 }
 

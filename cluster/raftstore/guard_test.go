@@ -12,7 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guardedStore returns a Store whose databases are both f, without files of package wal.
+// guardedStore returns a Store that uses f as the log database and as the stable database. The Store has no
+// files of package wal.
 func guardedStore(f *faulty, fatal func(error)) *Store {
 	s := &Store{dir: "dir", latch: newLatch(fatal), stop: make(chan struct{})}
 	s.wrapFiles(f, f, nil)
@@ -134,7 +135,7 @@ func TestLatch_BlocksDuringFatal(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		if len(errs) != 0 {
-			t.Errorf("before Fatal returns, operations return %v; want none to return", errs)
+			t.Errorf("before Fatal returns, operations return the errors %v; want no operation to return", errs)
 		}
 		mu.Unlock()
 		close(exit)

@@ -38,7 +38,8 @@ type Identity struct {
 	// Stale is the reason why the node must not be started with this directory again, or empty.
 	Stale string `json:"stale,omitempty"`
 	// Recovery identifies the last recovery of the node's cluster. It is empty if the cluster
-	// was never recovered. Recovered is the state from which Recover derived Recovery.
+	// was never recovered. Recovered is the state of the node from which the function Recover derived this
+	// identifier.
 	Recovery  topology.Recovery `json:"recovery,omitempty"`
 	Recovered recovered         `json:"recovered,omitzero"`
 }
@@ -50,8 +51,8 @@ type recovered struct {
 	Boot uint64            `json:"boot"`           // Identity.Boot at the time of the recovery
 }
 
-// identityFile is an Identity with checksums. Sum covers only the fields that every
-// version writes.
+// identityFile is an Identity with checksums. Sum covers only the fields that every version of the program
+// writes.
 type identityFile struct {
 	Identity
 	Sum        string `json:"sum"`
@@ -133,7 +134,7 @@ func writeIdentity(dir string, i Identity) error {
 	return fsutil.Sync(dir)
 }
 
-// Identity returns the identity of the directory. ok is false if it has not been claimed.
+// Identity returns the identity of the directory. ok is false if the directory has not been claimed.
 func (s *Store) Identity() (i Identity, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,8 +180,8 @@ func (s *Store) RecordStart(process string) (Identity, error) {
 	})
 }
 
-// NoteAnnounced durably records that the cluster has applied the announcement of the newest start, and
-// removes earlier starts from Lineage.
+// NoteAnnounced durably records that the cluster has applied the announcement of the newest start: the log
+// entry by which the node publishes its boot number. NoteAnnounced removes earlier starts from Lineage.
 func (s *Store) NoteAnnounced() error {
 	_, err := s.change("record the announcement", func(i *Identity) { i.Lineage = i.Lineage.Announced(i.Boot) })
 	return err

@@ -153,8 +153,8 @@ func FuzzDecodeIdentity(f *testing.F) {
 	})
 }
 
-// TestIdentity_Before checks compatibility with earlier versions, which lack the fields from Boot
-// on: these fields are not written if they are zero, and Sum does not cover them.
+// TestIdentity_Before checks compatibility with earlier versions, which have neither the field Boot nor the
+// fields after it. These fields must not be written if they are zero, and Sum must not cover them.
 func TestIdentity_Before(t *testing.T) {
 	made := Identity{Cluster: "c", Node: "n", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 0).UTC()}
 	data, err := encodeIdentity(made)

@@ -57,7 +57,7 @@ func inspect(current string) (s Summary, err error) {
 	return s, logDatabase.reading(current, s.addLog)
 }
 
-// boltStores is the interface of a database for raft.
+// boltStores is a database as raft uses it: for the log, or for the term and the vote.
 type boltStores interface {
 	raft.LogStore
 	raft.StableStore

@@ -13,10 +13,10 @@ const maxLineage = 255
 // cannot distinguish a directory from a copy: a copy that is started often enough has a
 // higher number than the original.
 //
-// The first start of a lineage is usually the newest one whose announcement the cluster has
-// applied. All later starts follow; their boot numbers are consecutive. If there are more than
-// maxLineage later starts, the oldest of them are dropped. The zero value is the lineage of a
-// directory for which no start has been recorded.
+// After each start, the node announces its boot number in an entry of the Raft log. The first start of a
+// lineage is usually the newest start whose announcement the cluster has applied. All later starts follow,
+// with consecutive boot numbers. If there are more than maxLineage later starts, the oldest of them are
+// dropped. The zero value is the lineage of a directory for which no start has been recorded.
 type Lineage struct {
 	Boot    uint64 `json:"boot,omitempty"`    // boot number of the first start, which was announced if Process is set
 	Process string `json:"process,omitempty"` // process of that start; empty if unknown
@@ -25,8 +25,8 @@ type Lineage struct {
 
 // Excludes reports whether a process other than the given one made the start with the given boot number.
 // It returns true if the lineage has another process for this start, or if the start was dropped from
-// the lineage. It returns false if the boot number is outside the lineage, or if the given process or
-// the one in the lineage is unknown (empty). newest is the boot number of the directory.
+// the lineage. It returns false if the boot number is outside the lineage, or if the given process or the
+// process in the lineage is unknown (empty). newest is the boot number of the directory.
 func (l Lineage) Excludes(newest, boot uint64, process string) bool {
 	since := strings.Fields(l.Since)
 	switch {

@@ -17,12 +17,11 @@ import (
 // linesPerSecond is the maximum number of lines per second with the same text.
 const linesPerSecond = 2
 
-// Logger returns a logger for raft that writes to log. Levels trace and debug become
-// debug, which most configurations discard. Errors become warnings: in the library, an
-// error usually means that another node is unreachable or that this one is shutting down.
-// Errors that make a node unusable are passed to Config.Fatal. At most 2 lines per
-// second with the same text are written. The number of dropped lines is logged on a
-// separate line, before the first line that is logged after that second.
+// Logger returns a logger for raft that writes its lines to the given slog.Logger. Levels trace and debug
+// become debug, which most configurations discard. Errors become warnings: in the library, an error usually
+// means that another node is unreachable or that this one is shutting down. Errors that make a node unusable
+// are passed to Config.Fatal. At most 2 lines per second with the same text are written. The number of
+// dropped lines is logged on a separate line, before the first line that is logged after that second.
 func Logger(log *slog.Logger) hclog.Logger {
 	return &logger{log: log, limit: lograte.New(linesPerSecond, time.Second)}
 }

@@ -129,7 +129,7 @@ func (l *logs) DeleteRange(lo, hi uint64) error {
 			return err
 		}
 		if lo > first && hi < last {
-			return nil // a range in the middle is deleted in one transaction; raft does not request that
+			return nil // a range in the middle is deleted in one transaction; raft never requests such a deletion
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (g *InstallGuard) Note(index uint64, now time.Time) error {
 // the process. The zero value is ready to use. Its methods may be called concurrently.
 type TransferGuard struct {
 	mu    sync.Mutex
-	since time.Time // time of the first of consecutive rejections; zero if there is none
+	since time.Time // time of the first of the latest consecutive rejections; zero if the last entry was accepted
 }
 
 // Note records the result of adding an entry to the log. The error wraps

@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
-// markerName is the name of a file whose presence in the current directory requests that
-// the directory be set aside. The file is moved with the directory.
+// markerName is the name of a file whose presence in the directory "current" requests that this directory be
+// set aside. The file is moved with the directory, so the request is executed only once.
 const markerName = "set-aside"
 
 // RequestSetAside requests that the files in dir be set aside. why is the reason, which is

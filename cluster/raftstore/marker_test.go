@@ -26,7 +26,7 @@ func TestRequestSetAside(t *testing.T) {
 		t.Errorf("SetAsideIfRequested returns reason %q, path %q, %v; want \"it loops\" and a path in the directory", why, to, err)
 	}
 	if aside, err := readIdentity(to); err != nil || *aside != old {
-		t.Errorf("%s has the identity %v, error %v; want that of the old store", to, aside, err)
+		t.Errorf("%s has the identity %v, error %v; want the identity of the old store", to, aside, err)
 	}
 	for range 2 { // there is no request for the new store
 		if why, to, err := SetAsideIfRequested(dir); err != nil || why != "" || to != "" {

@@ -40,13 +40,13 @@ type pages struct {
 }
 
 // verifyPages checks that a database file is a single tree of valid pages. It detects
-// every changed bit in the structure of the tree and in the names of the buckets. (If the
-// name of a bucket has changed, the library does not find the bucket and silently creates an empty
-// one.) If value is not nil, verifyPages calls it to check each key with its value. Otherwise keys
-// and values are checked only when an entry is read. The error wraps ErrDamaged.
+// every changed bit in the structure of the tree and in the names of the buckets. (If the name of a bucket
+// has changed, raft-boltdb does not find the bucket and silently creates an empty one.) If value is not nil,
+// verifyPages calls it to check each key with its value. Otherwise keys and values are checked only when an
+// entry is read. The error wraps ErrDamaged.
 //
-// A file with one valid and one invalid meta page is rejected. The library would use the valid
-// page, which could silently discard the last transaction.
+// A file with one valid and one invalid meta page is rejected. bbolt would use the valid page. If the invalid
+// page is the newer one, the last transaction would silently be lost.
 func verifyPages(data []byte, value func(key, value []byte) error) error {
 	m, p, err := openPages(data)
 	if err == nil {

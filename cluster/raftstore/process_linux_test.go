@@ -23,8 +23,8 @@ import (
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
-	// limitEnv names the variable with the Config.Limit of the roles append and vote. If the variable is
-	// not set, the default applies.
+	// limitEnv names the environment variable with the Config.Limit of the roles append and vote. If the
+	// variable is not set, the default applies.
 	limitEnv = "THROTTLED_TEST_LIMIT"
 )
 
@@ -201,7 +201,7 @@ func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 		}
 		if kill > 0 && e.stored >= kill {
 			_ = cmd.Process.Kill() // may be called several times, until the output is closed
-			_ = in.Close()         // exits the role if only its wrapper was killed
+			_ = in.Close()         // makes the role exit if only its wrapper was killed
 		}
 	}
 	_ = cmd.Wait() // the exit code is checked

@@ -28,10 +28,11 @@ const RememberedKey = "RememberedNodes"
 // Recovery configures the recovery of a cluster.
 type Recovery struct {
 	Servers []raft.Server // the nodes of the new cluster
-	// ResetTerm makes Recover discard the term of the node if it is higher than necessary. This
-	// is required if the term is implausible. Recover also discards the vote that the node cast in that
-	// term. This is safe: only nodes of the former cluster can have received the vote or a message of
-	// that term, and these nodes are fenced off. They get no connection to a node of the new cluster.
+	// ResetTerm makes Recover discard the term of the node if this term is higher than necessary. ResetTerm
+	// must be set if the term is implausible (see MaxTermAhead). Recover also discards the vote that the node
+	// cast in that term. This is safe: only nodes of the former cluster can have received the vote or a
+	// message of that term, and these nodes are fenced off. They get no connection to a node of the new
+	// cluster.
 	ResetTerm bool
 }
 
@@ -70,8 +71,8 @@ func Recover(dir string, r Recovery, fsm raft.FSM, log *slog.Logger) (Summary, e
 }
 
 // termStep is the minimum by which Recover raises the term of a node above the term of its newest
-// entry. The new term is therefore higher than all terms in the logs of the other recovered nodes, if
-// the terms of the newest entries of all recovered nodes differ by at most termStep.
+// entry. If the terms of the newest entries of all recovered nodes differ by at most termStep, the new term
+// is therefore higher than all terms in the logs of these nodes.
 const termStep = 1 << 16
 
 // term returns the term of a node after a recovery.
@@ -156,14 +157,14 @@ func (s *Store) fence(servers []raft.Server) error {
 	_, err := s.change("fence off the lost nodes", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
-		i.Stale, i.Lineage = "", Lineage{} // they refer to the data that other nodes keep, which a recovery discards
+		i.Stale, i.Lineage = "", Lineage{} // both refer to records on other nodes, and a recovery discards these records
 	})
 	return err
 }
 
 // recoversFrom returns the recovery from which the next one is derived. This is usually the last
-// recovery of the node. If the node has not been started since, the next recovery replaces the last
-// one, and is derived from the one before the last.
+// recovery of the node. If the node has not been started since the last recovery, the next recovery replaces
+// the last one: it is derived from the same previous recovery.
 func (i *Identity) recoversFrom() topology.Recovery {
 	if i.Recovery != "" && i.Recovered.Boot == i.Boot {
 		return i.Recovered.From
@@ -171,7 +172,8 @@ func (i *Identity) recoversFrom() topology.Recovery {
 	return i.Recovery
 }
 
-// NextRecovery returns the recovery that Recover would assign to the node with these members.
+// NextRecovery returns the recovery that Recover would assign to the node if it were called with these
+// members.
 func (i *Identity) NextRecovery(members []topology.Member) topology.Recovery {
 	return i.recoversFrom().Next(i.Cluster, members)
 }

@@ -188,10 +188,10 @@ func TestRecover_Fences(t *testing.T) {
 	}())
 	r := recovered(first, both[0], both[1])
 	if r.Number() != 1 || recovered(second, both[1], both[0]) != r {
-		t.Errorf("the first node has the recovery %q; want number 1, and the same recovery on the second node", r)
+		t.Errorf("the first node has the recovery %q; want a recovery with number 1, and the same on the second node", r)
 	}
 	if alone := recovered(first, oneServer...); alone == r || alone.Number() != 1 {
-		t.Errorf("the recovery is %q, and with other servers %q; want different ones, both with number 1", r, alone)
+		t.Errorf("Recover assigns the recovery %q, and with other servers %q; want two different recoveries with number 1", r, alone)
 	}
 	if again := recovered(first, both...); again != r {
 		t.Errorf("Recover repeated with the same servers assigns %q; want %q", again, r)
@@ -202,7 +202,7 @@ func TestRecover_Fences(t *testing.T) {
 	_, err = s.RecordStart("p")
 	must(t, errors.Join(err, s.Close()))
 	if next := recovered(first, both...); next.Number() != 2 {
-		t.Errorf("Recover after a start assigns %q; want number 2", next)
+		t.Errorf("Recover after a start assigns the recovery %q; want a recovery with number 2", next)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestRecover_Term(t *testing.T) {
 		vote, err := s.Stable().GetUint64([]byte("LastVoteTerm"))
 		must(t, err)
 		if left, err := s.Stable().Get([]byte(RememberedKey)); vote != 0 || err != nil || len(left) != 0 {
-			t.Errorf("term %d: after Recover, the term of the vote is %d, and the data about other nodes is %q, error %v; want 0 and none", tt.current, vote, left, err)
+			t.Errorf("term %d: after Recover, the term of the vote is %d, and the data about other nodes is %q, error %v; want term 0 and no data", tt.current, vote, left, err)
 		}
 	}
 	dir := t.TempDir()

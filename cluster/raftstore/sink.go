@@ -23,9 +23,9 @@ const (
 	cancelWaits = 2 // syncs state.bin and removes the snapshot
 )
 
-// snapshots wraps the snapshot store of raft. The watchdog watches all writes, since raft writes a
-// received snapshot in its main loop, which a stuck write would block. Errors are returned without
-// tripping the latch.
+// snapshots wraps the snapshot store of raft. The watchdog watches all writes, because raft writes a received
+// snapshot in its main loop, and a stuck write would block this loop. Errors are returned without tripping
+// the latch.
 type snapshots struct {
 	raft.SnapshotStore
 	file *guarded

@@ -28,9 +28,9 @@ type Config struct {
 	// Dir is created with mode 0700 if it does not exist. It must not be locked by
 	// another Store or process.
 	Dir string
-	// Sync makes each entry of the log durable before it is acknowledged. Without it, a power
-	// failure can lose the latest entries and leave a file that Open rejects. A crash of the
-	// process loses no entries. The term and the vote are always made durable.
+	// Sync makes each entry of the log durable before it is acknowledged. Without Sync, a power failure can
+	// lose the latest entries and leave a file that Open rejects. A crash of the process loses no entries.
+	// The term and the vote are always made durable.
 	Sync bool
 	// Limit is the age at which an unfinished operation is considered stuck; 0 means 1.5 s. A stuck
 	// operation is detected at most Limit/16 after it has reached this age. Operations in which raft
@@ -73,8 +73,8 @@ type Store struct {
 // Open opens the store in a directory, and creates one if there is none. The error wraps
 // [ErrLocked] if another process has locked the directory, [ErrDamaged] if a file is corrupt or
 // missing, or an error of the file system. ErrLocked is returned within two seconds. If the last
-// process did not close the store, Open moves the newest entries to the database, which temporarily
-// needs up to 48 MiB of space.
+// process did not close the store, Open moves the newest entries to the database. This move temporarily needs
+// up to 48 MiB of space.
 func Open(c Config) (*Store, error) {
 	if c.Fatal == nil {
 		return nil, errors.New("open the log: Config.Fatal is not set")
@@ -206,9 +206,9 @@ func (s *Store) Logs() raft.LogStore { return s.wal }
 // Stable returns the store of the term and the vote.
 func (s *Store) Stable() raft.StableStore { return s.stable }
 
-// Snapshots returns the snapshot store, which keeps two snapshots. If a snapshot fails
-// with an error, the node continues, since the log still has all entries: raft logs the error and
-// tries again later. However, the node stops if a write of a snapshot is stuck.
+// Snapshots returns the snapshot store, which keeps two snapshots. If writing a snapshot fails, the node
+// continues, because the log still has all entries. Raft logs the error and tries again later. However, the
+// node stops if a write of a snapshot is stuck.
 func (s *Store) Snapshots() raft.SnapshotStore { return s.snaps }
 
 // Close closes the files and releases the directory. Raft must have been shut down before.

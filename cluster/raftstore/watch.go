@@ -21,8 +21,8 @@ type watch struct {
 	slots [watched]atomic.Uint64
 }
 
-// begin registers an operation that may take waits times the limit. The argument waits is 1 to
-// maxWaits. The caller marks the operation as finished by storing 0 in the result.
+// begin registers an operation whose time limit is the limit of the watchdog multiplied by the argument
+// waits, a number from 1 to maxWaits. The caller marks the operation as finished by storing 0 in the result.
 func (w *watch) begin(waits uint64) *atomic.Uint64 {
 	n := w.last.Add(1)*(maxWaits+1) + waits
 	for i := range w.slots {

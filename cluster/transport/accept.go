@@ -72,7 +72,7 @@ func (l *Link) admit(raw net.Conn) {
 	l.mu.Unlock()
 	if out != nil {
 		l.log.warn("crowded", "dropped the oldest pending connection: too many have not completed their handshake", "from", out.host)
-		_ = out.Close() // not a stream yet: there is no reply to send
+		_ = out.Close() // closed without a reply, since its handshake is still in progress
 	}
 	l.tasks.Go(func() { l.serverHandshake(p) })
 }
@@ -195,7 +195,8 @@ func (l *Link) acceptStream(c *conn) error {
 	return err
 }
 
-// reply sends the reason for a refusal to the peer, if there is a code for it.
+// reply sends the reason for a refusal to the peer. It sends nothing if there is no code for the reason, or
+// if the connection is closed.
 func (l *Link) reply(c *conn, err error) {
 	reason, ok := codeOf(err)
 	if errors.Is(err, net.ErrClosed) || !ok {

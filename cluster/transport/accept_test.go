@@ -191,8 +191,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestCaps checks the limits of the number of streams, in total and for one node, and that
-// closed streams do not count.
+// TestCaps checks the limits on the number of streams, in total and for each pair of node and purpose. Closed
+// streams must not count.
 func TestCaps(t *testing.T) {
 	s := newSite(t)
 	l := s.link("n1", func(c *Config) { c.MaxConns, c.MaxPerPeer = 4, 2 })

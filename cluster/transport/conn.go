@@ -49,7 +49,7 @@ func (c *conn) Close() error {
 }
 
 // abort closes the connection below TLS, which makes all operations on the stream fail. It sends
-// no TLS alert to the peer, because sending could block. The owner must still close the stream.
+// no TLS alert to the peer, because sending could block. The owner of the stream must still call Close.
 func (c *conn) abort() { _ = c.raw.Close() }
 
 // add registers an open stream, or returns the reason to refuse it.

@@ -6,16 +6,17 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// SetRecovery sets the recovery that this node belongs to. Streams to and from nodes of a
-// different recovery are refused. Before the first call, the node accepts and opens
-// Control streams regardless of the recovery of the peer. For streams of other purposes, the
-// node is treated as a node of a cluster that was never recovered.
+// SetRecovery sets the recovery that this node belongs to: the identifier of the last "throttled recover" of
+// its cluster. Streams to and from nodes of a different recovery are refused. Before the first call, the node
+// accepts and opens Control streams regardless of the recovery of the peer. For streams of other purposes,
+// the node is treated as a node of a cluster that was never recovered.
 func (l *Link) SetRecovery(r topology.Recovery) { l.recovery.Store(&r) }
 
-// SetCurrent sets the function that reports whether the data of a node is current. The data is
-// outdated if the given boot number is lower than one that this node knows for the same node. If
-// current is nil, which is the default, all data is current. A node with outdated data gets only
-// Control streams, on which it can query the reason. The function must be safe for concurrent use.
+// SetCurrent sets the function that reports whether the data of a node is current. The argument boot is the
+// boot number that the other node has sent. Its data is outdated if this node has a record of a higher boot
+// number of the other node. If current is nil, which is the default, all data is current. A node with
+// outdated data gets only Control streams, on which it can query the reason. The function must be safe for
+// concurrent use.
 func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	if current == nil {
 		l.current.Store(nil)
@@ -24,8 +25,8 @@ func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	l.current.Store(&current)
 }
 
-// dataVersion returns the data version that this node sends in a greeting frame. p is the purpose of the
-// stream, and version is the version of the frame.
+// dataVersion returns the recovery and the boot number that this node sends in a frame of a greeting. p is
+// the purpose of the stream, and version is the version of the frame.
 func (l *Link) dataVersion(p Purpose, version byte) dataVersion {
 	s := dataVersion{boot: l.cfg.Boot, version: version}
 	switch r := l.recovery.Load(); {

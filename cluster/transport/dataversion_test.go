@@ -51,7 +51,7 @@ func TestRecoveries(t *testing.T) {
 			for p, want := range map[Purpose]bool{Control: tt.control, Raft: tt.all, Client: tt.all} {
 				c, err := dial(t, from, "n2", to, p)
 				if (err == nil) != want {
-					t.Errorf("%s stream from recovery %q to %q: Dial returns %v; want the opposite result", p, pair[0], pair[1], err)
+					t.Errorf("%s stream from recovery %q to %q: Dial returns %v; want an error instead of nil, or nil instead of an error", p, pair[0], pair[1], err)
 				}
 				if err == nil {
 					flows(t, c, accepted(t, to, p))
@@ -68,8 +68,8 @@ func TestRecoveries(t *testing.T) {
 	}
 }
 
-// TestOutdated checks that streams to and from a node with outdated data are refused, except for
-// Control, and that an open stream is closed when the data of its node becomes outdated.
+// TestOutdated checks that streams to and from a node with outdated data are refused, except Control streams.
+// An open stream must be closed when the data of its node becomes outdated.
 func TestOutdated(t *testing.T) {
 	var newest atomic.Uint64
 	newest.Store(3)

@@ -58,7 +58,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // unblocks pending operations
 	c := &conn{Conn: raw, raw: raw, link: l, purpose: p, version: version}
-	if p == Raft { // Raft sets the same timeout for long and short messages: bytes that move must extend it
+	if p == Raft { // Raft sets the same timeout for long and short messages, so the deadline of a long one must be extended
 		c.Conn = newProgressConn(raw)
 	}
 	err = l.clientHandshake(ctx, c, node)
@@ -91,7 +91,7 @@ func (l *Link) clientHandshake(ctx context.Context, c *conn, node string) error 
 		c.chain = state.PeerCertificates
 	}
 	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node, l.dataVersion(c.purpose, c.version)}.encode())
-	a, err := readAnswer(c.Conn) // even after sendErr: the answer may contain the reason
+	a, err := readAnswer(c.Conn) // even after sendErr: the peer may have sent the reason before it closed the connection
 	if err != nil {
 		return handshakeError(errors.Join(err, sendErr))
 	}
@@ -124,9 +124,9 @@ func (l *Link) checkAnswer(a answer, node string, p Purpose, state *tls.Connecti
 	return l.checkDataVersion(a.node, p, a.dataVersion)
 }
 
-// handshakeError wraps ErrRefused if err is a TLS alert from the peer. An alert can be the response to
-// the greeting: the peer verifies the certificate of this node only after this node has verified the
-// certificate of the peer and has completed its part of the handshake.
+// handshakeError wraps ErrRefused if err is a TLS alert from the peer. It is also called if no answer to the
+// hello arrives, because in TLS 1.3 the handshake of this node completes before the peer has verified the
+// certificate of this node.
 func handshakeError(err error) error {
 	switch {
 	case !isRemoteAlert(err):

@@ -102,8 +102,8 @@ func TestDialElsewhere(t *testing.T) {
 	}
 }
 
-// impostor listens on the returned address. On each connection it reads a hello, sends answer, and
-// closes the connection. If answer is empty, it leaves the connection open.
+// impostor listens on the returned address. On each connection it reads a hello, sends the bytes of the
+// argument answer, and closes the connection. If there are no bytes to send, it leaves the connection open.
 func impostor(t *testing.T, answer []byte) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,7 +14,7 @@
 //     node and the purpose, and all of these are correct;
 //   - both nodes belong to the same recovery of the cluster, see [Link.SetRecovery];
 //   - for the purposes Raft and Client, this node allows the peer, see [Link.SetAllowed], and
-//     neither of the two nodes knows newer data of its peer, see [Link.SetCurrent];
+//     neither node has a record of newer data of the other node, see [Link.SetCurrent];
 //   - the certificate is not listed in the file Config.RevokedFile;
 //   - for the purpose Raft, a [Guard] has accepted the message: see [RaftTransport].
 //

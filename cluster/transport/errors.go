@@ -7,8 +7,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// The errors of [Listen], besides those of the system and of invalid
-// configurations.
+// The errors of [Listen]. Its other errors come from the system, or describe an invalid configuration.
 var (
 	// ErrInsecure is wrapped, also by Dial, if certificates are disabled and an address is not
 	// loopback.
@@ -19,8 +18,8 @@ var (
 	ErrSerials = errors.New("not a serial number: write one per line, in hexadecimal digits")
 )
 
-// The errors of [Link.Dial], besides those of the network and of its context. A closed Link
-// returns net.ErrClosed.
+// The errors of [Link.Dial]. Its other errors come from the network, or from the context of the call. A
+// closed Link returns net.ErrClosed.
 var (
 	// ErrRefused is wrapped if the peer refused the stream. If the peer sent a reason, one
 	// of the errors below is wrapped as well.
@@ -48,8 +47,8 @@ var (
 	// recovered the cluster of the peer without this node, or the cluster of this node
 	// without the peer.
 	ErrOtherRecovery = errors.New("the cluster was recovered by throttled recover without one of the two nodes: remove the data directory of the node that was not recovered, and add it under another id")
-	// ErrOutdated is wrapped if the peer knows newer data of this node, or this node knows newer
-	// data of the peer. See [Link.SetCurrent].
+	// ErrOutdated is wrapped if the peer has a record of newer data of this node, or this node has a record
+	// of newer data of the peer. See [Link.SetCurrent].
 	ErrOutdated = errors.New("the data directory of the node is an old copy, or another process has used it since")
 	// ErrGreeting is wrapped if the data sent by the peer is not a greeting.
 	ErrGreeting = errors.New("not a greeting")

@@ -71,7 +71,7 @@ type answer struct {
 	dataVersion
 }
 
-// dataVersion identifies the data of a node.
+// dataVersion is the part of a frame that identifies the data of the sending node.
 type dataVersion struct {
 	recovery topology.Recovery // unknownRecovery: the node does not know it yet
 	boot     uint64            // number of starts of the node with this data; 0: unknown

@@ -165,7 +165,7 @@ func FuzzReadHello(f *testing.F) {
 			t.Fatalf("the frame %q is read, and encoded again as %q; want the same bytes", sent[:read], again)
 		}
 		if err := errors.Join(topology.CheckName(h.cluster), topology.CheckName(h.node)); err != nil {
-			t.Fatalf("readHello accepts %+v; want an error: %v", h, err)
+			t.Fatalf("readHello accepts %+v; want an error, because CheckName returns %v", h, err)
 		}
 	})
 }

@@ -23,9 +23,9 @@ type Guard interface {
 // errUnguarded is returned for messages that do not name their sender.
 var errUnguarded = errors.New("the message has no header that names its sender")
 
-// inbound serves one accepted stream with its own raft.NetworkTransport. The sender of
-// each message is therefore known to be the peer of the stream. A NetworkTransport shared
-// by several streams does not report the sender.
+// inbound serves one accepted stream with its own raft.NetworkTransport, which is called the server below.
+// The sender of each message is therefore known: it is the peer of the stream. A NetworkTransport shared by
+// several streams does not report the sender.
 type inbound struct {
 	net.Conn
 	peer   string

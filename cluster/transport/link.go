@@ -112,11 +112,11 @@ func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// SetAllowed sets the function that reports whether streams of the purposes Raft and Client to and
-// from a node are allowed. If allowed is nil, which is the default, every node of the cluster is
-// allowed. The function is called for each stream and must be safe for concurrent use. Call Recheck
-// when its results change. Control streams are open to every node of the cluster: each request on
-// them is authorized separately.
+// SetAllowed sets the function that reports whether a node may have streams of the purposes Raft and Client
+// with this node, in both directions. If allowed is nil, which is the default, every node of the cluster is
+// allowed. The function is called for each stream and must be safe for concurrent use. Call Recheck when its
+// results change. Control streams are open to every node of the cluster: each request on them is authorized
+// separately.
 //
 // A node never opens Raft or Client streams to itself. A peer with the name of this node
 // is therefore a different node with the same name, and is not allowed.

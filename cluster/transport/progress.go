@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// leastRate is the minimum rate, in bytes per second, at which a deadline is extended.
+	// leastRate, in bytes per second, bounds the extension of a deadline. Moved bytes extend it by at most
+	// the time that they take at this rate.
 	leastRate = 8 << 10
 	// checksPerDeadline is the number of checks for progress within the duration of a deadline.
 	checksPerDeadline = 8
@@ -46,7 +47,7 @@ func newProgressConn(c net.Conn) *progressConn {
 // moved returns the number of bytes that have reached their destination.
 func (p *progressConn) moved() int64 { return p.in.Load() + p.out.Load() - p.queued() }
 
-// Read reads until the progress deadline expires.
+// Read reads from the connection. It fails when the progress deadline expires.
 func (p *progressConn) Read(b []byte) (int, error) {
 	for {
 		n, err := p.Conn.Read(b)
@@ -57,7 +58,7 @@ func (p *progressConn) Read(b []byte) (int, error) {
 	}
 }
 
-// Write writes until the progress deadline expires.
+// Write writes all of b to the connection. It fails when the progress deadline expires.
 func (p *progressConn) Write(b []byte) (written int, err error) {
 	for {
 		n, err := p.Conn.Write(b[written:min(written+chunk, len(b))])

@@ -16,8 +16,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// slowProxy forwards data to a link at rate bytes per second, and data from the link at full speed.
-// It returns the address of the proxy.
+// slowProxy forwards data to a link at the given rate, in bytes per second, and data from the link at full
+// speed. It returns the address of the proxy.
 func slowProxy(t *testing.T, to *Link, rate int) raft.ServerAddress {
 	t.Helper()
 	// Short segments and small buffers, as on a real network.
@@ -52,7 +52,7 @@ func slowProxy(t *testing.T, to *Link, rate int) raft.ServerAddress {
 	return raft.ServerAddress(ln.Addr().String())
 }
 
-// trickle copies rate bytes per second.
+// trickle copies data at the given rate, in bytes per second.
 func trickle(to io.Writer, from io.Reader, rate int) {
 	const every = 10 * time.Millisecond
 	ticker := time.NewTicker(every)

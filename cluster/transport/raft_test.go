@@ -104,8 +104,8 @@ func (r *raftNode) servers(t *testing.T) []raft.Server {
 	return f.Configuration().Servers
 }
 
-// Forged RPCs are encoded like those of the transport of Raft: a byte for the type, and a map
-// in MessagePack.
+// Forged RPCs are encoded like the RPCs that the transport of Raft sends: a byte for the type, and a map in
+// MessagePack.
 
 const (
 	typeRequestVote     = 1

@@ -45,10 +45,9 @@ func (r *revocations) read() (changed bool, err error) {
 	return true, nil
 }
 
-// parseSerials parses a list of serial numbers, one per line. Numbers are in hexadecimal
-// digits of either case, with or without colons, as printed by "throttled certs". The
-// prefix "serial=", as printed by openssl, is ignored. The rest of a line after # is a
-// comment. Errors wrap ErrSerials.
+// parseSerials parses a list of serial numbers, one per line. Numbers are in hexadecimal digits, in upper or
+// lower case, with or without colons, as printed by "throttled certs". The prefix "serial=", as printed by
+// openssl, is ignored. The rest of a line after # is a comment. Errors wrap ErrSerials.
 func parseSerials(text string) (map[string]struct{}, error) {
 	serials, number := map[string]struct{}{}, 0
 	for line := range strings.Lines(text) {

@@ -77,9 +77,9 @@ func (s *Streams) offer(c *conn) {
 // raftLayer is the stream layer of a Link for Raft.
 type raftLayer struct{ *Streams }
 
-// Raft returns the stream layer for raft.NewNetworkTransport. SetExpected determines which
-// node the layer expects at an address. Closing that transport also closes the layer. The Raft streams
-// stay open until the Link is closed.
+// Raft returns the stream layer for raft.NewNetworkTransport. SetExpected determines which node the layer
+// expects at an address. When the transport is closed, it also closes the layer. Open Raft streams stay open
+// until the Link is closed.
 //
 // The deadlines of dialed streams are progress deadlines. A deadline set to two seconds from now
 // expires after two seconds in which no bytes move. Every 8 KiB that have moved extend it by at most

@@ -12,12 +12,12 @@ import (
 //
 // First, a [Guard] checks every message from another node and every answer.
 //
-// Second, it works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). A leader sends
-// entries to a follower through a pipeline. After an answer that ends the pipeline, such as a
-// refusal, the library receives no further answers. If the library sends another request at that
-// moment, the call can block forever, because it waits until answers to earlier requests are
-// received. The follower then gets heartbeats but no entries until a different node is the leader,
-// and Shutdown never returns on the old leader.
+// Second, it works around a deadlock in version 1.7.3 of hashicorp/raft, called the library below (issue 612
+// of its repository). A leader sends entries to a follower through a pipeline. After an answer that ends the
+// pipeline, such as a refusal, the library receives no further answers. If the library sends another request
+// at that moment, the call can block forever, because it waits until answers to earlier requests are
+// received. The follower then gets heartbeats but no entries until a different node is the leader, and
+// Shutdown never returns on the old leader.
 type RaftTransport struct {
 	*raft.NetworkTransport // for outgoing messages; it accepts no streams
 	config                 raft.NetworkTransportConfig
@@ -41,7 +41,8 @@ func NewRaftTransport(c *raft.NetworkTransportConfig) *RaftTransport {
 	return t
 }
 
-// Serve starts to accept messages, which guard checks. Serve must be called once, before Raft is started.
+// Serve starts to accept messages, and calls guard to check each of them. Serve must be called once, before
+// Raft is started.
 func (t *RaftTransport) Serve(guard Guard) {
 	t.guard = guard
 	t.tasks.Go(t.accept)
@@ -166,7 +167,7 @@ func (p *pipeline) checkTerm(f raft.AppendFuture) {
 }
 
 // isLast reports whether Raft stops receiving answers after this one, because the answer
-// is a refusal or has a newer term. The end of the stream is reported as a refusal.
+// is a refusal or has a newer term. If the stream is closed, the library reports an answer that is a refusal.
 func isLast(f raft.AppendFuture) bool {
 	r := f.Response()
 	return !r.Success || r.Term > f.Request().Term

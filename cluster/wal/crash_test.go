@@ -33,15 +33,15 @@ type crash struct {
 	seed  uint64
 }
 
-// run runs the script, crashes at the given step, and checks the recovered log. It reports whether
-// the script has at least that many steps.
+// run runs the script, crashes at the given step, and checks the recovered log. It reports whether the script
+// has a step with this number.
 func (c crash) run(t *testing.T, at int) bool {
 	r, chance := rand.New(rand.NewPCG(c.seed, 7)), rand.New(rand.NewPCG(c.seed, uint64(at)))
 	m := newMachine()
 	m.powerCut(at)
 	before, after := oracle{}, oracle{}
 	l, err := Open(m.config())
-	unfinished := op{lo: 1} // deletes an empty range: no operation is unfinished
+	unfinished := op{lo: 1} // the deletion of an empty range stands for "no operation is unfinished"
 	for step := uint64(0); err == nil && step < 30; step++ {
 		unfinished = randomOp(r, after, step)
 		before.store(after.list())

@@ -20,9 +20,8 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 }
 
 // deleteOld deletes the entries from lo to hi if there is an entry after hi, and returns true.
-// Otherwise it returns false. Before the deletion it moves the entry after hi to Base. Open then
-// skips deleted entries that are still in the files, because it skips all entries up to the last
-// one of Base.
+// Otherwise it returns false. Before the deletion, it moves all entries up to hi + 1 to Base. Open skips all
+// entries up to the last entry of Base, and therefore also skips deleted entries that are still in the files.
 func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
 	l.baseMu.Lock()
 	defer l.baseMu.Unlock()
@@ -49,9 +48,8 @@ func (l *Log) deleteFromBase(lo, hi uint64) error {
 	return nil
 }
 
-// dropCached removes the entries from lo to hi from memory. If memory
-// holds entries before and after the range, those before it are removed too, because a ring
-// cannot have a gap.
+// dropCached removes the entries from lo to hi from memory. If memory holds entries before and after the
+// range, the entries before the range are removed too, because a ring cannot have a gap.
 func (l *Log) dropCached(lo, hi uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

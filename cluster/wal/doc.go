@@ -28,13 +28,13 @@
 // each file. There are one or two files. Records are appended to the newest file. If there is an
 // older file, its entries are being moved to Base. A file is a sequence of records. A record holds
 // the entries of one StoreLogs call, and is padded with zeros to a multiple of the sector size, 512
-// bytes. A record begins with a header of 16 bytes. All bytes after the header are scrambled: each
-// byte is XORed with a byte of a fixed mask, the one at the same offset in the sector. Numbers are
-// little-endian. The format of a record is:
+// bytes. A record begins with a header of 16 bytes. All bytes after the header are scrambled: each byte is
+// XORed with the byte at the same offset (within the sector) of a fixed mask. Numbers are little-endian. The
+// format of a record is:
 //
 //	"frn2"
 //	u32      length of the payload
-//	u32      CRC-32C of all bytes after the header, after they are scrambled
+//	u32      CRC-32C of the scrambled bytes after the header
 //	u32      CRC-32C of the first twelve bytes of the record
 //	payload  of each entry: u32 length of the rest, u64 index, u64 term, u8 type, i64 append
 //	         time (Unix nanoseconds, 0: none), uvarint length of the extensions, extensions,
@@ -47,13 +47,13 @@
 //
 // # Crash recovery
 //
-// Open skips the entries of the files whose index is not above the last index of Base, and
-// recovers the others. Each skipped entry is also in Base, or was replaced or deleted. This is
-// true even if a crash interrupts one of the following operations, after any of its steps:
+// Of the entries in the files, Open skips those whose index is at most the last index of Base, and recovers
+// the others. Each skipped entry is also in Base, or was replaced or deleted. This is true even if a crash
+// interrupts one of the following operations, after any of its steps:
 //
 //   - Moving entries: a transaction of Base is committed completely or not at all. A file is
 //     removed only after its last entry has been moved. If the file reappears after a power
-//     failure, Open skips its entries. The directory is therefore not synced after the removal.
+//     failure, Open skips its entries. It is therefore not necessary to sync the directory after the removal.
 //   - Deleting entries before the last entry of the log: DeleteRange first moves entries until
 //     Base has an entry above the deleted range. That entry remains in Base, so Open skips deleted
 //     entries that are still in the files.
@@ -75,16 +75,16 @@
 //   - its header is valid, it is the last record of the file, and one of its sectors is all zeros, or
 //   - its first sector is all zeros, and no later sector begins with a record header.
 //
-// Because of the scrambling, no written sector is all zeros, not even after a single bit
-// flip. Damage to an acknowledged record is therefore not mistaken for an incomplete
-// write. Each write is one record and begins at a sector boundary, so no sector is written
-// twice. A header after invalid data belongs to a later write. That write began after the invalid
-// record had been acknowledged, so the invalid data is damage, and Open rejects the file.
+// Because of the scrambling, no written sector is all zeros, not even after a single bit flip, unless its
+// data is almost the same as the mask. Damage to an acknowledged record is therefore not mistaken for an
+// incomplete write. Each write is one record and begins at a sector boundary, so no sector is written twice.
+// A header after invalid data belongs to a later write. That write began after the invalid record had been
+// acknowledged, so the invalid data is damage, and Open rejects the file.
 //
 // # Caveats
 //
-// Open cannot detect that the newest file was truncated after its records were acknowledged: the
-// file looks like a shorter one, or like one that ends with an incomplete write. If the unwritten
-// part of an incomplete write contains old data of other files, Open rejects the file. Without
-// Config.Sync, a power failure can lose entries or leave files that Open rejects.
+// Open cannot detect that the newest file was truncated after its records were acknowledged: the file looks
+// like a shorter file without damage, or like a file that ends with an incomplete write. If the unwritten
+// part of an incomplete write contains old data of other files, Open rejects the file. Without Config.Sync, a
+// power failure can lose entries or leave files that Open rejects.
 package wal

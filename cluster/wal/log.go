@@ -33,9 +33,9 @@ type Config struct {
 	Base raft.LogStore
 	// Sync makes entries durable before StoreLogs returns.
 	Sync bool
-	// MaxBytes and MaxEntries bound the entries that are not in Base yet. 0 means 16 MiB
-	// and 8192. A single StoreLogs call can exceed these bounds by the size of its own
-	// entries.
+	// MaxBytes and MaxEntries bound the total size and the number of the entries that are not in Base yet.
+	// The defaults, selected by 0, are 16 MiB and 8192. A single StoreLogs call can exceed these bounds by
+	// the size of its own entries.
 	MaxBytes   int64
 	MaxEntries int
 	// Step runs each operation that creates or removes a file or syncs the directory,
@@ -50,8 +50,8 @@ type Config struct {
 	files files // nil means disk{}
 }
 
-// Log is a raft.LogStore that appends to files in front of another raft.LogStore. Its methods
-// may be called concurrently.
+// Log is a raft.LogStore that appends entries to files, and later moves them to another raft.LogStore. Its
+// methods may be called concurrently.
 //
 // The lock order is writeMu, moveLock, baseMu, mu.
 type Log struct {
@@ -177,9 +177,10 @@ func (l *Log) failed() error {
 	return l.failure
 }
 
-// IsMonotonic reports whether the indexes of the stored entries must not have gaps. Entries after
-// a gap are stored directly in Base, so IsMonotonic returns the value of Base. The value is false
-// for bbolt, so raft does not delete the whole log after it has installed a snapshot.
+// IsMonotonic reports whether the indexes of the stored entries must not have gaps. Entries after a gap are
+// stored directly in Base, so it depends on Base whether gaps are permitted. IsMonotonic returns the result
+// of Base.IsMonotonic, or false if Base has no such method. The result is false for bbolt, so raft does not
+// delete the whole log after it has installed a snapshot.
 func (l *Log) IsMonotonic() bool {
 	base, ok := l.cfg.Base.(raft.MonotonicLogStore)
 	return ok && base.IsMonotonic()
@@ -210,9 +211,9 @@ func (l *Log) newest() uint64 {
 	return l.last
 }
 
-// GetLog copies the entry with the given index to *entry. The copy shares the slices Data and
-// Extensions with the Log; they must not be modified. If the entry is not in memory, GetLog reads it
-// from Base, and returns the error of Base, which is raft.ErrLogNotFound if there is no such entry.
+// GetLog copies the entry with the given index to *entry. The copy shares the slices Data and Extensions with
+// the Log, so the caller must not modify these slices. If the entry is not in memory, GetLog reads it from
+// Base, and returns the error of Base, which is raft.ErrLogNotFound if there is no such entry.
 func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	l.mu.Lock()
 	err, found := l.failure, l.recent.get(index)

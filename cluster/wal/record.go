@@ -26,10 +26,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mask is XORed with each sector of a record, except with the header. mask contains no zero byte, so
-// data of zeros is not written as zeros, and a sector of zeros in a file was never written. The mask
-// also changes data that contains the bytes of a record, so such data is not mistaken for a record of
-// the file.
+// mask is XORed with each sector of a record, except with the header. mask contains no zero byte, so data of
+// zeros is not written as zeros. Recovery treats a sector of zeros in a file as never written. (A sector
+// whose data equals the mask would be mistaken for such a sector.) The mask also changes data that contains
+// the bytes of a record, so such data is not mistaken for a record of the file.
 var mask = func() (m [sector]byte) {
 	for i, x := 0, uint32(1); i < sector; i++ {
 		x = x*1664525 + 1013904223

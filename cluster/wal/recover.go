@@ -72,9 +72,9 @@ func (l *Log) readFiles() (found, error) {
 	return all, nil
 }
 
-// readFile reads a file and appends its entries that are not in Base to all.entries. last is the
-// index of the newest entry of Base and all.entries; readFile returns its new value. An incomplete
-// write is accepted only if the file is the newest.
+// readFile reads a file and appends its entries that are not in Base to all.entries. last is the index of the
+// newest entry in Base or all.entries; readFile returns the new value of last. An incomplete write is
+// accepted only if the file is the newest.
 func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint64, error) {
 	data, err := l.cfg.files.ReadFile(path)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestOpen_Truncated(t *testing.T) {
 		want.store(commands(1, uint64(max(whole, 1)-1), 1, 30))
 		checkLog(t, l, want)
 		if clean := slices.Contains(offsets, cut); clean == (warning.Len() > 0) {
-			t.Errorf("cut at %d: the warning is %q; want one if and only if the cut is inside a record", cut, &warning)
+			t.Errorf("cut at %d: the warning is %q; want a warning if and only if the cut is inside a record", cut, &warning)
 		}
 		must(t, l.Close())
 		if cut < len(data)-1 {

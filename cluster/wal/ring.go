@@ -23,7 +23,7 @@ func (r *ring) get(index uint64) *raft.Log {
 	return r.slot(index)
 }
 
-// add appends an entry. Its index must be r.next unless the ring is empty.
+// add appends an entry. The index of the entry must be r.next unless the ring is empty.
 func (r *ring) add(entry *raft.Log) {
 	if r.size() == 0 {
 		r.first, r.next = entry.Index, entry.Index

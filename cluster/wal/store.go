@@ -93,8 +93,8 @@ func (l *Log) isFull() bool {
 }
 
 // rotate begins a new file and starts a goroutine that moves the entries of the full file to
-// Base. rotate blocks until the previous full file has been moved, which limits the number of
-// entries that are not in Base.
+// Base. rotate blocks until the previous full file has been moved. This limits the number of entries that are
+// not in Base.
 func (l *Log) rotate() error {
 	l.moveLock <- struct{}{}
 	if err := l.failed(); err != nil {

@@ -53,7 +53,8 @@ func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
 }
 
 // answersWithLast is like answers, but the write ends with the command of -last, which is
-// not counted. The latency of the n requests ends with the reply to that command.
+// not counted. The latency of the n requests is measured until the reply to this
+// command arrives.
 func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err error) {
 	sent := r.now()
 	if err := l.write(r, sent); err != nil {
@@ -82,7 +83,7 @@ func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err erro
 }
 
 // receive reads once and processes up to n replies. The timeout of the read starts at the
-// time from, which is the time of the write or of the previous read. receive returns the
+// time in the argument from: the time of the write or of the previous read. receive returns the
 // time of the read.
 func (r *round) receive(l *link, from int64, n int, count bool) (now int64, c counts, err error) {
 	if err := l.expect(r, from); err != nil {

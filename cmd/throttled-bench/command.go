@@ -190,7 +190,7 @@ type source struct {
 	rng    *rand.Rand
 
 	// exhaustedThreshold is the largest random number that selects an exhausted key. If it is
-	// 0, no number does.
+	// 0, no request is sent to an exhausted key.
 	exhaustedThreshold uint64
 
 	number int64 // value of {n} in the next request

@@ -8,7 +8,7 @@
 // reads their replies, and repeats. A latency is the time from just before the write to
 // the read that completed the reply. A closed loop slows down with its target: it sends no
 // further requests while the target stalls. Independent clients would continue to send, so
-// the percentiles do not describe them.
+// the percentiles do not describe the latencies of such clients.
 //
 // In the open loop (-rate) requests are sent on a schedule that is fixed before the run.
 // Each write has -depth requests. Write j is due at j*depth/rate seconds, on connection j

@@ -107,9 +107,9 @@ func (f *fake) asked() int {
 // limiter answers like a limiter that admits every request.
 func limiter(int, []string) string { return admits }
 
-// stall returns the function that answers the requests of a fake. The reply to request
-// number at is delayed by stallTime. Requests that arrive during the delay are answered
-// after it.
+// stall returns the function that answers the requests of a fake. It delays one reply by
+// stallTime: the reply to the request whose number is the argument at. Requests that arrive
+// during the delay are answered after it.
 func stall(at int) func(int, []string) string {
 	return func(number int, _ []string) string {
 		if number == at {

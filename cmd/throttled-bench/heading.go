@@ -37,7 +37,7 @@ func newHeading(title, command string, lines []series) heading {
 	small := lettering(labelSize)
 	const room = plotWidth - 2*plotMargin
 	h := heading{title: title, command: fitted(small, command, room)}
-	at := room // so that the first entry begins a row
+	at := room // a full row, so that the first entry begins a new row
 	for _, s := range lines {
 		s.name = fitted(small, s.name, room-thumbnail-thumbGap)
 		taken := thumbnail + thumbGap + width(small, s.name)

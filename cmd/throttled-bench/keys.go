@@ -87,8 +87,8 @@ func parseDist(s string) (dist, error) {
 	return dist{}, errors.New("must be uniform, zipf[:exponent], sequential or hot")
 }
 
-// chooser generates indices of keys: next returns the next one, at least 0 and less than
-// the number of keys.
+// chooser generates indices of keys: next returns the next index, which is at least
+// 0 and less than the number of keys.
 type chooser interface{ next() int64 }
 
 // chooser returns the chooser of connection conn, from 0 to conns-1.
@@ -139,7 +139,7 @@ type zipf struct {
 	n        float64
 	first    float64 // integral(1.5) - 1; 1 is the weight of the first key
 	last     float64 // integral(n + 0.5)
-	sure     float64 // next accepts a candidate without a check if rounding has increased it by at most sure
+	sure     float64 // if rounding has increased a candidate by at most this amount, next accepts it without a check
 }
 
 func newZipf(rng *rand.Rand, exponent float64, n int64) *zipf {

@@ -39,9 +39,9 @@ var (
 	errExtra   = errors.New("the target sent more replies than requests")
 )
 
-// renew returns the deadline of an operation that begins at the time from, and reports
-// whether the deadline must be set on the connection. The argument set is the deadline that
-// is set already. Setting a deadline costs more than encoding a request. Therefore a
+// renew returns the deadline of an operation that begins at the time in the argument from,
+// and reports whether the deadline must be set on the connection. The argument set is the
+// present deadline of the connection. Setting a deadline costs more than encoding a request. Therefore a
 // deadline has a margin of a quarter of the timeout, and later operations reuse it. A wait
 // may exceed the timeout by up to 25 %.
 func renew(set, from int64, timeout time.Duration) (by int64, stale bool) {
@@ -68,8 +68,8 @@ func (l *link) write(r *round, now int64) error {
 	return nil
 }
 
-// expect sets the read deadline. The timeout starts at the time from, which is in the
-// future if the next request is not due yet.
+// expect sets the read deadline. The timeout starts at the time in the argument from,
+// which is in the future if the next request is not due yet.
 func (l *link) expect(r *round, from int64) error {
 	by, stale := renew(l.readDeadline, from, l.timeout)
 	if !stale {

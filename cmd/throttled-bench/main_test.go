@@ -89,7 +89,7 @@ func startThrottled(t *testing.T) (pid int, addr string) {
 	pid, first := start(t, build(t, "../throttled"), "--port", "0")
 	addr = regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(first)
 	if addr == "" {
-		t.Fatalf("no address in the first line of the server: %q", first)
+		t.Fatalf("the first line that the server writes has no address: %q", first)
 	}
 	return pid, addr
 }

@@ -64,7 +64,8 @@ func (s schedule) end() int64 { return s.due(s.writes) }
 // grace is the time after the end of a schedule during which delayed requests are still sent.
 const grace = int64(time.Second)
 
-// index returns the index in the schedule of the m-th write of a link, counted from 0.
+// index returns the index in the schedule of write m of a link. The first write of a link is
+// its write 0.
 func (s schedule) index(link int, m int64) int64 { return m*int64(s.links) + int64(link) }
 
 // pacer holds the parameters of a goroutine that writes requests when they are due. The
@@ -190,6 +191,6 @@ func (r *round) await(l *link, m, due int64) (finished bool, err error) {
 		case err != errSilent || l.arrived >= max(now, due)+int64(l.timeout):
 			return false, err
 		}
-		l.readDeadline = 0 // pace moved the deadline
+		l.readDeadline = 0 // pace has moved the deadline, so expect must set it again
 	}
 }

@@ -41,8 +41,8 @@ type svgImage struct {
 
 var fontSize = regexp.MustCompile(`font-size:([0-9.]+)px`)
 
-// parsePlot returns the bounding boxes of all texts in a plot, which are wide enough for
-// replacement fonts, and the bounds of the image.
+// parsePlot returns the bounding box of each text in a plot, and the bounds of the image.
+// The boxes are wide enough for replacement fonts.
 func parsePlot(t *testing.T, svg []byte) (texts []box, bounds box) {
 	t.Helper()
 	var image svgImage

@@ -24,8 +24,8 @@ func newProgressLine(w io.Writer, c *config, target string, number int) *progres
 	return p
 }
 
-// isTerminal reports whether w is a character device. The progress line is also harmless
-// on devices other than terminals.
+// isTerminal reports whether w is a character device. A character device that
+// is no terminal, such as /dev/null, ignores the progress line.
 func isTerminal(w io.Writer) bool {
 	f, isFile := w.(*os.File)
 	if !isFile {

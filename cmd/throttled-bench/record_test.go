@@ -77,7 +77,7 @@ func TestFailures(t *testing.T) {
 		r.fail(fmt.Appendf(nil, "E%d text %d", i/2, i))
 	}
 	if len(r.failures) != maxFailures+1 {
-		t.Fatalf("%d kinds of errors; want maxFailures and one for all others", len(r.failures))
+		t.Fatalf("%d kinds of errors; want maxFailures kinds, and one kind for all others", len(r.failures))
 	}
 	if got, want := r.failures[3], (failure{"E3", 2, "E3 text 6"}); got != want {
 		t.Errorf("the fourth kind is %+v; want %+v", got, want)

@@ -101,7 +101,7 @@ func (s *scanner) head(line []byte) error {
 		s.array = s.array || s.lines == 1
 		s.missing += int(max(n, 0))
 	case n >= 0:
-		s.missing++ // until its bytes have been skipped
+		s.missing++ // the bulk string is outstanding until its bytes have been skipped
 		s.skip = int(n) + len("\r\n")
 	}
 	return nil

@@ -55,7 +55,7 @@ func TestScanner(t *testing.T) {
 
 func TestScannerJudgesOnlyLimiters(t *testing.T) {
 	if got, _, err := scanAll(&scanner{}, "*1\r\n:1\r\n", 100); got != "p" || err != nil {
-		t.Errorf("an array that begins with 1, without limiter: verdict %q, error %v; want p", got, err)
+		t.Errorf("an array that begins with 1, for a command that is not a limiter: verdict %q, error %v; want p", got, err)
 	}
 }
 
@@ -99,7 +99,7 @@ func FuzzScanner(f *testing.F) {
 			left = left[n:]
 		}
 		if s.missing == 0 && left != rest {
-			t.Errorf("of the stream %q redcon leaves %q unread, the scanner %q; want the same", stream, left, rest)
+			t.Errorf("stream %q: redcon leaves %q unread, the scanner leaves %q unread; want the same", stream, left, rest)
 		}
 	})
 }

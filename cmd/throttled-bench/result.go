@@ -161,8 +161,8 @@ func (v *values) setUsage(m marks, total float64) {
 	v[serverGrowthEach] = v[serverGrowth] / total
 }
 
-// busyShare is the share of the cores above which notes reports them as busy. reachedShare is the share of
-// -rate below which notes reports that the rate was not reached.
+// busyShare is the share of the cores above which the method notes reports them as busy. reachedShare is
+// the share of -rate below which the method reports that the rate was not reached.
 const (
 	busyShare    = 0.9
 	reachedShare = 0.98

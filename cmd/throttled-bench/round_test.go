@@ -106,7 +106,7 @@ func TestWarmupIsNotCounted(t *testing.T) {
 		server := newFake(t, "tcp", limiter)
 		got := total(t, "-requests", "500", "-warmup", "250ms", "-rate", rate, "-conns", "3", server.addr)
 		if got.values[requests] != 500 || server.asked() <= 500 {
-			t.Errorf("rate %s: %v of %d requests counted; want 500, and more sent", rate, got.values[requests], server.asked())
+			t.Errorf("rate %s: %v of %d requests counted; want 500 counted, and more than 500 sent", rate, got.values[requests], server.asked())
 		}
 		if rate == "2000" && server.asked() != 1000 {
 			t.Errorf("%d requests sent; want 500 in the warm-up and 500 after it", server.asked())
@@ -141,7 +141,7 @@ func TestStall(t *testing.T) {
 	server = newFake(t, "tcp", stall(500))
 	closed := total(t, "-requests", "2000", "-warmup", "0", "-conns", "4", server.addr).values
 	if closed[longestWait] < 0.95*us || closed[p99] > 0.5*us {
-		t.Errorf("closed loop: p99 %v, max %v us; want the stall in the latter only", closed[p99], closed[longestWait])
+		t.Errorf("closed loop: p99 %v, max %v us; want the stall in max only", closed[p99], closed[longestWait])
 	}
 }
 
@@ -221,7 +221,7 @@ func TestRunFails(t *testing.T) {
 				t.Errorf("rate %s: error %v; want one that contains %q", rate, err, want)
 			}
 			if took := time.Since(begun); took > time.Minute {
-				t.Errorf("rate %s: the run ended only after %v; want less than a minute, for %q", rate, took, want)
+				t.Errorf("rate %s: the run took %v; want less than a minute until the error %q", rate, took, want)
 			}
 		}
 	}
@@ -328,7 +328,7 @@ func TestRoundsAlternate(t *testing.T) {
 }
 
 // TestScheduleIsWhole checks that the writes of all links together form the schedule: each
-// is due once, in order and at the rate.
+// write of the schedule is due once, in order and at the rate.
 func TestScheduleIsWhole(t *testing.T) {
 	for _, flags := range [][]string{{"-rate", "1000"}, {"-rate", "333.3", "-depth", "7", "-conns", "3"}, {"-rate", "1e6", "-requests", "999", "-depth", "10"}} {
 		c, err := parseFlags(append(flags, "-warmup", "500ms", "-duration", "2s"), io.Discard)

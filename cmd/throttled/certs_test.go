@@ -101,8 +101,8 @@ func TestCertsFiles(t *testing.T) {
 }
 
 // TestCertsServeNodes checks that nodes can connect to each other with the certificates
-// that "throttled certs" creates. It then renews the certificate of n2, creates one for n3,
-// and checks the connections again. n1 keeps its certificate.
+// that "throttled certs" creates. It then renews the certificate of n2, creates a certificate for
+// n3, keeps the certificate of n1, and checks the connections again.
 func TestCertsServeNodes(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1", "n2")
@@ -126,8 +126,8 @@ func TestCertsServeNodes(t *testing.T) {
 	exchange(t, n2, n3)
 }
 
-// namedLink is the link of a node, with the id of the node. A link is the port for other
-// nodes.
+// namedLink is a link with the id of its node. A link is the endpoint of a node for streams
+// to and from other nodes.
 type namedLink struct {
 	*transport.Link
 	node string
@@ -159,7 +159,7 @@ func exchange(t *testing.T, from, to namedLink) {
 		t.Fatal(err)
 	}
 	if transport.PeerOf(in) != from.node || transport.PeerOf(out) != to.node {
-		t.Errorf("node %s sees the peer %q, node %s sees the peer %q; want the id of the other node for both", to.node, transport.PeerOf(in), from.node, transport.PeerOf(out))
+		t.Errorf("node %s sees the peer %q, node %s sees the peer %q; want each node to see the id of the other node", to.node, transport.PeerOf(in), from.node, transport.PeerOf(out))
 	}
 	if _, err := io.WriteString(out, "hello"); err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestCertsUsage(t *testing.T) {
 				t.Errorf("exits with %d, stdout %q, stderr %q; want %d, no stdout, and %q in stderr", code, stdout, stderr, exitUsage, test.want)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("os.Stat of the directory returns %v, want that it does not exist", err)
+				t.Errorf("os.Stat of the directory returns %v, want fs.ErrNotExist", err)
 			}
 		})
 	}
@@ -289,10 +289,10 @@ func TestCertsInterrupted(t *testing.T) {
 	var out, errs bytes.Buffer
 	dir := t.TempDir()
 	if code := runCerts(ctx, []string{"--dir", dir, "--cluster", "c1", "n1"}, &out, &errs); code != exitError || !strings.Contains(errs.String(), "interrupted before node n1") {
-		t.Errorf("with a canceled context certs exits with %d, stderr %q; want 1 and the node before which it was interrupted", code, errs.String())
+		t.Errorf("with a canceled context certs exits with %d, stderr %q; want 1, and in stderr the node whose certificate was not created", code, errs.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "n1.pem")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("os.Stat of n1.pem returns %v, want that it does not exist", err)
+		t.Errorf("os.Stat of n1.pem returns %v, want fs.ErrNotExist", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestProcess_OldCopy(t *testing.T) {
 	stale.askUntil("keys:1 ", "CL.CLUSTER", "HASH")
 	copied := stale.copyDir()
 	lags.kill()
-	for i := range 20 { // only leader and stale store these charges, since lags is stopped
+	for i := range 20 { // stored by the nodes leader and stale, but not by lags, which is stopped
 		leader.askUntil("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
 	stale.askUntil("keys:21 ", "CL.CLUSTER", "HASH")
@@ -77,7 +77,7 @@ func TestProcess_OldCopy(t *testing.T) {
 	}
 	leader.kill()
 	lags.start()
-	stale.start() // stale and lags together would be a majority
+	stale.start() // if lags accepted stale, the two nodes would be a majority
 	if code, _ := stale.waitExit(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
 		t.Errorf("the second start with an old copy exits with %d, want 1 and the acknowledged entry in the log:\n%s", code, stale.log)
 	}
@@ -89,8 +89,8 @@ func TestProcess_OldCopy(t *testing.T) {
 
 // TestProcess_StaleBoot copies the data directory of a stopped node, starts the node once more, and then restores the
 // copy. A failed start increments the boot number in the restored directory, so that the next start has a higher boot
-// number than the other nodes have seen. The node must be rejected nevertheless. The other nodes are also
-// restarted before they reject the node.
+// number than the other nodes have seen. The node must be rejected nevertheless. The other nodes are restarted
+// first, so that they must have stored on disk what the check requires.
 func TestProcess_StaleBoot(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")
 	leader, others := leaderOf(t, all)

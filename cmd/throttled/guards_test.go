@@ -137,7 +137,7 @@ func (p *process) askUntil(want string, args ...any) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			p.t.Fatalf("%s does not give the expected reply to %v; the last one is %v, error %v; its log:\n%s", p.id, args, got, err, p.log)
+			p.t.Fatalf("%s does not return the expected reply to %v; the last reply is %v, error %v; the log of the process:\n%s", p.id, args, got, err, p.log)
 		}
 	}
 }
@@ -241,12 +241,12 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 }
 
 // TestProcess_StuckTransfer transfers the leadership to a node that answers heartbeats but accepts no entries. Raft
-// gives up the transfer after five seconds, the heartbeat of this cluster. Until then the leader accepts no
-// new entries. The leader must detect the stuck transfer before that, and exit.
+// aborts the transfer after the heartbeat timeout, which is five seconds in this cluster. Until then the leader accepts
+// no new entries. The leader must detect the stuck transfer before Raft aborts it, and exit.
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
-	leader.askUntil("raft_heartbeat_settled:yes", "INFO", "replication") // before that, the timeout of a leadership transfer is shorter
+	leader.askUntil("raft_heartbeat_settled:yes", "INFO", "replication") // until the heartbeat is settled, a leadership transfer times out earlier
 	leader.askUntil("", "CL.THROTTLE", "k", "1000", "1000", "1")
 	others[0].kill()
 	leader.askUntil(others[0].id+" raft="+others[0].raft+" role=follower answers=no", "CL.CLUSTER", "NODES")

@@ -22,6 +22,6 @@ func TestProcess_LastOfAll(t *testing.T) {
 	code, _ := leader.waitExit(patience)
 	log := leader.log.String()
 	if code != exitOK || !strings.Contains(log, "a majority of the nodes has stopped or does not respond") || strings.Contains(log, "charged") {
-		t.Errorf("the leader exits with %d; want 0, and a log with the reason for not handing over, and without \"charged\":\n%s", code, log)
+		t.Errorf("the leader exits with %d; want 0, and in the log the reason why it has not handed over, and no \"charged\":\n%s", code, log)
 	}
 }

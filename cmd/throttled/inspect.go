@@ -68,7 +68,7 @@ func inspect(ctx context.Context, command string, args []string, stderr io.Write
 	return check(stderr, err)
 }
 
-// contents holds the counts of a snapshot that "throttled check" prints.
+// contents holds the counts that "throttled check" prints for a snapshot.
 type contents struct {
 	kinds    [256]int64 // records by kind
 	expired  int64      // records that had expired at the end of the save

@@ -40,7 +40,7 @@ func (l *logOutput) open(path string) error {
 	return nil
 }
 
-// replace directs the log to file and returns the previous file. Both may be nil.
+// replace directs the log to file and returns the previous file. A nil file means standard error.
 func (l *logOutput) replace(file *os.File) (old *os.File) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,9 +24,9 @@ type memoryUse struct{ maxMemory, keys, maxClients, clients int64 }
 //
 // If the table is larger than maxmemory, because maxmemory was lowered, the soft limit is based on the actual size of
 // the table. If only maxmemory-clients is set, the soft limit allows the table to double before heapLimit is called
-// again. With a lower soft limit, the collector would run continuously in both cases. The same rules apply to the
-// memory of clients, which may exceed maxmemory-clients because some clients are exempt. If neither option is set,
-// there is no soft limit.
+// again. With a lower soft limit, the collector would run continuously in both cases. The same two
+// rules apply to the memory of clients and maxmemory-clients. The memory of clients may exceed this option because some
+// clients are exempt. If neither option is set, there is no soft limit.
 func heapLimit(m memoryUse) int64 {
 	const most = math.MaxInt64 / 8
 	keys, clients := max(m.maxMemory, m.keys), max(m.maxClients, m.clients)
@@ -45,8 +45,8 @@ func heapLimit(m memoryUse) int64 {
 }
 
 // gcPercent returns the GOGC percentage for a table that uses the given number of bytes. With the default of 100,
-// garbage could use as much memory as a large table. Frequent collections are cheap, since the collector does not scan
-// the contents of a table.
+// garbage could use as much memory as the table, however large it is. Frequent collections are cheap, since the
+// collector does not scan the contents of a table.
 func gcPercent(used int64) int {
 	allowed := max(garbageAllowed, used/garbageShare)
 	return int(min(100, 100*allowed/max(used, 1)))

@@ -33,8 +33,8 @@ func (p *process) startMoved(advertised string) {
 }
 
 // TestProcess_Moved restarts two nodes at addresses that differ from those in the cluster's configuration. The first
-// node was bootstrapped, and its bootstrap list is changed as well. The second node has joined. Both nodes must exit.
-// When started at its old address, each node must become a follower again.
+// node is in the bootstrap list, in which its address is changed as well. The second node has joined. Both nodes must
+// exit. When started at its old address, each node must become a follower again.
 func TestProcess_Moved(t *testing.T) {
 	patient := []string{"--raft-heartbeat", "1000"} // makes elections on a busy machine rare
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, patient...)
@@ -53,6 +53,6 @@ func TestProcess_Moved(t *testing.T) {
 		p.args = before
 		p.start()
 		p.askUntil("role:follower", "CL.CLUSTER", "STATUS")
-		p.askUntil("leader:n", "CL.CLUSTER", "STATUS") // the leader may have changed on a busy machine
+		p.askUntil("leader:n", "CL.CLUSTER", "STATUS") // any node, since the leader may have changed on a busy machine
 	}
 }

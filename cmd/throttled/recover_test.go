@@ -77,7 +77,7 @@ func TestProcess_Recover(t *testing.T) {
 	arguments := []string{"--yes", "--data-dir", survivor.dir, survivor.id + "=" + survivor.raft}
 	code, out, errs := inspection(runRecover).with(arguments...) // while a node is running
 	if code != exitError || !strings.Contains(errs, others[1].id+" at "+others[1].raft+": "+errAnswering.Error()) || strings.Contains(out, "Recovered") {
-		t.Fatalf("while a node is running recover exits with %d, stdout %q; want 1 and errAnswering; stderr: %s", code, out, errs)
+		t.Fatalf("recover exits with %d, stdout %q, although a node is running; want 1 and errAnswering; stderr: %s", code, out, errs)
 	}
 	others[1].kill()
 	code, out, errs = inspection(runRecover).with(arguments...)
@@ -146,7 +146,7 @@ func TestRecover_Asks(t *testing.T) {
 		}
 		code := r.run(t.Context(), append(tt.args, "--data-dir", dir, alone+"=127.0.0.1:1"))
 		if text := out.String() + errs.String(); code != tt.code || !strings.Contains(text, tt.want) || !strings.Contains(text, alone+" at 127.0.0.1:1") {
-			t.Errorf("%s: recover exits with %d; want the code of the case, and its text and the address of the node in the output:\n%s", tt.name, code, text)
+			t.Errorf("%s: recover exits with %d; want the code of the case, and in the output the text of the case and the address of the node:\n%s", tt.name, code, text)
 		}
 		after, err := raftstore.Inspect(dir)
 		if err != nil {

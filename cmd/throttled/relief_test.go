@@ -9,7 +9,7 @@ import (
 
 const outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 
-// until calls the function holds repeatedly until it returns true. The parameter what describes the
+// until polls the function holds, and returns when it reports true. The parameter what describes the
 // condition in the error.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()

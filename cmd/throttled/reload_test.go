@@ -196,7 +196,7 @@ func TestProcess_HangUpCertificates(t *testing.T) {
 	p.hangUp()
 	p.waitLog("the certificates were not reloaded")
 	if serial := serialOf(t, raft); serial != first {
-		t.Error("the previous certificate is no longer in use")
+		t.Error("after a reload of an invalid certificate, the previous certificate is no longer in use")
 	}
 	writeFile(t, cert, string(good))
 	mustMakeCerts(t, "--dir", dir, "--cluster", "test", "--renew", "n1")
@@ -204,7 +204,7 @@ func TestProcess_HangUpCertificates(t *testing.T) {
 	p.hangUp()
 	p.waitLogCount("msg=reloaded", lines+1)
 	if serial := serialOf(t, raft); serial == first {
-		t.Error("the new certificate is not in use")
+		t.Error("after a reload of a valid certificate, the new certificate is not in use")
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 	peerTimeout    = 2 * time.Second        // timeout for a stream without progress
 	peerStreams    = 3                      // idle Raft streams kept per node
 	maxPeers       = 8                      // other nodes for which MaxConns is sufficient; larger clusters are not recommended
-	maxPerPeer     = 2 * forward.MaxStreams // twice the streams of a node, since it may reconnect before the old ones time out
+	maxPerPeer     = 2 * forward.MaxStreams // twice the streams that a node opens: it may open new streams before its old streams time out
 	handOverWithin = 2 * time.Second
 )
 
@@ -70,7 +70,7 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	return r, nil
 }
 
-// finishInstallLoop sets the log aside if the previous process has requested that in noteInstall, because the log did
+// finishInstallLoop sets the log aside if noteInstall of the previous process has requested this, because the log did
 // not match the leader's log.
 func finishInstallLoop(dir string, log *slog.Logger) error {
 	why, aside, err := raftstore.SetAsideIfRequested(dir)
@@ -261,7 +261,7 @@ func (r *replica) recheck() {
 // take over once it stops responding.
 func (r *replica) die(err error) {
 	if errors.Is(err, raftstore.ErrStale) {
-		// The mark makes later starts with this directory fail, even if no node that would reject it is running.
+		// A directory marked as stale cannot be used by later starts, even if no node that would reject it is running.
 		why := strings.TrimSuffix(err.Error(), ": "+raftstore.ErrStale.Error())
 		err = errors.Join(err, r.store.MarkStale(why))
 	}

@@ -90,7 +90,7 @@ func TestInstallLoop(t *testing.T) {
 		t.Errorf("the third install: %v, want ErrInstallLoop", err)
 	}
 	if len(exits) != 1 || <-exits != exitFailed {
-		t.Error("the node does not exit exactly once with code 75")
+		t.Error("after the third install: want exactly one exit, with code 75")
 	}
 	if err := p.replica.store.Stable().SetUint64([]byte("vote"), 1); err != nil {
 		t.Errorf("after the third install Raft cannot store its vote: %v; want no error until the process exits", err)

@@ -108,8 +108,8 @@ func reply(t *testing.T, c net.Conn, args ...string) string {
 // harmful lists commands that damage a cluster.
 var harmful = [][]string{{"CONFIG", "SET", "requirepass", ""}, {"FLUSHALL"}, {"CL.CLUSTER", "REMOVE", "n3"}, {"DEBUG", "SLEEP", "1"}, {"SHUTDOWN", "NOSAVE"}}
 
-// TestProcess_Rogue uses the keys of a removed node and of a node that never joined. Streams that the removed node
-// opened before its removal must be closed. After the removal, the cluster must accept no stream from either node,
+// TestProcess_Rogue uses the certificates of a removed node and of a node that never joined. Streams that the removed
+// node opened before its removal must be closed. After the removal, the cluster must accept no stream from either node,
 // neither for commands nor for Raft.
 func TestProcess_Rogue(t *testing.T) {
 	ca := newAuthority(t)
@@ -128,7 +128,7 @@ func TestProcess_Rogue(t *testing.T) {
 		for _, purpose := range []transport.Purpose{transport.Raft, transport.Client} {
 			c := opens(t, removed, p, purpose)
 			if c == nil {
-				t.Fatalf("%s refuses a stream from a member, for %s; want a stream", p.id, purpose)
+				t.Fatalf("%s refuses a stream from a member with the purpose %s; want a stream", p.id, purpose)
 			}
 			had = append(had, c)
 		}
@@ -216,7 +216,7 @@ func TestProcess_StolenKey(t *testing.T) {
 		p.waitLog("loaded the list of revoked certificates")
 		for _, purpose := range []transport.Purpose{transport.Raft, transport.Client, transport.Control} {
 			if _, err := thief.Dial(ctx, p.id, p.raft, purpose); !errors.Is(err, transport.ErrCertificate) {
-				t.Errorf("%s answers a stream with a revoked certificate, for %s, with %v; want ErrCertificate", p.id, purpose, err)
+				t.Errorf("dialing %s with a revoked certificate and the purpose %s: error %v, want ErrCertificate", p.id, purpose, err)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ import (
 
 const loading = "-LOADING"
 
-// charges charges one unit to a limit of 16 units, of which one is restored per hour. It checks that the reply is that
-// of charge number n.
+// charges charges one unit to a limit of 16 units, of which one is restored per hour. It checks that the reply shows
+// exactly n charges, including this one.
 func (r *running) charges(n int) {
 	r.t.Helper()
 	got := r.ask("CL.THROTTLE user 15 1 3600")
@@ -55,9 +55,9 @@ func TestStateSurvives(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
 	steps := []struct {
-		name, last string // last command; "" for a signal
+		name, last string // last is the last command, or "" to stop the program with a signal only
 		args       []string
-		next       int // expected number of the first charge after the restart
+		next       int // expected number of charges after the first charge of the next run
 	}{
 		{"SAVE", "SAVE", nil, 2},
 		{"SHUTDOWN SAVE", "SHUTDOWN SAVE", nil, 3},

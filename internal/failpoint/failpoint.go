@@ -1,5 +1,5 @@
-// Package failpoint contains the switches of deliberate bugs. They are used to verify that
-// the tests and checkers detect a cluster that breaks one of its guarantees.
+// Package failpoint contains the switches of deliberate bugs. The bugs are used to verify that the tests and
+// checkers detect a cluster that breaks one of its guarantees.
 //
 // In a normal build every switch is the constant false, and the compiler removes the bugs.
 // In a build with the tag chaos, the environment variable THROTTLED_MUTANT enables one of
@@ -15,18 +15,18 @@ const (
 	NoUndo            Bug = "no-undo"               // uncommitted changes stay after a loss of leadership
 	LostBatch         Bug = "lost-batch"            // the entry for every 50th generation has no changes
 	StaleAnswers      Bug = "stale-answers"         // requests that charge nothing are answered without a lease
-	LeapingClock      Bug = "leaping-clock"         // the clock of a new leader is a second ahead
+	LeapingClock      Bug = "leaping-clock"         // log time jumps forward by a second when a node becomes the leader
 	WallClock         Bug = "wall-clock"            // a leader decides by its wall clock
-	LocalExpiry       Bug = "evict-by-local-clock"  // a node drops records by its wall clock
+	LocalExpiry       Bug = "evict-by-local-clock"  // a node that applies an entry expires records by its wall clock
 	DirtySnapshot     Bug = "snapshot-without-undo" // snapshots contain uncommitted changes
-	AnyTerm           Bug = "any-term"              // entries decided under an older term are applied
+	AnyTerm           Bug = "any-term"              // an entry decided in one term and appended in a later one is applied
 	NoBarrier         Bug = "no-barrier"            // a new leader decides before it has applied all entries
 	ForgottenTime     Bug = "forgotten-time"        // snapshots lose the log time
 	TimeTwice         Bug = "time-counted-twice"    // a new leader adds the time since the last entry twice
 	TimeLate          Bug = "time-after-decision"   // a new leader adds the time since the last entry half a second late
-	TimeUnseen        Bug = "time-not-seen"         // a restarted node uses its own wall clock
+	TimeUnseen        Bug = "time-not-seen"         // a restarted node computes log time from its own wall clock
 	OwnHeartbeat      Bug = "own-heartbeat-lease"   // each node uses its own raft-heartbeat
-	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease is used before all voters have it
+	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease is used before all voters use the longer timeout
 	AnyStream         Bug = "any-stream"            // a node with any certificate may forward commands
 	SyncIgnored       Bug = "sync-error-ignored"    // data counts as stored after a failed sync
 )

@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// The ports are below the ephemeral ports of operating systems, so that no listener or connection
-// with an ephemeral port takes the port of a server before the server listens, or while the server
-// restarts.
+// The ports are below the ephemeral ports of operating systems. A listener or connection with an ephemeral
+// port can therefore not take the port of a server before the server listens, or while the server restarts.
 //
-// They are divided into blocks. A process owns a block while it listens on the first port of
-// the block, so that tests of other packages, which run concurrently, get other ports.
+// The ports are divided into blocks. A process owns a block while it listens on the first port of the block,
+// so that tests of other packages, which run concurrently, get other ports.
 const (
 	first  = 13_000
 	size   = 200 // ports of a block, many more than a test uses

@@ -11,8 +11,8 @@ func hostile(stars, length int) (pattern, s string) {
 	return strings.Repeat("a*", stars) + "b", strings.Repeat("a", length)
 }
 
-// TestMatch_Cost would not finish if stars were tried in every combination: 64 stars can
-// divide 4096 bytes in about 10^140 ways.
+// TestMatch_Cost would not finish if Match tried every way of dividing the text among the stars: with 64
+// stars and 4096 bytes, there are about 10^140 ways.
 func TestMatch_Cost(t *testing.T) {
 	pattern, s := hostile(64, 4096)
 	if Match(pattern, s) {

@@ -5,7 +5,7 @@
 //
 //	?       any one byte
 //	*       any bytes, or none
-//	[abc]   one of these bytes
+//	[abc]   one of these bytes; the brackets and the text between them are a class
 //	[a-c]   one byte of this range, whose ends may be in either order
 //	[^a-c]  one byte outside this range
 //	\x      the byte x itself, also inside a class
@@ -15,8 +15,8 @@
 // the pattern matches a backslash. In "[a-]" the closing bracket is the end of the range, so the
 // class is not closed.
 //
-// Patterns are sent by clients, so their cost is bounded: a match takes on the order of
-// len(pattern) times len(s) steps at most, does not recurse and does not allocate.
+// Patterns are sent by clients, so their cost is bounded: a match takes on the order of len(pattern) times
+// len(text) steps at most, does not recurse and does not allocate.
 //
 // Two differences from Redis are intended. A star always matches the empty string, so "**"
 // and "*" are equivalent; Redis has a special case for "*" alone. Bytes are compared as

@@ -19,7 +19,7 @@ func MatchFold[P, S Text](pattern P, s S) bool {
 // would only leave less of s for the rest of the pattern.
 func match[P, S Text](pattern P, s S, fold bool) bool {
 	p, i := 0, 0
-	star, taken := -1, 0 // index after the last star, and index after the bytes it matched
+	star, taken := -1, 0 // index in pattern after the last star, and index in s after the bytes that the star matched
 	for i < len(s) {
 		if p < len(pattern) && pattern[p] == '*' {
 			p++
@@ -43,8 +43,8 @@ func match[P, S Text](pattern P, s S, fold bool) bool {
 	return p == len(pattern)
 }
 
-// matchByte reports whether c matches the element of pattern that begins at p, which
-// must not be a star, and returns the length of that element in bytes.
+// matchByte reports whether c matches the element of pattern that begins at index p, and returns the length
+// of the element in bytes. The element must not be a star.
 func matchByte[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool) {
 	if p == len(pattern) {
 		return 0, false

@@ -17,9 +17,9 @@ import (
 // patience is the maximum time to wait for goroutines to end. Only a failing test waits that long.
 const patience = 2 * time.Minute
 
-// Of returns the stacks of the goroutines that run a function whose name begins with prefix, or
-// that such a function started. A prefix is, for example, "example.com/module/pkg.(*Type)". The keys
-// of the map are goroutine numbers.
+// Of returns the stacks of the goroutines that run a function whose name begins with prefix, or that were
+// started by such a function. A prefix is, for example, "example.com/module/pkg.(*Type)". The keys of the map
+// are goroutine numbers.
 func Of(prefix string) map[string]string {
 	found := map[string]string{}
 	for _, stack := range strings.Split(all(), "\n\n") {

@@ -69,7 +69,7 @@ func TestAwaitEnd_Left(t *testing.T) {
 		w := newWorker()
 		AwaitEnd(r, ofMakers, Of(ofMakers))
 		if len(r.failures) != 0 || time.Since(begin) != 0 {
-			t.Errorf("AwaitEnd waited %v for earlier goroutines, and failed with %q; want neither", time.Since(begin), r.failures)
+			t.Errorf("AwaitEnd waited %v for earlier goroutines, and failed with %q; want no wait and no failure", time.Since(begin), r.failures)
 		}
 		AwaitEnd(r, ofMakers, nil)
 		if len(r.failures) != 1 || !strings.Contains(r.failures[0], "(*worker).run") || time.Since(begin) < patience {

@@ -92,8 +92,9 @@ func (l *Limiter) TakeMissed(now time.Time) (missed []Missed) {
 	return missed
 }
 
-// find returns the state of a text. It creates the state if necessary. If there are maxTexts other
-// texts, and no idle text was dropped, it returns the shared state.
+// find returns the state of a text. It creates the state if necessary. If there are maxTexts other texts
+// already, find removes the idle ones, but at most once per period. If it removes none, it returns the shared
+// state.
 func (l *Limiter) find(name string, now time.Time) *text {
 	if t := l.texts[name]; t != nil {
 		return t

@@ -51,8 +51,8 @@ func TestLimiter_Allow(t *testing.T) {
 	}
 }
 
-// TestLimiter_Periods checks for several periods that exactly one line is allowed in each period,
-// from a multiple of the period to the next multiple.
+// TestLimiter_Periods checks, for several lengths of the period, that exactly one line is allowed between
+// each multiple of this length and the next multiple.
 func TestLimiter_Periods(t *testing.T) {
 	for _, period := range []time.Duration{time.Millisecond, time.Second, 7 * time.Second, time.Minute, 24 * time.Hour} {
 		l := New(1, period)

@@ -18,7 +18,7 @@ func check(t *testing.T, a, b, c uint64) {
 	f := func(name string, got uint64, ok bool, want *big.Int) {
 		t.Helper()
 		if ok != want.IsUint64() || ok && got != want.Uint64() {
-			t.Errorf("%s(%d, %d, %d) = %d, %t; want %d, and false if that does not fit in 64 bits", name, a, b, c, got, ok, want)
+			t.Errorf("%s(%d, %d, %d) = %d, %t; want %d, and false if this number does not fit in 64 bits", name, a, b, c, got, ok, want)
 		}
 	}
 	got, ok := Floor(a, b, c)

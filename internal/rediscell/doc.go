@@ -1,10 +1,11 @@
 // Package rediscell reads limiter state from a live Redis or Dragonfly server.
 //
-// redis-cell and Dragonfly store the state of a CL.THROTTLE key as an ordinary string: the
-// TAT in nanoseconds since 1970, in decimal, with a TTL that ends when the TAT has passed.
-// [Run] iterates over the keys of the source with SCAN, reads the values and TTLs of each page
-// of keys in one pipeline, and passes every key that holds such state to a function of the
-// caller, as a [limiter.Record]. It does not write to the source.
+// redis-cell and Dragonfly store the state of a CL.THROTTLE key as an ordinary string: the TAT in nanoseconds
+// since 1970, in decimal. The TAT (theoretical arrival time) is the time at which the full limit is restored.
+// The key has a TTL that ends when the TAT has passed. The used time of a key is the time until its TAT.
+// [Run] iterates over the keys of the source with SCAN, reads the values and TTLs of each page of keys in one
+// pipeline, and passes every key that holds such state to a function of the caller, as a [limiter.Record]. It
+// does not write to the source.
 //
 // # Imported keys
 //
@@ -16,7 +17,7 @@
 //   - A TAT in the past. The key is at rest, which is equivalent to an absent key.
 //   - A number without a TTL. redis-cell leaves such a key only by mistake, after a refund that
 //     exceeds the used time. The key is then at rest or, if the refund was so large that the number
-//     wrapped, limited for centuries. Neither is worth importing.
+//     wrapped, limited for centuries. In both cases the state is useless.
 //   - A number that does not agree with its TTL. This includes state written by Dragonfly
 //     before v1.33, which counts in milliseconds.
 //   - Text, and any other type.
@@ -28,10 +29,10 @@
 //
 // # Clocks
 //
-// A TAT is imported as the remaining time on the clock of the source, which is read with the
-// TIME command. The clocks of the two machines may therefore differ. The uncertainty of the
-// measurement, at most the fastest round trip, is added to the used time. The import therefore
-// never reduces the used time, and increases it by at most that round trip.
+// Run reads the clock of the source with the TIME command, and computes the used time of each key on this
+// clock. The clocks of the two machines may therefore differ. The difference of the clocks is measured with
+// an uncertainty of at most the duration of the fastest round trip. This uncertainty is added to the used
+// time. The import therefore never reduces the used time, and increases it by at most this duration.
 //
 // # Caveats
 //

@@ -90,7 +90,7 @@ func writeDragonfly(ctx context.Context, c redis.Cmdable, key string, tat uint64
 
 func wallNow() uint64 { return uint64(time.Now().UnixNano()) }
 
-// fill stores n keys as redis-cell does and returns their TATs, which are at least an hour ahead.
+// fill stores n keys as redis-cell does and returns their TATs, which are at least an hour in the future.
 func (s *redisServer) fill(prefix string, n int) map[string]uint64 {
 	s.t.Helper()
 	ctx := context.Background()

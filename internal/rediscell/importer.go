@@ -26,8 +26,8 @@ type Config struct {
 	// Now returns the current limiter time for the records, in nanoseconds; nil means wall
 	// time.
 	Now func() uint64
-	// Progress, if not nil, is called after each page with the number of keys read so far and
-	// the total number of keys: an estimate, or 0 if it is unknown.
+	// Progress, if not nil, is called after each page that has keys, with the number of keys read so far and
+	// the total number of keys. The total is an estimate, or 0 if it is unknown.
 	Progress func(done, total int64)
 }
 

@@ -55,8 +55,8 @@ type instant struct {
 	ours   uint64 // limiter time
 }
 
-// fromRedis classifies an entry that was read at the given instant. The record is valid
-// only if the reason is imported.
+// fromRedis classifies an entry that was read at the given instant. The record is valid only if the returned
+// reason equals the constant imported.
 func fromRedis(e entry, at instant, tolerance time.Duration) (limiter.Record, reason) {
 	if e.pttl == pttlAbsent {
 		return limiter.Record{}, absent
@@ -101,9 +101,9 @@ func timeUntil(tat, now uint64) (time.Duration, bool) {
 	return time.Duration(tat - now), tat-now <= math.MaxInt64
 }
 
-// agree reports whether the used time of a bucket agrees with a TTL of pttl milliseconds. The two
-// are never exactly equal: redis-cell rounds the TTL down, Dragonfly rounds it up, and both compute
-// the TTL from a clock reading that may be slightly old.
+// agree reports whether the used time of a key agrees with a TTL of pttl milliseconds. The two are rarely
+// equal: redis-cell rounds the TTL down, Dragonfly rounds it up, and both compute the TTL from a clock
+// reading that may be slightly old.
 func agree(used time.Duration, pttl int64, tolerance time.Duration) bool {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	ttl := time.Duration(min(pttl, longest)) * time.Millisecond

@@ -89,7 +89,7 @@ func TestFromRedis(t *testing.T) {
 	f("immortal list, hash, set", entry{wrongType: true, pttl: -1}, notString, 0)
 }
 
-// oracle is fromRedis for strings, on big integers.
+// oracle computes the results of fromRedis for a string value, with big integers.
 func oracle(value string, pttl int64, now uint64, tolerance time.Duration) (reason, *big.Int) {
 	if pttl == pttlAbsent {
 		return absent, nil

@@ -18,7 +18,7 @@ import (
 // through redis-cli.
 func TestCluster(t *testing.T) {
 	scripts, nodes := scriptsIn(t, "corpus/cluster"), startNodes(t)
-	// The roles of the nodes are determined again for each section.
+	// The roles of the nodes are determined again for each section, because the leader may have changed.
 	preparePlace := func(t testing.TB, sec *section) place {
 		where := nodes.withRoles(t)
 		where.prepare(t, sec)
@@ -59,7 +59,7 @@ var (
 
 func (n nodes) host(id string) string { return n.network + strings.TrimPrefix(id, "n") }
 
-// startNodes starts a cluster without certificates until the test ends.
+// startNodes starts a cluster without certificates. The cluster runs until the test ends.
 func startNodes(t testing.TB) nodes {
 	t.Helper()
 	n := nodes{fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255))}
@@ -83,8 +83,8 @@ func startNodes(t testing.TB) nodes {
 
 var leads = regexp.MustCompile(`(n\d) raft=\S+ role=leader`)
 
-// leader waits until all nodes agree on the leader and know each other, and until the
-// leader is in contact with all of them.
+// leader waits until all nodes report the same leader and the ports of all nodes, and until
+// the leader is in contact with the other nodes. It returns the id of the leader.
 func (n nodes) leader(t testing.TB) string {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)

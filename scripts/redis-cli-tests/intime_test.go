@@ -13,7 +13,7 @@ import (
 // nearest second, and a leader may lose contact with its followers.
 const soon = 400 * time.Millisecond
 
-// inTime returns a test that runs a section by calling hold, for servers whose clock cannot
+// inTime returns a test that runs a section with the function hold, for servers whose clock cannot
 // be controlled. If the section fails and took longer than soon, the section is repeated,
 // since the delay (for example on a busy machine) may be the cause of the failure.
 func inTime(hold func(t testing.TB, sec *section)) func(t *testing.T, sec *section) {

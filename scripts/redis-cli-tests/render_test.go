@@ -17,8 +17,8 @@ type node struct {
 	elements []node
 }
 
-// aggregate is a type of aggregate replies: its brackets in scripts, and in the output of redis-cli the mark after the
-// number of an element and the text of an empty aggregate.
+// aggregate describes a type of aggregate reply. The fields open and end are its brackets in scripts. In the output of
+// redis-cli, mark follows the number of an element, and empty is the text of an aggregate without elements.
 type aggregate struct{ open, end, mark, empty string }
 
 var aggregates = []aggregate{

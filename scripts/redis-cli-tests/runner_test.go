@@ -131,7 +131,7 @@ func TestLeftOver(t *testing.T) {
 		}
 		err := p.end()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
-			t.Errorf("commands %s: end returns the error %v, want one that ends in %s", commands, err, want)
+			t.Errorf("commands %s: end returns the error %v, want an error that ends in %s", commands, err, want)
 		}
 	}
 }

@@ -90,8 +90,8 @@ func commandNames(t testing.TB, w *wire) (names []string) {
 func TestCommandInfoSideBySide(t *testing.T) {
 	us, redis := connect(t, startInProcess(t, &section{})), connect(t, startRedis(t))
 	for _, name := range commandNames(t, us) {
-		// The own commands do not exist in Redis. On the port for Redis clients, CLUSTER and the scripting
-		// commands have no subcommands and keys.
+		// Redis does not have the commands that isOwn selects. On the port for Redis clients, CLUSTER and
+		// the scripting commands of this server have no subcommands and no keys.
 		if isOwn(name) || name == "cluster" || isScripting(name) {
 			continue
 		}
@@ -109,8 +109,8 @@ func TestCommandInfoSideBySide(t *testing.T) {
 	}
 }
 
-// TestPointlessArgumentsSideBySide sends each command that both servers support to both of
-// them, with invalid arguments. The replies must have the same bytes.
+// TestPointlessArgumentsSideBySide sends each command that both servers support to each
+// server, with invalid arguments. The replies of the two servers must have the same bytes.
 func TestPointlessArgumentsSideBySide(t *testing.T) {
 	// Without arguments, these commands return varying values, stop the server, or block
 	// other commands.

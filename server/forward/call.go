@@ -48,7 +48,7 @@ type Call struct {
 	Outcome  Outcome
 	Reply    []byte   // reply without its mark; for a transaction, the reply to EXEC
 	Elements [][]byte // replies in EXEC's array, without marks, one for each command of Block; nil for any other reply
-	Charged  bool     // the call has charged something; if the leader does not send marks, set for every call with Writes
+	Charged  bool     // the call has charged something; if the leader sends no marks, set for every answered call with Writes
 }
 
 // replies returns the number of replies that the node sends for a call.

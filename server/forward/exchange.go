@@ -6,7 +6,7 @@ import (
 )
 
 // Errors of Forward. After any error, calls without a reply are Refused or Uncertain. The caller may retry Refused
-// calls soon, unless the error is ErrBusy or ErrSilent.
+// calls after a short pause, unless the error is ErrBusy or ErrSilent.
 var (
 	// ErrBusy means that no stream became free before the deadline, or that too many callers already wait for a
 	// stream, or that too many streams for watching keys are open. Nothing was sent.
@@ -62,7 +62,7 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (reusable bool, err error) {
 	}
 	reusable = err == nil
 	if err == errGoaway {
-		err = nil // a regular close
+		err = nil // the leader has closed the stream regularly, which is not a failure
 	}
 	return reusable, err
 }

@@ -107,8 +107,8 @@ func (f *Forwarder) SetLeader(leader string) {
 }
 
 // expire starts the timer that closes a stream if the node of the stream is not the leader, and stops the timer if
-// the node is the leader. Each stream has its own timer, since a node may lose and regain leadership within the
-// timeout. The caller holds f.mu.
+// the node is the leader. Each stream has its own timer, so that the full timeout begins again if the node regains and
+// loses leadership. The caller holds f.mu.
 func (f *Forwarder) expire(st *stream) {
 	switch leads := st.to == f.leader; {
 	case leads && st.expiry != nil:

@@ -24,8 +24,9 @@ func newDials() *dials {
 	return &dials{ctx, cancel, make(chan struct{}, maxDials)}
 }
 
-// dialsTo returns the dials to a node. The error is errNotDialed if the node is not the leader set by Follow. The node
-// may differ from that leader, because the caller and SetLeader may see a change of leadership at different times.
+// dialsTo returns the dials to a node. The error is errNotDialed if the node is not the leader that SetLeader has set.
+// The node may differ from this leader, because the caller and SetLeader may receive a change of leadership at
+// different times.
 func (f *Forwarder) dialsTo(node string) (*dials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 const (
 	maxReply     = 128 << 20 // bytes
 	maxReplyLine = 64 << 10  // bytes of a status, an error or a header
-	maxElements  = 16 << 20  // elements of a reply that are still missing, in all its arrays, sets and maps together
+	maxElements  = 16 << 20  // elements that an incomplete reply still lacks, in all its arrays, sets and maps together
 )
 
 var errNoReply = errors.New("not a reply")

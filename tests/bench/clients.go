@@ -15,7 +15,7 @@ const (
 	strangers    = 18_000 // silent connections; the server accepts 10,000
 	slowestLogin = 2 * time.Second
 	guessesFor   = 5 * time.Second
-	mostGuesses  = 20 + 2 // passwords that a server with default settings checks in guessesFor
+	mostGuesses  = 20 + 2 // passwords that a server with default settings checks in the time guessesFor
 	clientMemory = 256    // MiB of maxmemory-clients, its default
 	besideAll    = 64     // MiB that a server without keys may use besides clientMemory
 	floodLasts   = 8 * time.Second

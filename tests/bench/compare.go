@@ -17,7 +17,7 @@ import (
 // compared with.
 type depth struct {
 	pipeline   int
-	requests   int // so many that CPU times can be measured with a resolution of 10 ms
+	requests   int // enough to measure the CPU time, which has a resolution of 10 ms
 	cpu        float64
 	throughput float64 // 0: no bar
 }

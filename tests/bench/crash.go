@@ -52,8 +52,8 @@ func crash(_ settings, b *board) error {
 }
 
 // firstSave writes a snapshot, and returns 5/4 of the time that a background save takes.
-// Of kills at random times within this span, most happen before the end of a save, and some
-// after it.
+// If the server is killed at a random time within this span, the save is usually incomplete,
+// and sometimes complete.
 func firstSave(dir string) (span time.Duration, err error) {
 	err = withServer([]string{"--dir", dir}, func(p *process) error {
 		if err := fillAll(p.addr, keyspace{"m:", 16, 0, crashKeys}, never); err != nil {
@@ -131,7 +131,7 @@ func damage(dir string, b *board) error {
 	if err != nil {
 		return err
 	}
-	p, err := startServer() // for its binary
+	p, err := startServer() // only its binary is used
 	if err != nil {
 		return err
 	}

@@ -34,9 +34,9 @@ func groupSpecs() []string {
 		if i%2 == 1 {
 			limit = 40 + 10*i
 		} else if i%len(forms) == 4 {
-			limit = 8000 // the capacity of a log
+			limit = 8000 // below window-log-max-entries, which is 8192 by default
 		} else if i%len(forms) != 1 && i%len(forms) != 5 {
-			limit = 100_000 // the full limit takes 100,000 days to restore, which fits the clock
+			limit = 100_000 // the full limit takes 100,000 days to restore; the clock cannot represent much longer times
 		}
 		specs[i] = fmt.Sprintf(forms[i%len(forms)], fmt.Sprint("group:", i), limit, limit-1)
 	}

@@ -63,8 +63,8 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 	// All requests were decided within the elapsed time, so at most the limit and the units
 	// restored in this time were admitted. When the last refusal was decided, less than one unit
 	// was left. The number of admitted requests is therefore at least the limit, plus the units
-	// restored between the first decision and the last refusal, minus one. If fewer requests were
-	// sent than that, all of them were admitted.
+	// restored between the first decision and the last refusal, minus one. If fewer
+	// requests than this minimum were sent, all requests were admitted.
 	most := limit.Max + int64(elapsed/limit.Interval)
 	least := min(limit.Max-1+int64(all.lastRefused.Sub(all.firstReply)/limit.Interval), all.asked)
 	b.note("%d connections, %s: %d requests in %v, %d admitted, permitted %d to %d",

@@ -56,7 +56,7 @@ func joinGroup(nodes *group, g generator, s settings, b *board) error {
 }
 
 // whileSaving runs a load while the leader takes consecutive snapshots. It adds the number of
-// snapshots to saves.
+// snapshots to *saves.
 func whileSaving(addr string, saves *int, load func() (latencies, error)) (l latencies, err error) {
 	var over atomic.Bool
 	saved := make(chan error, 1)

@@ -104,7 +104,7 @@ func cpuSeconds(pid int) (float64, error) {
 	return parseCPU(string(stat))
 }
 
-const ticksPerSecond = 100 // of /proc; the same on every Linux that Go supports
+const ticksPerSecond = 100 // unit of CPU times in /proc; the same on every Linux that Go supports
 
 // parseCPU reads fields 14 and 15 of /proc/PID/stat. The second field is a name in parentheses that
 // may contain any character.

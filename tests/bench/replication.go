@@ -27,8 +27,8 @@ var (
 )
 
 // replication measures a cluster of three nodes on this machine. Sync mode is compared with a peer
-// that has two replicas; there, each batch ends with WAIT 1 0. Async mode is compared with a
-// standalone throttled. The rounds alternate between the two targets, so that temporary load on the
+// that has two replicas; each batch of commands to the peer ends with WAIT 1 0. Async mode is
+// compared with a standalone throttled. The rounds alternate between the two targets, so that temporary load on the
 // machine does not affect only one of them.
 func replication(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {

@@ -52,8 +52,8 @@ const (
 	sweepBound = 2 * time.Second // bar of the time until expired keys are removed
 )
 
-// expiry creates millions of keys that expire over a period as long as their creation. It
-// measures latencies during that period, and the time until the keys are removed.
+// expiry creates millions of keys, which expire over a period as long as the time in which they
+// were created. It measures latencies during the expiry, and the time until the keys are removed.
 func expiry(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error { return expireOften(p, g, s, b) })
@@ -85,8 +85,9 @@ func expireOften(p *process, g generator, s settings, b *board) error {
 	return nil
 }
 
-// expireUnder creates keys that expire under load, and repeats this if the machine was
-// stalled. It returns the time from the expiry of the last key until all keys are removed.
+// expireUnder creates keys and measures latencies under load while they expire. It repeats this
+// if the machine was stalled. It returns the latencies, and the time from the expiry of the last
+// key until all keys are removed.
 func expireUnder(p *process, g generator, b *board) (l latencies, after time.Duration, err error) {
 	for try := 1; ; try++ {
 		l, after, err = expireOnce(p, g)

@@ -28,7 +28,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // pollEvery is the interval at which await polls.
 const pollEvery = 20 * time.Millisecond
 
-// await polls done until it reports true. On a timeout it returns the error from ctx
+// await polls the function done until it reports true. On a timeout it returns the error from ctx
 // joined with the last error from done.
 func await(ctx context.Context, within time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, within)

@@ -34,7 +34,7 @@ func (n *node) fill() (heal func() error, err error) {
 	block := make([]byte, 64<<10)
 	for len(block) > 0 {
 		if _, err = f.Write(block); errors.Is(err, syscall.ENOSPC) {
-			block = block[:len(block)/2] // fill the remainder
+			block = block[:len(block)/2] // fill the remaining space with smaller blocks
 		} else if err != nil {
 			break
 		}

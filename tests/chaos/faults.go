@@ -15,7 +15,7 @@ import (
 // failed.
 type fault struct {
 	name    string
-	kills   bool // the leader is unavailable for so long that a new leader must be elected
+	kills   bool // the fault always makes the leader unavailable for so long that a new leader must be elected
 	inflict func(ctx context.Context, t *trial, r *rand.Rand) error
 }
 
@@ -204,7 +204,7 @@ func slowed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return heal()
 }
 
-// saved starts a snapshot on a node. The node loads it at its next start.
+// saved starts a snapshot on a node. The node loads this snapshot at its next start.
 func saved(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
 	r, err := askOnce(n.addr(), patience, "BGSAVE")
 	if err != nil {

@@ -45,8 +45,8 @@ func (w *flagWatch) close() {
 }
 
 // await starts to poll all nodes. The returned function waits until each node has reported that the
-// leader is down or that a different node is the leader. It returns the time of each node's report,
-// relative to the time from.
+// leader is down or that a different node is the leader. It returns, for each node, the time
+// that passed between the argument from and the report.
 func (w *flagWatch) await(clock clock, from int64) func() ([]time.Duration, error) {
 	took, errs := make([]time.Duration, len(w.links)), make([]error, len(w.links))
 	var asking sync.WaitGroup

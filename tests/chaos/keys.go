@@ -98,9 +98,9 @@ const (
 	linearShare = 8                // largest number of clients that use these keys
 )
 
-// linear returns the i-th of the keys whose histories check.Linear verifies, at the time now. The
-// key changes every linearSpan, which keeps its history short enough for the search. Keys with
-// odd i are also deleted and refunded.
+// linear returns the i-th of the keys whose histories check.Linear verifies, as it is at the time
+// now. Every linearSpan, a new key replaces the i-th key, which keeps each history short enough for
+// the search. Keys with odd i are also deleted and refunded.
 func linear(i int, now int64) history.Key {
 	return history.Key{
 		Name:     fmt.Sprintf("linear:%d:%d", i, now/int64(linearSpan)),

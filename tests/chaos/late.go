@@ -12,11 +12,11 @@ import (
 
 const (
 	lateAskers = 40
-	lateAfter  = 1200 * time.Millisecond // a new leader is elected by then
+	lateAfter  = 1200 * time.Millisecond // time within which a new leader is elected
 	latePause  = 1400 * time.Millisecond
 )
 
-// askedWhilePaused pauses the leader until a different node is the leader. Shortly before
+// askedWhilePaused pauses the leader for so long that another node becomes the leader. Shortly before
 // the old leader resumes, many clients send it requests. The old leader reads them before
 // it detects that it is deposed, and must not answer them from its own state.
 func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {

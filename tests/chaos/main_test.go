@@ -12,8 +12,8 @@ import (
 )
 
 // TestShort runs the scenario short: real nodes in network namespaces under load and faults. Other
-// tests run concurrently, so missed bars do not count, but all guarantees must hold. A run whose
-// only findings are timeouts is repeated.
+// tests run concurrently, so missed bars do not count, but all guarantees must hold. A failed run
+// is repeated if a slow machine can have caused all of its findings.
 func TestShort(t *testing.T) {
 	const most = 4
 	for try := 1; ; try++ {

@@ -40,7 +40,7 @@ func newNetwork() (*network, error) {
 		return nil, err
 	}
 	n := &network{prefix: fmt.Sprintf("%s%x", namePrefix, os.Getpid())}
-	n.bridge = n.prefix // interface names have at most 15 bytes; the prefix has at most 7 + 6
+	n.bridge = n.prefix // an interface name may have 15 bytes; the prefix has 7, and the process id at most 6
 	n.subnet = fmt.Sprintf("10.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255)
 	err := errors.Join(
 		ip("link", "add", n.bridge, "type", "bridge"),
@@ -74,7 +74,7 @@ func (n *network) add() (*host, error) {
 	return h, nil
 }
 
-// link returns the interface name of the bridge's end of the link to a host.
+// link returns the name of the interface by which the bridge is connected to a host.
 func (n *network) link(place int) string { return fmt.Sprintf("%sv%d", n.prefix, place) }
 
 // close removes the network. All processes in it must have exited.

@@ -32,8 +32,8 @@ func disk(ctx context.Context, l *lab) error {
 }
 
 // takesOver waits until a node other than n leads, and a node other than n has returned a decision
-// on a request sent after the time from. It returns the longest gap in the decisions of the nodes
-// other than n since the time from.
+// on a request. It considers only requests sent after the time in the argument from. It returns the
+// longest gap since that time in the decisions of the nodes other than n.
 func (t *trial) takesOver(ctx context.Context, p *probes, from int64, n *node) (time.Duration, error) {
 	var first int64
 	err := await(ctx, startWithin, func() (bool, error) {
@@ -84,8 +84,8 @@ func (t *trial) fullFollower(ctx context.Context, p *probes) error {
 	return t.replaced(ctx, n, heal)
 }
 
-// unnoticed checks that a fault of the node n has not affected the other nodes. The fault began at
-// the time from, after the given number of leader changes.
+// unnoticed checks that a fault of the node n has not affected the other nodes. The argument from is
+// the time at which the fault began, and changes is the number of leader changes before it.
 func (t *trial) unnoticed(p *probes, what string, from int64, changes int, n *node) {
 	gap := longestGap(p, from, t.clock.now(), n)
 	t.lab.out.atMost(what+": gap", ms(gap), ms(followerGap), "ms")

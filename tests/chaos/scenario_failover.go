@@ -101,7 +101,7 @@ func (t *trial) settled(ctx context.Context, n *node) error {
 	return nil
 }
 
-// caughtUp waits until a node has applied all entries that are committed now.
+// caughtUp waits until a node has applied all entries that were committed at the time of the call.
 func (t *trial) caughtUp(ctx context.Context, n *node) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func handover(ctx context.Context, l *lab) error {
 			}
 			sleep(ctx, 500*time.Millisecond)
 			gap := longestGap(p, from, t.clock.now(), leader)
-			except := leader // it is stopped
+			except := leader // after a SIGTERM, requests to the stopped leader may fail
 			if i%2 == 0 {
 				except = nil
 				lost += t.load.failed.Load() - lostBefore

@@ -23,9 +23,10 @@ func killall(ctx context.Context, l *lab) error {
 	})
 }
 
-// chargeUntilKilled charges a key while all nodes are killed, and returns the number of
-// acknowledged charges. After the restart, the used units must equal that number or exceed
-// it by one, for the charge whose reply was lost.
+// chargeUntilKilled charges a key until all nodes are killed. The argument before is the number
+// of units in use at its start. After the restart, the used units must equal before plus the
+// acknowledged charges, or exceed this sum by one, for the charge whose reply was lost.
+// chargeUntilKilled returns the used units, or the sum if the used units are wrong.
 func (t *trial) chargeUntilKilled(ctx context.Context, cycle int, before int64) (acknowledged int64, err error) {
 	const key = "cycle"
 	leader, err := t.awaitLeader(ctx)

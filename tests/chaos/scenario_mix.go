@@ -118,7 +118,8 @@ func (t *trial) awayFor(d time.Duration) {
 	}
 }
 
-// countKill counts a leader that becomes unavailable. Concurrent faults of the same leader count once.
+// countKill counts a leader that becomes unavailable. It does not count a leader within awayAfter of the
+// last counted one, since both faults may affect the same leader.
 func (t *trial) countKill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -54,7 +54,7 @@ func TestOwnOrGiven(t *testing.T) {
 		times int
 	}{{own, time.Minute, 9}, {bars, time.Minute, 50}, {told, time.Second, 3}} {
 		if tt.l.lasting(time.Minute) != tt.last || tt.l.repeated(9, 50) != tt.times {
-			t.Errorf("%+v: duration %s, %d repetitions; want the flags -for and -times, else the number of the bar or the default", tt.l.settings, tt.l.lasting(time.Minute), tt.l.repeated(9, 50))
+			t.Errorf("%+v: duration %s, %d repetitions; want the values of the flags -for and -times; without these flags, the repetitions of the bar if -bars is set, otherwise the defaults", tt.l.settings, tt.l.lasting(time.Minute), tt.l.repeated(9, 50))
 		}
 	}
 	first, second := errors.New("first"), errors.New("second")

@@ -154,8 +154,8 @@ func (l *lab) hunt(ctx context.Context, h hunt) (by foundBy, err error) {
 	return by, err
 }
 
-// huntOnce applies steps to a new cluster, but starts no step after the time end. Then it checks
-// the history.
+// huntOnce applies steps to a new cluster, and checks the history. It starts no step after the time
+// in the argument end.
 func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, steps []step, end time.Time) (findings []finding, err error) {
 	quiet := *l
 	quiet.out = &report{w: io.Discard}
@@ -268,7 +268,7 @@ func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 // Before the snapshots, all wall clocks jump ahead, further in each step. A node that does not know
 // the log time derives the elapsed time from its wall clock.
 func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
-	const leap = 1000 // speed of the wall clocks relative to the clients' clock
+	const leap = 1000 // wall-clock offset per elapsed time on the clients' clock
 	by := time.Duration(t.clock.now() * leap)
 	for _, n := range t.nodes {
 		if err := n.setWall(by); err != nil {

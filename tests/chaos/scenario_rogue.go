@@ -29,8 +29,8 @@ const rogueWithin = 5 * time.Second
 // harmful lists commands that must not be authorized by a certificate alone.
 var harmful = []string{"CONFIG SET requirepass secret", "FLUSHALL", "CL.CLUSTER REMOVE n3", "CONFIG SET maxclients 1", "SHUTDOWN NOSAVE"}
 
-// rogue attacks a cluster under load, using the keys of a removed node, of a node that
-// never joined, and of a member. No command may be executed, and no leader may be deposed.
+// rogue attacks a cluster under load, using the certificates and private keys of a removed node, of
+// a node that never joined, and of a member. No command may be executed, and no leader may be deposed.
 func rogue(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		t.quiet = true
@@ -110,8 +110,8 @@ func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []str
 }
 
 // order sends a command to a node over a stream between nodes. It returns the beginning of
-// the reply. If sending or reading fails, it returns the text of that error as the reply. err is nil unless
-// the stream could not be opened.
+// the reply. If sending or reading fails, it returns the text of that error as the reply. The result err
+// is the error of opening the stream.
 func order(ctx context.Context, l *transport.Link, n *node, command string) (reply string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rogueWithin)
 	defer cancel()

@@ -19,8 +19,8 @@ func TestRedisBenchmark(t *testing.T) {
 		name    string
 		args    string
 		command string // name in INFO commandstats
-		calls   int    // at least
-		keys    int64  // at least
+		calls   int    // minimum number of calls
+		keys    int64  // minimum number of keys
 	}{
 		{"ping", "-q -t ping -n 100000 -c 200 -P 16", "ping", 200_000, 0},
 		{"ping, full report", "-t ping -n 20000 -c 200 -P 16", "ping", 40_000, 0},

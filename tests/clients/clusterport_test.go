@@ -74,7 +74,7 @@ func checkShards(t *testing.T, client *redis.Client, nodes []redis.ClusterNode) 
 			role = "master"
 		}
 		if n.ID != nodes[i].ID || fmt.Sprintf("%s:%d", n.Endpoint, n.Port) != nodes[i].Addr || n.Role != role || n.Health != "online" {
-			t.Errorf("CLUSTER SHARDS: node %d is %+v; want a healthy node, the first one as master, with the id and the address of %+v", i, n, nodes[i])
+			t.Errorf("CLUSTER SHARDS: node %d is %+v; want health online, role master for node 0 and replica for the others, and the id and the address of %+v", i, n, nodes[i])
 		}
 	}
 }

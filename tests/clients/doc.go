@@ -2,8 +2,8 @@
 // redigo, radix, redis-py, redis-cli and redis-benchmark.
 //
 // TestFailover and the tests of ports and forwarding use a cluster of three nodes, each on its own
-// loopback address. Clients of all kinds must continue when the leader is killed, stopped, or
-// transfers its leadership.
+// loopback address. Clients of all kinds must continue when the leader is killed or stopped, and
+// when it transfers its leadership.
 //
 // The tests build the program from the repository that contains this folder, start it on a
 // free port and stop it with SIGTERM. The program must exit with code 0, and its log must have no

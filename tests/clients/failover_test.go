@@ -99,7 +99,7 @@ type failover struct {
 	*trio
 	ledger
 	calls map[string]func(ctx context.Context, quantity int) (decision, error)
-	homes map[string]string // by client, its node; only for clients that know a single node
+	homes map[string]string // node of each client that is configured with a single node
 }
 
 // TestFailover checks that clients of all kinds continue, without being reopened, when the leader

@@ -195,7 +195,7 @@ func (l *load) awaitMore(t *testing.T) {
 		defer l.mu.Unlock()
 		for name, n := range before {
 			if l.calls[name] < n+loadBetween {
-				return fmt.Errorf("%s has made %d calls, %d of them before", name, l.calls[name], n)
+				return fmt.Errorf("%s has made %d calls, %d of them before the wait", name, l.calls[name], n)
 			}
 		}
 		return nil

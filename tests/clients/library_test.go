@@ -7,7 +7,7 @@ import (
 )
 
 // client is the interface through which the shared tests use a library. Replies are in the
-// form that plain returns.
+// form that the function plain returns.
 type client interface {
 	// do runs one command.
 	do(ctx context.Context, args ...string) (any, error)
@@ -53,7 +53,8 @@ type library struct {
 
 const poolSize = 8
 
-// libraries lists the libraries under test. go-redis has a second pool, for pipelines.
+// libraries lists the libraries under test. The pool of go-redis counts twice, since go-redis uses a
+// second pool for pipelines.
 var libraries = []library{
 	{name: "go-redis", open: openGoRedis, protocol: 3, others: []int{2, 3}, takesName: true, sentName: "go-redis", pool: 2 * poolSize},
 	{name: "rueidis", open: openRueidis, protocol: 3, others: []int{2}, takesName: true, sentName: "rueidis", pool: poolSize, dropsERR: true},

@@ -21,6 +21,6 @@ func TestRedisPy(t *testing.T) {
 	got := runTool(t, "", python, "-W", "error", "testdata/redis_py.py", "127.0.0.1", open.port(t), secured.port(t), "secret")
 	ran := regexp.MustCompile(`(?m)^Ran (\d+) tests in `).FindStringSubmatch(got.err)
 	if got.code != 0 || got.out != "" || ran == nil || ran[1] != strconv.Itoa(redisPyTests) || !strings.HasSuffix(got.err, "\nOK\n") {
-		t.Errorf("exit code %d, want %d tests and no other output:\n%s%s", got.code, redisPyTests, got.out, got.err)
+		t.Errorf("exit code %d; want exit code 0, %d tests, and no other output:\n%s%s", got.code, redisPyTests, got.out, got.err)
 	}
 }

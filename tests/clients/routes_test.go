@@ -24,8 +24,8 @@ import (
 // configuration and the options that the documentation requires.
 type route struct {
 	name string
-	// open returns a function that runs a command. near is the first node that the client
-	// knows, or the only one if it is configured with a single server.
+	// open returns a function that runs a command. The argument near is the id of the first node
+	// in the configuration of the client, or of the only node if the client has a single server.
 	open func(t *testing.T, c *trio, near string) doFunc
 	// single is true if the client is configured with one server. Such a client works as long as
 	// its node runs. All other clients work as long as there is a leader.

@@ -105,7 +105,7 @@ func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, f
 // that it does not time out during the test, even on a busy machine.
 func TestSentinelPort_LeaderKilled(t *testing.T) {
 	const heartbeat = 5 * time.Second
-	// No earlier timeout is possible: the leader sent heartbeats until it was killed.
+	// The heartbeats cannot time out earlier than this: the leader sent heartbeats until it was killed.
 	const missed = heartbeat - heartbeat/5
 	c := startTrio(t, strconv.FormatInt(heartbeat.Milliseconds(), 10))
 	leader, followers := c.awaitLeader(t), c.followers(t)

@@ -87,8 +87,8 @@ func launch(t *testing.T, password string, args ...string) *server {
 	s := &server{password: password, ready: make(chan string, 1), ended: make(chan struct{})}
 	s.process = exec.Command(program, append(args, "--requirepass", password)...)
 	s.process.Dir = t.TempDir()
-	// The environment of the caller must not affect the program. The race detector writes
-	// its reports to the log, so it does not have to sleep at exit.
+	// The environment of the caller must not affect the program. GORACE disables the sleep of
+	// the race detector at exit, which is not needed: its reports are already in the log.
 	s.process.Env = []string{"GORACE=atexit_sleep_ms=0"}
 	log, err := s.process.StderrPipe()
 	if err != nil {

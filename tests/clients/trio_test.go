@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// trio is a cluster of three nodes. Each has its own loopback address, so that all of them use the
+// trio is a cluster of three nodes. Each has its own loopback address, so that all of them can use the
 // default ports, and no other connection can take a port while its node is down.
 type trio struct {
 	dir     string
@@ -191,7 +191,8 @@ func (c *trio) transfer(t *testing.T, to string) {
 // nodeLog matches the log lines that a node of a cluster may write: all lines of the level INFO, and
 // warnings and errors with these causes. Raft logs unreachable nodes in detail, and streams to
 // restarted nodes fail. Heartbeats are slow on a busy machine. A restarted node with data refuses the
-// Raft streams of a node, or closes those that are open, until its rejoin check of that node is done.
+// Raft streams of another node, or closes its open streams, until the rejoin check of that other node
+// is done.
 var nodeLog = regexp.MustCompile(`^time=\S+ level=(INFO |(WARN|ERROR) msg="raft: |WARN msg="leadership was not handed over"|` +
 	`WARN msg="refused a connection"|WARN msg="a heartbeat was slow: |WARN msg="closed a stream of a node" node=n\d purpose=raft reason="streams of this purpose are not allowed for the node: )`)
 

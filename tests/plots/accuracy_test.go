@@ -43,14 +43,14 @@ func TestCompare(t *testing.T) {
 			atOnce(s, 5),
 			accuracy{requests: 5, sliding: 4, log: 4, most: 4},
 		},
-		// SLIDING counts the four requests at 9 s as 3.5 at 11.25 s, and as 2 at 15 s. All four are
-		// still within the last 10 s, so LOG counts 4.
+		// Four requests arrive at 9 s. SLIDING counts them as 3.5 at 11.25 s, and as 2 at 15 s. At both
+		// times, all four are still within the last 10 s, so LOG counts 4.
 		"too many": {
 			append(atOnce(9*s, 4), 11250*time.Millisecond, 15*s, 15*s),
 			accuracy{requests: 7, tooMany: 2, sliding: 6, log: 4, most: 6},
 		},
-		// SLIDING counts the four requests at 0 s as 4 at 10 s, and as 3 at 12.5 s. They are not within
-		// the last 10 s any more, so LOG does not count them.
+		// Four requests arrive at 0 s. SLIDING counts them as 4 at 10 s, and as 3 at 12.5 s. At both
+		// times, they are not within the last 10 s any more, so LOG does not count them.
 		"too few": {
 			append(atOnce(0, 4), 10*s, 12500*time.Millisecond),
 			accuracy{requests: 6, tooFew: 1, sliding: 5, log: 6, most: 4},
@@ -66,7 +66,7 @@ func TestRow(t *testing.T) {
 	a := accuracy{requests: 2000, tooMany: 10, tooFew: 30, sliding: 980, log: 1000, most: 11}
 	got := a.row(setting{traffic: traffics[1], load: 0.5, limit: 10})
 	if got != "poisson      10   0.5      2000    2.00 %    0.50 %    1.50 %   98.00 %   1.10 x" {
-		t.Errorf("the row is %q, want that of the given counts", got)
+		t.Errorf("the row is %q, want the row of the given counts", got)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestSettings(t *testing.T) {
 	}
 	for _, s := range all {
 		if s.requests < accuracyRequests || float64(s.requests) < accuracyPeriods*s.load*float64(s.limit)-0.5 {
-			t.Errorf("%s, load %.1f, limit %d: %d requests; want at least accuracyRequests, and those of accuracyPeriods periods", s.traffic.name, s.load, s.limit, s.requests)
+			t.Errorf("%s, load %.1f, limit %d: %d requests; want at least accuracyRequests, and at least the requests of accuracyPeriods periods", s.traffic.name, s.load, s.limit, s.requests)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (ch *chart) plot() (*plot.Plot, error) {
 	p := emptyPlot()
 	p.Add(bars{count(ch.arrivals), arrivalInk}, bars{count(ch.admitted), passInk})
 	if len(ch.admitted) == 0 {
-		return p, nil // only the requests
+		return p, nil // a plot of the requests only, without an algorithm
 	}
 	times, _ := ch.counted()
 	line, err := plotter.NewLine(within(times, demoPeriod))

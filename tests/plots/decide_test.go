@@ -37,7 +37,7 @@ func TestPlay(t *testing.T) {
 		"fixed":       {10, 10, 0},
 		"log":         {10, 0, 0},
 		"buckets":     {10, 0, 0},
-		"tokenbucket": {10, 0, 1}, // five are restored at 14.9 s
+		"tokenbucket": {10, 0, 1}, // five units are restored by 14.9 s
 		"leaky":       {10, 0, 1},
 	} {
 		p := play(algorithmOf(t, file), arrivals)
@@ -45,7 +45,7 @@ func TestPlay(t *testing.T) {
 			t.Errorf("%s: admitted %v, want %v", file, got, want)
 		}
 		if len(p.arrivals) != len(arrivals) || len(p.proceedAt) != len(p.admitted) {
-			t.Errorf("%s: got %d requests, and %d times at which requests may proceed; want all requests, and a time for each admitted one", file, len(p.arrivals), len(p.proceedAt))
+			t.Errorf("%s: got %d requests, and %d times at which requests may proceed; want all requests, and a time for each admitted request", file, len(p.arrivals), len(p.proceedAt))
 		}
 	}
 }

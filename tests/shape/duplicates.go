@@ -40,7 +40,7 @@ type pair struct {
 // duplicates finds equal runs of statements. Two runs are equal if they differ only in
 // comments, line breaks, literals of the same kind, and names. Each name must correspond to
 // exactly one name in the other run. Names of functions, methods and fields must be the same.
-// Each run is paired with the next equal one, so that n equal runs are n-1 pairs. Runs do not
+// Each run is paired with the next equal one, so that n equal runs are reported as n-1 pairs. Runs do not
 // overlap, and no reported pair is within another.
 func duplicates(t *tree) (found []finding) {
 	for _, p := range outermost(pairs(lists(t))) {

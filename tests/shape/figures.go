@@ -33,7 +33,7 @@ const (
 type finding struct {
 	name string
 	size string // with its unit; empty if there is nothing to count
-	at   string // the place, which is not committed since it changes with each edit; empty if the name is the place
+	at   string // the place; empty if the name is the place. Each edit changes it, so it is not committed
 	test bool
 }
 

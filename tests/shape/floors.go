@@ -63,8 +63,8 @@ func parseFloor(element ast.Expr) (dir string, floor int, err error) {
 	return dir, floor, nil
 }
 
-// upwardImports finds imports of packages on the same floor or above. Packages without a floor are left out, since
-// TestImportsPointDown fails for them.
+// upwardImports finds imports of packages on the same floor or above. Packages without a floor are left out:
+// another test, TestImportsPointDown, fails for them.
 func upwardImports(t *tree) (found []finding) {
 	type edge struct {
 		from, to string

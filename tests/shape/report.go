@@ -59,7 +59,7 @@ func (p Part) total(title string) string {
 }
 
 // printFindings appends the findings of one measure, and the committed findings that no
-// longer exist. It appends nothing if there are no such findings.
+// longer exist. It appends nothing if there are neither.
 func printFindings(b *strings.Builder, title string, current []finding, committed map[string]string) {
 	gone := maps.Clone(committed)
 	for _, f := range current {

@@ -120,7 +120,7 @@ func TestCommittedFigures(t *testing.T) {
 	for _, parts := range [][2]Part{{committed.Production, current.Production}, {committed.Tests, current.Tests}} {
 		got, want := titles(parts[0]), titles(parts[1])
 		if !slices.Equal(got, want) {
-			t.Errorf("figures.json has %q, the program %q: run make shape ARGS=-write", got, want)
+			t.Errorf("figures.json has figures with the titles %q, the program with the titles %q: run make shape ARGS=-write", got, want)
 		}
 	}
 }

@@ -10,8 +10,8 @@ const (
 	maxMethods = 25
 )
 
-// typeKey identifies a type of a package. Methods that tests add to a production type are
-// not counted as methods of that type.
+// typeKey identifies a type of a package. The field test separates the methods that tests add to a
+// production type: they are not counted as methods of that type.
 type typeKey struct {
 	dir, pkg, name string
 	test           bool

@@ -25,7 +25,7 @@ const NodeDays = 365
 // MaxDays is the maximum validity of the certificate of a node in days.
 const MaxDays = 366 * CAYears
 
-// skew is the maximum time by which the clock of a node may be behind that of the issuing machine.
+// skew is the maximum time by which the clock of a node may be behind the clock of the issuing machine.
 const skew = time.Hour
 
 var (

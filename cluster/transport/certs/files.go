@@ -108,7 +108,7 @@ func (ca *CA) Save(dir string) error { return ca.pair.save(dir, caName) }
 // Save writes the files of a node, and replaces existing ones. Each file is replaced
 // atomically, the key first. A node that reads the files concurrently finds either a
 // matching pair, or a certificate that does not match the key. If the directory does not exist, Save
-// creates it with access for its owner only. Only its owner can access the file of the key. Errors
+// creates it with access for its owner only. The file of the key is also accessible to its owner only. Errors
 // wrap topology.ErrName, ErrFileName or those of the file system.
 func (p Pair) Save(dir, node string) error {
 	if err := CheckFile(node); err != nil {

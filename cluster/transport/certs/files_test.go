@@ -123,7 +123,7 @@ func TestLoadCAFails(t *testing.T) {
 				t.Errorf("LoadCA returns %v; want %v", err, test.want)
 			}
 			if absent := errors.Is(err, fs.ErrNotExist); absent != (test.want == fs.ErrNotExist) {
-				t.Errorf("LoadCA returns %v, which wraps fs.ErrNotExist: %v; want the opposite", err, absent)
+				t.Errorf("LoadCA returns %v, and errors.Is for fs.ErrNotExist is %v; want the opposite", err, absent)
 			}
 		})
 	}

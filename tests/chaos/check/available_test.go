@@ -52,7 +52,7 @@ func TestSilence(t *testing.T) {
 		want     time.Duration
 	}{{0, 100, 0, 100}, {0, 100, 10, 90}, {0, 100, 20, 75}, {0, 100, 40, 0}, {0, 60, 30, 35}, {11, 20, 0, 9}} {
 		if got := Silence(ops, tt.from, tt.to, tt.longer); got != tt.want {
-			t.Errorf("arguments and result of the case %+v: Silence returns %d", tt, got)
+			t.Errorf("case %+v: Silence returns %d, want the last value of the case", tt, got)
 		}
 	}
 }

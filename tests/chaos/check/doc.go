@@ -10,7 +10,7 @@
 //   - [Ledger] compares the units in use at the end of a run with the charges, on a key that
 //     restores nothing during the run.
 //   - [Witness] replays all requests on a key that restores nothing during the run, in the order
-//     that the replies imply.
+//     of the used units that the replies report.
 //   - [Linear] searches for an order of the requests on a key in which each reply is correct. Its
 //     precision is one second, as replies contain whole seconds.
 //   - [Grants] and [Passage] detect a stopped clock. Grants finds a key that refuses requests for
@@ -20,9 +20,9 @@
 //   - [Pressure] checks that a run was busy enough for a clean result to be meaningful.
 //   - [LongestGap], [Silence] and [Percentile] measure the availability of the service.
 //
-// No check reports a false violation if the clock of the limiter runs no faster than its [Slack]
-// allows. This holds for all latencies. Only Grants, Passage and Linear limit the time for which
-// the clock may stop. All checks are pure functions: all times are part of the history. A request
-// with an unknown outcome may or may not have been applied. Such a request can hide a violation
-// from all checks except Linear, but never causes a false violation.
+// No check reports a false violation if the clock of the limiter runs no faster than the [Slack] of
+// the check allows. This holds for all latencies. Only Grants, Passage and Linear limit the time for
+// which the clock may stop. All times are part of the history: no check reads a clock, except for
+// the timeout of Linear. A request with an unknown outcome may or may not have been applied. Such a
+// request can hide a violation from all checks except Linear, but never causes a false violation.
 package check

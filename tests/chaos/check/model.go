@@ -41,7 +41,7 @@ func (s span) empty() bool { return s.to < s.from }
 
 func (s span) and(t span) span { return span{max(s.from, t.from), min(s.to, t.to)} }
 
-// shift returns s moved by d. An end that would be negative becomes 0.
+// shift returns s moved by d. A bound that would be negative becomes 0.
 func (s span) shift(d int64) span { return span{max(0, plus(s.from, d)), plus(s.to, d)} }
 
 // model implements GCRA with the parameters of a key. Its times are intervals instead of single
@@ -97,7 +97,7 @@ func (m *model) prepare(ops []history.Op) (calls []call) {
 
 // next returns the state after a request, and whether the request can be the next in the order.
 //
-// A request without a reply may be applied, and therefore charged, at any time after its call. A
+// A request without a reply may be applied, and therefore charged, at any time after it was sent. A
 // request that was never applied is equivalent to one that is applied after all replies. It does
 // not matter which of two requests in the same class was charged. Therefore, next charges the
 // requests of a class in the order in which they were sent. Without this rule, the search would try
@@ -182,10 +182,10 @@ func seconds(n int64) span {
 	return span{(n-1)*second + 1, n * second}
 }
 
-// locate returns the possible theoretical arrival times, and the possible times of a decision. used
-// holds the possible sizes of the used part of the bucket at the decision, as durations. when holds
-// the possible times of the decision before used is considered. A TAT in the past counts as the
-// time of the decision.
+// locate returns the possible theoretical arrival times, and the possible times of a decision. The
+// argument used is the possible sizes of the used part of the bucket at the decision, as durations.
+// The argument when is the possible times of the decision, which locate restricts to the times that
+// agree with used. A TAT in the past counts as the time of the decision.
 func locate(s state, used, when span) (tat, at span) {
 	at = span{max(when.from, s.low-used.to), when.to}
 	if used.from > s.ahead {
@@ -210,8 +210,8 @@ func (m *model) unanswered(s state, o *history.Op) state {
 	return state{plus(max(s.low, from), cost), plus(s.high, cost), min(s.ahead+cost, m.whole), from, 0, s.charged}
 }
 
-// deleted returns the state after a DEL, and whether the reply is possible. existed is the reply:
-// whether the key existed.
+// deleted returns the state after a DEL, and whether the reply is possible. The argument existed is
+// the reply, which reports whether the key existed.
 func deleted(s state, existed bool, when span) (state, bool) {
 	if !existed {
 		when.from = max(when.from, s.low)

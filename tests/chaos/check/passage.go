@@ -9,7 +9,7 @@ import (
 // the clients' clock.
 type Passage struct {
 	Real, Log time.Duration // elapsed time on the clients' clock, and on the limiter's clock
-	Silence   time.Duration // time without any decision; there may have been no leader
+	Silence   time.Duration // total time without decisions, in which there may have been no leader
 	Terms     int           // terms that began between the two moments
 }
 

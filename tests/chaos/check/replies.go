@@ -24,9 +24,9 @@ func (s Stale) String() string {
 // minimum usage. A stale reply reports less.
 //
 // The bucket drains no faster than time passes. Let s be any time before a reply is returned, and u
-// the number of units charged since s. Then at least interval * u - (time since s) was in use when
-// the reply was returned. A charge counts if it was sent after s and answered before the request of
-// the reply was sent.
+// the number of units charged since s. Then a part of the bucket of at least interval * u - (time
+// since s) was in use when the reply was returned. A charge counts if it was sent after s and
+// answered before the request of the reply was sent.
 //
 // All of ops must be requests on k, and none may be a refund. Replies runs in O(n log n).
 func Replies(k *history.Key, ops []history.Op, slack Slack) []Stale {

@@ -15,7 +15,7 @@ type Slack struct {
 	Drift int64         // parts per million by which the clock may run fast
 }
 
-// begin and end convert the first and the last moment of an interval. The difference of the results
+// The methods begin and end convert the first and the last moment of an interval. The difference of the results
 // is the longest time that the limiter's clock may measure for the interval, rounded up.
 func (s Slack) begin(at int64) int64 { return at + at/1e6*s.Drift + at%1e6*s.Drift/1e6 }
 func (s Slack) end(at int64) int64   { return s.begin(at) + min(s.Drift, 1) + int64(s.Ahead) }
@@ -51,7 +51,7 @@ func newSpent(n int, price, rate int64, slack Slack) *spent {
 	return s
 }
 
-// add adds a charge. i is its position among all charges, in the order in which they were sent.
+// add adds a charge. The argument i is its position among all charges, in the order in which they were sent.
 func (s *spent) add(i int, o *history.Op) {
 	n := &s.nodes[s.size+i]
 	n.sum = product(s.price, o.Quantity)

@@ -11,10 +11,10 @@ import (
 const starvingAfter = 5 * time.Second
 
 // Starving compares the units that a key has granted with the minimum that it had to grant under
-// continuous demand (Due). Due is half of the sum of the limit and the units restored during
-// the observation, minus the units of requests with an unknown outcome. The other half allows for
-// a clock that stops while leaders change. Due is 0 if the demand was too small or the observation
-// too short.
+// continuous demand (Due). The key could grant its limit and the units restored during the
+// observation. Due is half of this sum, less the units of requests with an unknown outcome. The
+// other half allows for a clock that stops while leaders change. Due is 0 if the demand was too
+// small or the observation too short.
 type Starving struct{ Granted, Due int64 }
 
 // Starved reports whether clients were refused for much longer than their limit requires.

@@ -61,7 +61,7 @@ func TestWindowIsSound(t *testing.T) {
 			ops := logged(t, k, rand.New(rand.NewPCG(seed, 1)), speed)
 			got := Window(k, ops, Slack{})
 			if got.Violated || got.Granted != slowWindow(k, ops) || got.Granted < 8 {
-				t.Errorf("seed %d, clock at %d %% of real time: %s; slowWindow: %d units; want no violation, equal units, and at least 8", seed, speed, got, slowWindow(k, ops))
+				t.Errorf("seed %d, clock at %d %% of real time: %s; slowWindow: %d units; want no violation, equal units, and at least 8 units", seed, speed, got, slowWindow(k, ops))
 			}
 		}
 	}

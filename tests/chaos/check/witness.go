@@ -62,8 +62,9 @@ func eachUnitOnce(order []moment, open int64) error {
 	return nil
 }
 
-// inRealTime returns an error if the order contradicts real time: if A precedes B in the order, but
-// B was answered before A was sent. Peeks and refusals with equal results are not ordered.
+// inRealTime returns an error if the order contradicts real time, which means that a request A
+// precedes a request B in the order, but B was answered before A was sent. The order among peeks and
+// refusals with equal used units is not checked.
 func inRealTime(order []moment) error {
 	later := int64(math.MaxInt64) // the earliest return of all replies later in the order
 	for end := len(order); end > 0; {
