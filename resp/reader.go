@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"unsafe"
 )
@@ -169,6 +170,9 @@ func (r *Reader) inline() (complete bool, err error) {
 // an empty command.
 func (r *Reader) array() (complete bool, err error) {
 	if r.missing == 0 {
+		if r.shortArray() {
+			return true, nil
+		}
 		n, ok, err := r.head(ErrLongCount, ErrCount)
 		if !ok {
 			return false, err
@@ -190,6 +194,34 @@ func (r *Reader) array() (complete bool, err error) {
 	}
 	r.finish()
 	return true, nil
+}
+
+// shortArray parses a command in the most frequent form: an array that is completely buffered, with at most 99 arguments
+// of at most 99 bytes, within all limits. In any other form, the state of the Reader is unchanged, and the result is
+// false.
+func (r *Reader) shortArray() bool {
+	buf := r.buf[r.start:r.end]
+	count, at := shortHead(buf, 0)
+	if at == 0 || count > r.limits.Args || r.limits.Inline < maxShortHead {
+		return false
+	}
+	args := r.args[:0]
+	for range count {
+		n, from := shortHead(buf, at)
+		to := from + n
+		if from == 0 || buf[at] != '$' || n > r.limits.Bulk || to+2 > len(buf) || binary.LittleEndian.Uint16(buf[to:]) != crlf {
+			return false
+		}
+		args = append(args, buf[from:to:to])
+		at = to + 2
+	}
+	if at > r.limits.Query {
+		return false
+	}
+	r.args = args
+	r.start += at
+	r.scanned = 0
+	return true
 }
 
 // argument parses one bulk string.
@@ -243,7 +275,7 @@ func (r *Reader) tooMuch(err, unauthenticated ProtocolError) error {
 
 // head parses the head at the parse position, and returns its number. A head is a type byte, a number, and CR LF.
 func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err error) {
-	n, size := shortHead(r.buf[r.start+r.parsed : r.end])
+	n, size := shortHead(r.buf[r.start+r.parsed:r.end], 0)
 	if limit, _ := r.lineLimit(tooLong); size > 0 && size-1 <= limit {
 		r.advance(size)
 		return n, true, nil
@@ -263,14 +295,25 @@ func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err err
 	return int(n64), true, nil
 }
 
-// shortHead parses a head with one or two digits, the most frequent form. It returns the number, and the size of the
-// head from the type byte to the LF. The size is 0 if the head has another form or is incomplete.
-func shortHead(b []byte) (n, size int) {
-	if len(b) >= 4 && isDigit(b[1]) && b[2] == '\r' && b[3] == '\n' {
-		return int(b[1] - '0'), 4
+// maxShortHead is the size of the longest head that shortHead parses.
+const maxShortHead = len("$10\r\n")
+
+// crlf is a line end as a little-endian integer.
+const crlf = '\r' | '\n'<<8
+
+// shortHead parses the head at b[at:] if its number has one or two digits, the most frequent form. It returns the number
+// and the offset of the byte after the LF. The offset is 0 if the head has another form, is incomplete or ends b.
+func shortHead(b []byte, at int) (n, end int) {
+	if at+maxShortHead > len(b) {
+		return 0, 0
 	}
-	if len(b) >= 5 && isDigit(b[1]) && b[1] != '0' && isDigit(b[2]) && b[3] == '\r' && b[4] == '\n' {
-		return int(b[1]-'0')*10 + int(b[2]-'0'), 5
+	four := binary.LittleEndian.Uint32(b[at+1:])
+	first, second := four&0xff-'0', four>>8&0xff-'0'
+	switch {
+	case four>>8&0xffff == crlf && first <= 9:
+		return int(first), at + 4
+	case four>>16 == crlf && first-1 <= 8 && second <= 9:
+		return int(first*10 + second), at + 5
 	}
 	return 0, 0
 }

@@ -306,7 +306,7 @@ func cmdCommandGetKeysAndFlags(c *client, args [][]byte) error {
 
 // keysIn returns the table row and the keys of the command in args.
 func (r *registry) keysIn(args [][]byte) (*command, [][]byte, error) {
-	cmd := r.find(args)
+	cmd := r.find(args, nil)
 	switch {
 	case cmd == nil:
 		return nil, nil, errBadCommand

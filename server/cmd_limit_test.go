@@ -23,7 +23,7 @@ func parseCommand(line string) (p parsed) {
 	for _, w := range strings.Split(line, " ") {
 		args = append(args, []byte(w))
 	}
-	cmd := testCommands.find(args)
+	cmd := testCommands.find(args, nil)
 	if !cmd.arityFits(len(args)) {
 		return parsed{err: cmd.errArguments(args)}
 	}

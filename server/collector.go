@@ -37,7 +37,9 @@ func (l *collector) open() *batch {
 	if l.batch == nil {
 		l.batch = newBatch()
 	}
-	l.batch.logEntries = int64(l.srv.opts.Get().WindowLogMaxEntries)
+	if len(l.batch.calls) == 0 {
+		l.batch.logEntries = int64(l.srv.opts.Get().WindowLogMaxEntries)
+	}
 	return l.batch
 }
 

@@ -137,7 +137,8 @@ type command struct {
 	reply func(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision)
 
 	// newRegistry sets the fields below.
-	id     int // index of the name in commandNames
+	id     int    // index of the name in commandNames
+	upper  string // name in upper case, as most clients send it; "" for a subcommand
 	subs   []*command
 	bySub  map[string]*command
 	syntax []argument
@@ -262,6 +263,7 @@ func newRegistry(table []command, on profileSet) *registry {
 		if r.byName[cmd.name] != nil || len(cmd.name) > maxCommandName || cmd.arity == 0 {
 			panic("server: command table: " + cmd.name)
 		}
+		cmd.upper = strings.ToUpper(cmd.name)
 		r.byName[cmd.name] = cmd
 		r.all = append(r.all, cmd)
 	}
@@ -294,8 +296,12 @@ func countTrue(conditions ...bool) (n int) {
 }
 
 // find returns the row of the command in args, or nil if there is no such command. If the first argument is a container
-// and there is a second argument, find returns the row of the subcommand.
-func (r *registry) find(args [][]byte) *command {
+// and there is a second argument, find returns the row of the subcommand. The argument recent is nil or a row of r: if
+// args contain that command again, find returns recent without a search.
+func (r *registry) find(args [][]byte, recent *command) *command {
+	if recent != nil && recent.bySub == nil && string(args[0]) == recent.upper {
+		return recent
+	}
 	var buf [maxCommandName]byte
 	cmd := r.byName[string(lower(buf[:0], args[0]))]
 	if cmd == nil || cmd.bySub == nil || len(args) == 1 {

@@ -18,7 +18,7 @@ const (
 
 // start begins a command.
 func (p *pipeline) start(args [][]byte) {
-	p.current.cmd, p.current.args = p.client.commands.find(args), args
+	p.current.cmd, p.current.args = p.client.commands.find(args, p.session.lastRun.Load()), args
 	if p.session.replies != replyOn {
 		p.current.stage = stageMute
 		return
