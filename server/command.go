@@ -138,13 +138,19 @@ type command struct {
 
 	// newRegistry sets the fields below.
 	id     int    // index of the name in commandNames
-	upper  string // name in upper case, as most clients send it; "" for a subcommand
+	upper  string // name in upper case; "" if the command is a container or a subcommand
 	subs   []*command
 	bySub  map[string]*command
 	syntax []argument
 }
 
 func (cmd *command) is(f flags) bool { return cmd.flags&f != 0 }
+
+// isNamed reports whether a name is that of the command, in lower case or in upper case, so that no search is required. It
+// is always false for a container or a subcommand.
+func (cmd *command) isNamed(name []byte) bool {
+	return cmd.upper != "" && (string(name) == cmd.upper || string(name) == cmd.name)
+}
 
 // touchesKeys reports whether a command reads or writes the keyspace.
 func (cmd *command) touchesKeys() bool {
@@ -263,9 +269,13 @@ func newRegistry(table []command, on profileSet) *registry {
 		if r.byName[cmd.name] != nil || len(cmd.name) > maxCommandName || cmd.arity == 0 {
 			panic("server: command table: " + cmd.name)
 		}
-		cmd.upper = strings.ToUpper(cmd.name)
 		r.byName[cmd.name] = cmd
 		r.all = append(r.all, cmd)
+	}
+	for _, cmd := range r.all {
+		if cmd.bySub == nil {
+			cmd.upper = strings.ToUpper(cmd.name)
+		}
 	}
 	for _, cmd := range r.every {
 		if ways := countTrue(cmd.run != nil, cmd.parse != nil, cmd.refusal != ""); ways > 1 || ways == 0 && len(cmd.subs) == 0 || (cmd.parse == nil) != (cmd.reply == nil) {
@@ -299,7 +309,7 @@ func countTrue(conditions ...bool) (n int) {
 // and there is a second argument, find returns the row of the subcommand. The argument recent is nil or a row of r: if
 // args contain that command again, find returns recent without a search.
 func (r *registry) find(args [][]byte, recent *command) *command {
-	if recent != nil && recent.bySub == nil && string(args[0]) == recent.upper {
+	if recent != nil && recent.isNamed(args[0]) {
 		return recent
 	}
 	var buf [maxCommandName]byte

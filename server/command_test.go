@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -353,4 +354,23 @@ func runInTransaction(t *testing.T, p *peer, call []string) {
 		t.Errorf("%q: EXEC of %d queued commands returned %s, want one reply for each", call, queued, got)
 	}
 	p.do("$3\r\nend\r\n", "ECHO", "end")
+}
+
+// TestFind_Recent finds each command after each other command. The recent command must not change the result.
+func TestFind_Recent(t *testing.T) {
+	t.Parallel()
+	inputs := [][][]byte{{nil}, {[]byte("")}, {[]byte("client|list")}}
+	for _, cmd := range testCommands.every {
+		for _, name := range []string{cmd.name, strings.ToUpper(cmd.name), strings.ToUpper(cmd.name[:1]) + cmd.name[1:]} {
+			inputs = append(inputs, bytes.Split([]byte(name), []byte("|")))
+		}
+	}
+	for _, args := range inputs {
+		want := testCommands.find(args, nil)
+		for _, recent := range testCommands.every {
+			if got := testCommands.find(args, recent); got != want {
+				t.Fatalf("%q after %s: got the row %v, want the row that is found without a recent command", args, recent.name, got)
+			}
+		}
+	}
 }
