@@ -25,7 +25,7 @@ type forwarding struct {
 	deadline time.Time
 	view     *topology.View // view of the current attempt
 	// failedView is the View.Changed channel of the view in which forwarding failed. Until the channel is closed, later
-	// commands of the same read fail without waiting. It is nil if forwarding has not failed.
+	// commands of the same read fail without an attempt. It is nil if forwarding has not failed.
 	failedView <-chan struct{}
 
 	// Result of an exchange with the leader.

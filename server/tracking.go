@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/throttledhq/throttled/resp"
@@ -10,7 +11,7 @@ import (
 // tracking is the state of CLIENT TRACKING. The server has no table of the keys that clients have read. Instead, it
 // invalidates the keys of a read immediately after the read, so that the client does not keep the values. The cost is
 // small, because the values of limiter keys change with time, so that clients could not keep the values anyway. In
-// BCAST mode, the server accepts the options, but sends no invalidations.
+// BCAST mode this applies to the keys with one of the prefixes.
 type tracking struct {
 	on, bcast, optIn, optOut, noLoop bool
 	exceptNext                       bool // the next command is an exception to the mode; set by CLIENT CACHING
@@ -178,7 +179,10 @@ func (c *client) invalidate(keys [][]byte) {
 	t := &c.session.tracking
 	exception := t.exceptNext
 	t.exceptNext = false
-	if c.out.Protocol() != 3 || t.bcast || t.optIn && !exception || t.optOut && exception || len(keys) == 0 {
+	if t.bcast {
+		keys = slices.DeleteFunc(keys, func(key []byte) bool { return !t.hasPrefix(key) })
+	}
+	if c.out.Protocol() != 3 || t.optIn && !exception || t.optOut && exception || len(keys) == 0 {
 		return
 	}
 	c.out.Push(2)
@@ -187,4 +191,9 @@ func (c *client) invalidate(keys [][]byte) {
 	for _, key := range keys {
 		c.out.Bulk(bytes.Clone(key))
 	}
+}
+
+// hasPrefix reports whether a key begins with one of the prefixes.
+func (t *tracking) hasPrefix(key []byte) bool {
+	return slices.ContainsFunc(t.prefixes, func(prefix string) bool { return bytes.HasPrefix(key, []byte(prefix)) })
 }
