@@ -262,7 +262,7 @@ func (n *Node) FSM() raft.FSM { return n.fsm }
 // Guard returns the guard that transport.RaftTransport uses to check messages before Raft receives them.
 func (n *Node) Guard() transport.Guard { return n.access.guard }
 
-// Allows reports whether the node with the given id may open streams with purpose p to this node.
+// Allows reports whether streams with purpose p between this node and the node with the given id are permitted.
 func (n *Node) Allows(id string, p transport.Purpose) bool { return n.access.allows(id, p) }
 
 // Current reports whether boot is at least the highest boot number that the node with the given id has announced. If
