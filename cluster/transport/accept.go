@@ -71,7 +71,7 @@ func (l *Link) admit(raw net.Conn) {
 	l.pending = append(l.pending, p)
 	l.mu.Unlock()
 	if out != nil {
-		l.log.warn("crowded", "dropped the oldest pending connection: too many have not completed their handshake", "from", out.host)
+		l.log.warn("crowded", "dropped the oldest pending connection of this address: too many have not completed their handshake", "from", out.host)
 		_ = out.Close() // closed without a reply, since its handshake is still in progress
 	}
 	l.tasks.Go(func() { l.serverHandshake(p) })

@@ -69,7 +69,7 @@ func (l *lab) mixLasts() time.Duration {
 // enough reports whether all required counts are reached. It returns false if no count is required:
 // mix then stops after its duration.
 func (l *lab) enough(faults, decided int) bool {
-	// Some decisions are not checked, for example if the search of a key times out.
+	// Some decisions are not checked, for example if the linearizability check of a key times out.
 	margin := l.ops / 100
 	return (l.faults > 0 || l.ops > 0) && faults >= l.faults && decided >= l.ops+margin
 }
