@@ -1,0 +1,134 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxLimits is the maximum number of amounts that decide one request.
+const maxLimits = 32
+
+// placedAmount is an amount and its place, for checks against other keys of the limit.
+type placedAmount struct {
+	value  value
+	amount Amount
+}
+
+// allow decodes an amount, a list of amounts, or a map from tiers to these.
+func (d *decoder) allow(v value) Allow {
+	if v.Kind != yaml.MappingNode {
+		return Allow{Amounts: d.amountList(v)}
+	}
+	var a Allow
+	if !d.isMap(v, "tiers and their amounts") {
+		return a
+	}
+	d.tierMaps = append(d.tierMaps, v)
+	for _, e := range v.entries() {
+		if d.refused[e.key.Node] {
+			continue
+		}
+		if name, ok := d.name(e.key.under(e.value.path)); ok {
+			a.Tiers = append(a.Tiers, TierAmounts{name, d.amountList(e.value)})
+		}
+	}
+	return a
+}
+
+// amountList decodes amounts that must all admit a request.
+func (d *decoder) amountList(v value) []Amount {
+	if d.splitCount(v) {
+		return nil
+	}
+	if len(v.items()) > maxLimits {
+		d.fail(v, fmt.Sprintf("the list has more than %d amounts", maxLimits), "")
+		return nil
+	}
+	var amounts []Amount
+	d.list(v, func(item value) {
+		amount, ok := d.amount(item)
+		if ok {
+			d.checkList(item, amount, amounts, len(v.items()))
+			amounts = append(amounts, amount)
+		}
+	})
+	return amounts
+}
+
+// amount decodes one amount.
+func (d *decoder) amount(v value) (Amount, bool) {
+	text, ok := d.text(v)
+	if !ok {
+		return Amount{}, false
+	}
+	amount, err := ParseAmount(text)
+	if err != nil {
+		d.fail(v, err.Error(), "")
+		return Amount{}, false
+	}
+	d.amounts = append(d.amounts, placedAmount{v, amount})
+	return amount, true
+}
+
+// checkList checks an amount against the amounts before it in a list of n amounts.
+func (d *decoder) checkList(v value, amount Amount, before []Amount, n int) {
+	if amount.Kind != Rate && n > 1 {
+		d.fail(v, fmt.Sprintf("%q must be the only amount", amount), "remove the others")
+	}
+	for _, other := range before {
+		if other.Kind == Rate && amount.Kind == Rate && samePeriod(other.Per, amount.Per) {
+			d.fail(v, fmt.Sprintf("%q has the same period as %q", amount, other), "remove one of them")
+		}
+	}
+}
+
+// samePeriod reports whether two periods have the same length.
+func samePeriod(p, q Period) bool {
+	d, fixed := p.Duration()
+	e, alsoFixed := q.Duration()
+	return p == q || fixed && alsoFixed && d == e
+}
+
+// hasFixedLength reports whether a period has a length that does not depend on the calendar.
+func hasFixedLength(p Period) bool {
+	_, fixed := p.Duration()
+	return fixed
+}
+
+// splitCount refuses a list in brackets in which YAML has split a count at its commas: [100,000 per day] is the list
+// of "100" and "000 per day".
+func (d *decoder) splitCount(v value) bool {
+	items := v.items()
+	if v.Style&yaml.FlowStyle == 0 {
+		return false
+	}
+	for i := 1; i < len(items); i++ {
+		left, right := items[i-1].Value, items[i].Value
+		digits, _ := splitNumber(right)
+		if left == "" || strings.Trim(left, "0123456789") != "" || len(digits) != 3 {
+			continue
+		}
+		d.fail(items[i-1], fmt.Sprintf("the list is split at the comma after %q", left), fmt.Sprintf(`write "%s,%s" in quotes, or %s_%s`, left, right, left, right))
+		return true
+	}
+	return false
+}
+
+// banAfter decodes the number of refusals of a ban.
+func (d *decoder) banAfter(v value) Amount {
+	text, ok := d.text(v)
+	if !ok {
+		return Amount{}
+	}
+	amount, err := ParseAmount(text)
+	if err != nil {
+		d.fail(v, err.Error(), "")
+		return Amount{}
+	}
+	if amount.Kind != Rate || amount.Burst != 0 || !hasFixedLength(amount.Per) {
+		d.fail(v, fmt.Sprintf("%q is not a number of refusals per period", amount), "write a count and a period of at most weeks, such as 20 per hour")
+	}
+	return amount
+}

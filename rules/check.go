@@ -1,0 +1,124 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+)
+
+// checkLimit checks keys of a limit that depend on each other.
+func (d *decoder) checkLimit(v value, l Limit) {
+	if algorithm, ok := v.find("algorithm"); !ok || !d.refused[algorithm.Node] {
+		d.checkAmounts(l.Algorithm)
+		d.checkCalendar(v, l.Algorithm)
+	}
+}
+
+// checkAmounts checks that the amounts of a limit suit its algorithm.
+func (d *decoder) checkAmounts(algorithm Algorithm) {
+	for _, a := range d.amounts {
+		switch {
+		case a.amount.Kind != Rate:
+		case a.amount.Burst != 0 && !algorithm.hasBurst():
+			d.fail(a.value, fmt.Sprintf("%q: the algorithm %q has no burst", a.amount, algorithm), `remove the burst, or use the algorithm "gcra" or "bucket"`)
+		case algorithm.Kind != Fixed && isCalendar(a.amount.Per):
+			d.fail(a.value, fmt.Sprintf("%q: months and years have no fixed length", a.amount), `write "algorithm: fixed" for calendar windows, or a period in days`)
+		case !isCalendar(a.amount.Per) && !hasFixedLength(a.amount.Per):
+			d.fail(a.value, fmt.Sprintf("%q: the period is too long", a.amount), "")
+		}
+	}
+}
+
+// isCalendar reports whether the length of a period varies.
+func isCalendar(p Period) bool { return p.Unit == Month || p.Unit == Year }
+
+// checkCalendar checks that zone and anchor are used for calendar windows only.
+func (d *decoder) checkCalendar(v value, algorithm Algorithm) {
+	for _, k := range []struct {
+		name  string
+		units []Unit
+		list  string
+	}{
+		{"zone", []Unit{Day, Week, Month, Year}, "days, weeks, months or years"},
+		{"anchor", []Unit{Month}, "months"},
+	} {
+		setting, ok := v.find(k.name)
+		if ok && (algorithm.Kind != Fixed || !d.hasUnit(k.units)) {
+			d.fail(setting, fmt.Sprintf("%q needs fixed windows of %s", k.name, k.list), `write "algorithm: fixed" and such a period, or remove the key`)
+		}
+	}
+}
+
+// hasUnit reports whether one of the amounts of the limit has one of the units.
+func (d *decoder) hasUnit(units []Unit) bool {
+	return slices.ContainsFunc(d.amounts, func(a placedAmount) bool {
+		return a.amount.Kind == Rate && slices.Contains(units, a.amount.Per.Unit)
+	})
+}
+
+// checkMatches refuses limits that match each request together and have more amounts than one request can have.
+func (d *decoder) checkMatches(places []value, limits []Limit) {
+	total := 0
+	for i, l := range limits {
+		if _, restricted := places[i].find("when"); restricted || total > maxLimits {
+			continue
+		}
+		total += l.Allow.size()
+		if total > maxLimits {
+			d.fail(places[i], fmt.Sprintf("more than %d amounts match each request", maxLimits), `restrict limits by "when"`)
+		}
+	}
+}
+
+// size returns the maximum number of amounts that decide one request.
+func (a Allow) size() int {
+	n := len(a.Amounts)
+	for _, t := range a.Tiers {
+		n = max(n, len(t.Amounts))
+	}
+	return n
+}
+
+// checkTiers checks that all maps of tiers in the document have the same tiers, and that the default tier is one of
+// them.
+func (d *decoder) checkTiers(document value, tiers Tiers) {
+	_, found := document.find("tiers")
+	if found && (tiers.By == "" || tiers.Default == "") {
+		return // has an error already
+	}
+	names := d.tierNames(tiers)
+	for _, v := range d.tierMaps {
+		if !found {
+			d.fail(v, "the domain has no tiers", `write an amount, or the key "tiers" of the domain, such as tiers: {by: tier, default: free}`)
+			continue
+		}
+		has := v.keySet()
+		if i := slices.IndexFunc(names, func(name string) bool { return !has[name] }); i >= 0 {
+			d.failMissing(v, names[i], "an amount for each tier of the domain")
+		}
+	}
+}
+
+// tierNames returns the default tier and all tiers that have an amount somewhere in the domain, in the order of the
+// file.
+func (d *decoder) tierNames(tiers Tiers) []string {
+	names := []string{tiers.Default}
+	seen := map[string]bool{tiers.Default: true}
+	for _, v := range d.tierMaps {
+		for _, e := range v.entries() {
+			if !seen[e.key.Value] {
+				names = append(names, e.key.Value)
+				seen[e.key.Value] = true
+			}
+		}
+	}
+	return names
+}
+
+// keySet returns the keys of a map.
+func (v value) keySet() map[string]bool {
+	set := map[string]bool{}
+	for _, e := range v.entries() {
+		set[e.key.Value] = true
+	}
+	return set
+}

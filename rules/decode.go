@@ -1,0 +1,201 @@
+package rules
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// decoder converts YAML nodes to the types of this package, and collects the errors.
+type decoder struct {
+	src     *source
+	loc     ZoneLoader
+	errs    Errors
+	refused map[*yaml.Node]bool // nodes that have an error already
+
+	amounts  []placedAmount // of the limit that is being decoded
+	tierMaps []value        // maps of tiers in the domain that is being decoded
+}
+
+// value is a YAML node and the path of its keys.
+type value struct {
+	*yaml.Node
+	path string
+}
+
+// entry is one key of a map.
+type entry struct{ key, value value }
+
+// under returns the same node with another path.
+func (v value) under(path string) value { return value{v.Node, path} }
+
+// entries returns the entries of a map in the order of the file.
+func (v value) entries() []entry {
+	entries := make([]entry, 0, len(v.Content)/2)
+	for i := 0; i+1 < len(v.Content); i += 2 {
+		key := v.Content[i]
+		entries = append(entries, entry{v.withNode(key), value{v.Content[i+1], joinPath(v.path, key.Value)}})
+	}
+	return entries
+}
+
+// withNode returns a node with the path of v.
+func (v value) withNode(n *yaml.Node) value { return value{n, v.path} }
+
+// items returns the items of a list. Any other value is returned as the only item, because brackets are optional
+// around one value.
+func (v value) items() []value {
+	if v.Kind != yaml.SequenceNode {
+		return []value{v}
+	}
+	items := make([]value, len(v.Content))
+	for i, item := range v.Content {
+		items[i] = value{item, v.path + "[" + strconv.Itoa(i) + "]"}
+	}
+	return items
+}
+
+// joinPath appends a key to a path. A key with other characters than letters, digits, "-" and "_" is quoted.
+func joinPath(path, key string) string {
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r == '.' || !isNameRune(r) }) {
+		key = strconv.Quote(key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// fail adds an error at a node, unless the node has one already.
+func (d *decoder) fail(v value, reason, suggestion string) {
+	if d.refused[v.Node] {
+		return
+	}
+	d.refused[v.Node] = true
+	e := d.src.errorAt(v.Line, v.Column, reason, suggestion)
+	e.Path = v.path
+	d.errs = append(d.errs, e)
+}
+
+// text returns the source text of a scalar. ok is false if the value is something else; the error is added.
+func (d *decoder) text(v value) (text string, ok bool) {
+	if v.Kind != yaml.ScalarNode {
+		d.fail(v, "the value must be a text", quoteHint(v))
+	}
+	return v.Value, !d.refused[v.Node]
+}
+
+// list calls f for each item of a list, or for the value itself if it is not a list.
+func (d *decoder) list(v value, f func(value)) {
+	items := v.items()
+	if len(items) == 0 {
+		d.fail(v, "the list is empty", "write at least one value")
+	}
+	if d.refused[v.Node] {
+		return
+	}
+	for _, item := range items {
+		f(item)
+	}
+}
+
+// isNameRune reports whether r may be in a name.
+func isNameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
+}
+
+// name returns a name: the name of a domain, a limit, an attribute or a tier.
+func (d *decoder) name(v value) (name string, ok bool) {
+	name, ok = d.text(v)
+	if ok && !isName(name) {
+		d.fail(v, fmt.Sprintf(`%q is not a name`, clip(name)), `a name has 1 to 64 letters, digits, "-", "_" or "."`)
+		return "", false
+	}
+	return name, ok
+}
+
+func isName(text string) bool {
+	return len(text) >= 1 && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool { return !isNameRune(r) })
+}
+
+// clip shortens a text for an error.
+func clip(text string) string {
+	if runes := []rune(text); len(runes) > 80 {
+		return string(runes[:77]) + "..."
+	}
+	return text
+}
+
+// names returns a list of distinct names.
+func (d *decoder) names(v value) []string {
+	var names []string
+	seen := map[string]bool{}
+	d.list(v, func(item value) {
+		name, ok := d.name(item)
+		switch {
+		case !ok:
+		case seen[name]:
+			d.fail(item, fmt.Sprintf("%q is repeated", name), "remove one of them")
+		default:
+			names = append(names, name)
+			seen[name] = true
+		}
+	})
+	return names
+}
+
+// integer returns an integer within a range. Only decimal digits are accepted: YAML has more forms, and libraries
+// disagree about their meaning.
+func (d *decoder) integer(v value, low, high int64) (n int64, ok bool) {
+	text, ok := d.text(v)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != text || n < low || n > high {
+		d.fail(v, fmt.Sprintf("%q is not an integer from %d to %d", clip(text), low, high), "write decimal digits only, without leading zeros")
+		return 0, false
+	}
+	return n, true
+}
+
+// percent returns a percentage from 1 to 100.
+func (d *decoder) percent(v value) int {
+	text, ok := d.text(v)
+	if !ok {
+		return 0
+	}
+	digits, found := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(strings.TrimSuffix(digits, " "))
+	if !found || err != nil || n < 1 || n > 100 || digits[0] == '+' || digits[0] == '0' {
+		d.fail(v, fmt.Sprintf("%q is not a percentage", clip(text)), "write an integer from 1 to 100 and a percent sign, such as 10%")
+		return 0
+	}
+	return n
+}
+
+// boolean returns the value of "true" or "false".
+func (d *decoder) boolean(v value) bool {
+	text, ok := d.text(v)
+	if ok && text != "true" && text != "false" {
+		d.fail(v, fmt.Sprintf("%q is not a boolean", clip(text)), "write true or false")
+	}
+	return text == "true"
+}
+
+// choose returns the index of the text in a list of choices, or 0 if the text is none of them.
+func (d *decoder) choose(v value, choices []string) int {
+	text, ok := d.text(v)
+	if !ok {
+		return 0
+	}
+	for i, choice := range choices {
+		if text == choice {
+			return i
+		}
+	}
+	d.fail(v, fmt.Sprintf("%q is not one of the values of this key", clip(text)), suggest(text, choices))
+	return 0
+}

@@ -1,0 +1,129 @@
+package rules
+
+import (
+	"fmt"
+)
+
+// domainKeys are the keys of a document.
+var domainKeys = keys[Domain]{
+	{name: "version", required: true, doc: "the version of the format, 1", decode: func(d *decoder, v value, _ *Domain) { d.version(v) }},
+	{name: "domain", required: true, doc: "the name that requests use for this set of limits", decode: func(d *decoder, v value, x *Domain) { x.Name, _ = d.name(v) }},
+	{name: "attributes", doc: "attributes that are derived from others", decode: func(d *decoder, v value, x *Domain) { x.Attributes = d.attributes(v) }},
+	{name: "tiers", doc: "the attribute with the tier of a request, and the default tier", decode: func(d *decoder, v value, x *Domain) { tierKeys.decode(d, v, &x.Tiers) }},
+	{name: "default", doc: "the limit for requests that match no limit; without it, they are admitted", decode: func(d *decoder, v value, x *Domain) { x.Default = d.defaultLimit(v) }},
+	{name: "limits", doc: "the limits by name", decode: func(d *decoder, v value, x *Domain) { x.Limits = d.limits(v) }},
+}
+
+var tierKeys = keys[Tiers]{
+	{name: "by", required: true, doc: "the attribute with the name of the tier", decode: func(d *decoder, v value, t *Tiers) { t.By, _ = d.name(v) }},
+	{name: "default", required: true, doc: "the tier of requests without a known tier", decode: func(d *decoder, v value, t *Tiers) { t.Default, _ = d.name(v) }},
+}
+
+var defaultKeys = keys[Default]{
+	{name: "allow", required: true, doc: "an amount, such as 100 per minute, a list of amounts, or a map of tiers", decode: func(d *decoder, v value, x *Default) { x.Allow = d.allow(v) }},
+	{name: "per", doc: "attributes whose values are counted separately", decode: func(d *decoder, v value, x *Default) { x.Per = d.names(v) }},
+}
+
+var attributeKeys = keys[Attribute]{
+	{name: "first_of", doc: "the value is that of the first attribute that the request has", decode: func(d *decoder, v value, a *Attribute) { a.FirstOf = d.names(v) }},
+	{name: "ipv6_prefix", doc: "an IPv6 address is replaced by its network of this prefix length", decode: func(d *decoder, v value, a *Attribute) { a.IPv6Prefix = d.integerInt(v, 1, 128) }},
+}
+
+// domain decodes one document.
+func (d *decoder) domain(v value) Domain {
+	var x Domain
+	d.tierMaps = nil
+	if !domainKeys.decode(d, v, &x) {
+		return x
+	}
+	_, limits := v.find("limits")
+	if _, ok := v.find("default"); !ok && !limits {
+		d.failMissing(v, "limits", "at least one limit, or add a default")
+	}
+	d.checkTiers(v, x.Tiers)
+	return x
+}
+
+// version checks that the version of the format is known.
+func (d *decoder) version(v value) {
+	if text, ok := d.text(v); ok && text != "1" {
+		d.fail(v, fmt.Sprintf("%q is not a known version", clip(text)), "write version: 1")
+	}
+}
+
+// attributes decodes the map of attributes.
+func (d *decoder) attributes(v value) []Attribute {
+	var list []Attribute
+	if !d.isMap(v, "attributes, such as client: {first_of: [user, ip]}") {
+		return nil
+	}
+	for _, e := range v.entries() {
+		if d.refused[e.key.Node] {
+			continue
+		}
+		var a Attribute
+		a.Name, _ = d.name(e.key.under(e.value.path))
+		if a.Name == anyKey {
+			d.fail(e.key.under(e.value.path), `"any" is not a name of an attribute: in conditions, it has a list of conditions`, "rename the attribute")
+		}
+		if attributeKeys.decode(d, e.value, &a) && len(e.value.Content) > 2 {
+			d.fail(e.value, "an attribute has one key", "write first_of or ipv6_prefix")
+		}
+		list = append(list, a)
+	}
+	d.checkFirstOf(v, list)
+	return list
+}
+
+// checkFirstOf refuses attributes that are derived from each other.
+func (d *decoder) checkFirstOf(v value, list []Attribute) {
+	derived := map[string]bool{}
+	for _, a := range list {
+		derived[a.Name] = len(a.FirstOf) > 0
+	}
+	for _, e := range v.entries() {
+		sources, ok := e.value.find("first_of")
+		if !ok {
+			continue
+		}
+		for _, item := range sources.items() {
+			if derived[item.Value] {
+				d.fail(item, fmt.Sprintf("%q is derived by first_of itself", item.Value), "write attributes of the request")
+			}
+		}
+	}
+}
+
+// defaultLimit decodes the limit for requests that match no limit.
+func (d *decoder) defaultLimit(v value) *Default {
+	d.amounts = nil
+	x := &Default{}
+	if defaultKeys.decode(d, v, x) {
+		d.checkAmounts(Algorithm{})
+	}
+	return x
+}
+
+// limits decodes the map of limits.
+func (d *decoder) limits(v value) []Limit {
+	var limits []Limit
+	var places []value
+	if !d.isMap(v, "limits, such as login: {allow: 5 per minute}") {
+		return nil
+	}
+	for _, e := range v.entries() {
+		if d.refused[e.key.Node] {
+			continue
+		}
+		l := Limit{}
+		l.Name, _ = d.name(e.key.under(e.value.path))
+		d.amounts = nil
+		if limitKeys.decode(d, e.value, &l) {
+			d.checkLimit(e.value, l)
+		}
+		limits = append(limits, l)
+		places = append(places, e.value)
+	}
+	d.checkMatches(places, limits)
+	return limits
+}

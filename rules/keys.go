@@ -1,0 +1,127 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// key is a key of a map in a rules file, which sets a part of T.
+type key[T any] struct {
+	name     string
+	doc      string // for readers of the reference document
+	required bool
+	decode   func(d *decoder, v value, into *T) // nil if the key is not supported yet
+}
+
+// keys is the table of all keys of a map. Decoding and errors follow from it.
+type keys[T any] []key[T]
+
+// decode sets the parts of T whose keys are in the map v. It reports whether v is a map.
+func (ks keys[T]) decode(d *decoder, v value, into *T) bool {
+	if !d.isMap(v, "the keys "+strings.Join(ks.names(), ", ")) {
+		return false
+	}
+	for _, e := range v.entries() {
+		if !d.refused[e.key.Node] {
+			ks.decodeEntry(d, e, into)
+		}
+	}
+	for _, k := range ks {
+		if _, ok := v.find(k.name); k.required && !ok {
+			d.failMissing(v, k.name, k.doc)
+		}
+	}
+	return true
+}
+
+// decodeEntry decodes the value of one key.
+func (ks keys[T]) decodeEntry(d *decoder, e entry, into *T) {
+	for _, k := range ks {
+		switch {
+		case k.name != e.key.Value:
+		case k.decode == nil:
+			d.fail(e.key.under(e.value.path), fmt.Sprintf("%q is not supported yet", k.name), "remove it")
+			return
+		default:
+			k.decode(d, e.value, into)
+			return
+		}
+	}
+	d.fail(e.key.under(e.value.path), fmt.Sprintf("unknown key %q", clip(e.key.Value)), suggest(e.key.Value, ks.names()))
+}
+
+// names returns the names of the keys.
+func (ks keys[T]) names() []string {
+	names := make([]string, len(ks))
+	for i, k := range ks {
+		names[i] = k.name
+	}
+	return names
+}
+
+// isMap reports whether v is a map with at least one entry. If it is not, the error names the content of the map.
+func (d *decoder) isMap(v value, content string) bool {
+	switch {
+	case v.Kind != yaml.MappingNode:
+		d.fail(v, "the value must be a map", "write "+content)
+	case len(v.Content) == 0:
+		d.fail(v, "the map is empty", "write "+content)
+	}
+	return !d.refused[v.Node]
+}
+
+// find returns the value of a key.
+func (v value) find(name string) (found value, ok bool) {
+	for i := 0; v.Kind == yaml.MappingNode && i+1 < len(v.Content); i += 2 {
+		if v.Content[i].Value == name {
+			return value{v.Content[i+1], joinPath(v.path, name)}, true
+		}
+	}
+	return value{}, false
+}
+
+// failMissing adds the error that a required key is missing in the map v. The place is that of the map.
+func (d *decoder) failMissing(v value, name, doc string) {
+	e := d.src.errorAt(v.Line, v.Column, fmt.Sprintf("the key %q is missing", name), fmt.Sprintf("add %s: %s", name, doc))
+	e.Path = joinPath(v.path, name)
+	d.errs = append(d.errs, e)
+}
+
+// suggest returns a remedy for a wrong word: the most similar choice, or all choices if none is similar.
+func suggest(word string, choices []string) string {
+	best, least := "", len(word)/3+2 // accept fewer edits than this
+	for _, choice := range choices {
+		if n := distance(strings.ToLower(word), choice); n < least {
+			best, least = choice, n
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "write one of: " + strings.Join(choices, ", ")
+}
+
+// distance returns the edit distance of two words: the least number of bytes to insert, delete or replace.
+func distance(a, b string) int {
+	if len(a) > 64 { // far from any key
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
