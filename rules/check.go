@@ -22,10 +22,18 @@ func (d *decoder) checkAmounts(algorithm Algorithm) {
 			d.fail(a.value, fmt.Sprintf("%q: the algorithm %q has no burst", a.amount, algorithm), `remove the burst, or use the algorithm "gcra" or "bucket"`)
 		case algorithm.Kind != Fixed && isCalendar(a.amount.Per):
 			d.fail(a.value, fmt.Sprintf("%q: months and years have no fixed length", a.amount), `write "algorithm: fixed" for calendar windows, or a period in days`)
-		case !isCalendar(a.amount.Per) && !hasFixedLength(a.amount.Per):
-			d.fail(a.value, fmt.Sprintf("%q: the period is too long", a.amount), "")
+		case isTooLong(a.amount.Per):
+			d.fail(a.value, fmt.Sprintf("%q: the period is too long", a.amount), "write a shorter period")
 		}
 	}
+}
+
+// isTooLong reports whether a period is longer than a time.Duration, or has more than 1200 months or years.
+func isTooLong(p Period) bool {
+	if isCalendar(p) {
+		return p.N > 1200
+	}
+	return !hasFixedLength(p)
 }
 
 // isCalendar reports whether the length of a period varies.

@@ -11,51 +11,73 @@ import (
 
 // limitKeys are the keys of a limit.
 var limitKeys = keys[Limit]{
-	{name: "when", doc: "the requests that the limit applies to; all if absent", decode: func(d *decoder, v value, l *Limit) { l.When = d.when(v) }},
-	{name: "per", doc: "attributes whose values are counted separately", decode: func(d *decoder, v value, l *Limit) { l.Per = d.names(v) }},
-	{name: "allow", required: true, doc: "an amount, such as 100 per minute, a list of amounts, or a map of tiers", decode: func(d *decoder, v value, l *Limit) { l.Allow = d.allow(v) }},
-	{name: "algorithm", doc: "gcra (default), sliding, fixed, log, buckets N, bucket or leaky", decode: func(d *decoder, v value, l *Limit) { l.Algorithm = d.algorithm(v) }},
-	{name: "zone", doc: "the time zone of fixed windows of days, weeks, months and years", decode: func(d *decoder, v value, l *Limit) { l.Zone = d.zone(v) }},
-	{name: "anchor", doc: "the day of the month on which fixed windows of months start; the last day of a shorter month", decode: func(d *decoder, v value, l *Limit) { l.Anchor = d.integerInt(v, 1, 31) }},
-	{name: "cost", doc: "the units of a request: a number, an attribute that has the number, or a map of one attribute to patterns and numbers", decode: func(d *decoder, v value, l *Limit) { l.Cost = d.cost(v) }},
-	{name: "charge", doc: "the outcomes that are charged; all admitted requests if absent", decode: func(d *decoder, v value, l *Limit) { chargeKeys.decode(d, v, &l.Charge) }},
-	{name: "on_failure", doc: "the decision if the limit cannot be asked: open (default) admits, closed refuses, local decides on this node", decode: func(d *decoder, v value, l *Limit) {
-		l.OnFailure = FailurePolicy(d.choose(v, failurePolicies))
-	}},
-	{name: "ban", doc: "refuses for a time after a number of refusals", decode: func(d *decoder, v value, l *Limit) { banKeys.decode(d, v, &l.Ban) }},
-	{name: "overrides", doc: "other amounts for some requests; the first that applies is used", decode: func(d *decoder, v value, l *Limit) { l.Overrides = d.overrides(v) }},
-	{name: "soft", doc: "the percentage above the limit that is admitted and flagged", decode: func(d *decoder, v value, l *Limit) { l.Soft = d.percent(v) }},
-	{name: "warn", doc: "the percentage of the limit from which requests are flagged", decode: func(d *decoder, v value, l *Limit) { l.Warn = d.percent(v) }},
-	{name: "priority", doc: "a share of the limit that is reserved for some requests", decode: func(d *decoder, v value, l *Limit) { priorityKeys.decode(d, v, &l.Priority) }},
-	{name: "retry_jitter", doc: "the percentage by which the retry time varies", decode: func(d *decoder, v value, l *Limit) { l.RetryJitter = d.percent(v) }},
-	{name: "consistency", doc: "sync (default) replies after the change is committed, async before", decode: func(d *decoder, v value, l *Limit) {
-		l.Consistency = Consistency(d.choose(v, consistencies))
-	}},
-	{name: "shadow", doc: "true: count the decisions, and refuse no request", decode: func(d *decoder, v value, l *Limit) { l.Shadow = d.boolean(v) }},
+	{name: "when", doc: "the requests that the limit applies to; all if absent",
+		decode: func(d *decoder, v value, l *Limit) { l.When = d.when(v) }},
+	{name: "per", doc: "attributes whose values are counted separately",
+		decode: func(d *decoder, v value, l *Limit) { l.Per = d.names(v) }},
+	{name: "allow", required: true, doc: "an amount, such as 100 per minute, a list of amounts, or a map of tiers",
+		decode: func(d *decoder, v value, l *Limit) { l.Allow = d.allow(v) }},
+	{name: "algorithm", doc: "gcra (default), sliding, fixed, log, buckets N, bucket or leaky",
+		decode: func(d *decoder, v value, l *Limit) { l.Algorithm = d.algorithm(v) }},
+	{name: "zone", doc: "the time zone of fixed windows of days, weeks, months and years",
+		decode: func(d *decoder, v value, l *Limit) { l.Zone = d.zone(v) }},
+	{name: "anchor", doc: "the day of the month on which fixed windows of months start; the last day of a shorter month",
+		decode: func(d *decoder, v value, l *Limit) { l.Anchor = d.integerInt(v, 1, 31) }},
+	{name: "cost", doc: "the units of a request: a number, an attribute that has the number, or a map of one attribute to patterns and numbers",
+		decode: func(d *decoder, v value, l *Limit) { l.Cost = d.cost(v) }},
+	{name: "charge", doc: "the outcomes that are charged; all admitted requests if absent",
+		decode: func(d *decoder, v value, l *Limit) { chargeKeys.decode(d, v, &l.Charge) }},
+	{name: "on_failure", doc: "the decision if the limit cannot be asked: open (default) admits, closed refuses, local decides on this node",
+		decode: func(d *decoder, v value, l *Limit) { l.OnFailure = FailurePolicy(d.choose(v, failurePolicies)) }},
+	{name: "ban", doc: "refuses for a time after a number of refusals",
+		decode: func(d *decoder, v value, l *Limit) { banKeys.decode(d, v, &l.Ban) }},
+	{name: "overrides", doc: "other amounts for some requests; the first that applies is used",
+		decode: func(d *decoder, v value, l *Limit) { l.Overrides = d.overrides(v) }},
+	{name: "soft", doc: "the percentage above the limit that is admitted and flagged",
+		decode: func(d *decoder, v value, l *Limit) { l.Soft = d.percent(v) }},
+	{name: "warn", doc: "the percentage of the limit from which requests are flagged",
+		decode: func(d *decoder, v value, l *Limit) { l.Warn = d.percent(v) }},
+	{name: "priority", doc: "a share of the limit that is reserved for some requests",
+		decode: func(d *decoder, v value, l *Limit) { priorityKeys.decode(d, v, &l.Priority) }},
+	{name: "retry_jitter", doc: "the percentage by which the retry time varies",
+		decode: func(d *decoder, v value, l *Limit) { l.RetryJitter = d.percent(v) }},
+	{name: "consistency", doc: "sync (default) replies after the change is committed, async before",
+		decode: func(d *decoder, v value, l *Limit) { l.Consistency = Consistency(d.choose(v, consistencies)) }},
+	{name: "shadow", doc: "true: count the decisions, and refuse no request",
+		decode: func(d *decoder, v value, l *Limit) { l.Shadow = d.boolean(v) }},
 	{name: "scope"},
 	{name: "adaptive"},
 }
 
 var chargeKeys = keys[[]int]{
-	{name: "status", required: true, doc: "a list of status codes, such as [401, 403]", decode: func(d *decoder, v value, codes *[]int) { *codes = d.statusCodes(v) }},
+	{name: "status", required: true, doc: "a list of status codes, such as [401, 403]",
+		decode: func(d *decoder, v value, codes *[]int) { *codes = d.statusCodes(v) }},
 }
 
 var banKeys = keys[Ban]{
-	{name: "after", required: true, doc: "the number of refusals, such as 20 per hour", decode: func(d *decoder, v value, b *Ban) { b.After = d.banAfter(v) }},
-	{name: "for", required: true, doc: "the length of the ban, such as 1h", decode: func(d *decoder, v value, b *Ban) { b.For = d.duration(v) }},
+	{name: "after", required: true, doc: "the number of refusals, such as 20 per hour",
+		decode: func(d *decoder, v value, b *Ban) { b.After = d.banAfter(v) }},
+	{name: "for", required: true, doc: "the length of the ban, such as 1h",
+		decode: func(d *decoder, v value, b *Ban) { b.For = d.duration(v) }},
 }
 
 var overrideKeys = keys[Override]{
-	{name: "when", doc: "the requests that the override applies to", decode: func(d *decoder, v value, o *Override) { o.When = d.when(v) }},
-	{name: "allow", required: true, doc: "an amount, such as 100 per minute, a list of amounts, or a map of tiers", decode: func(d *decoder, v value, o *Override) { o.Allow = d.allow(v) }},
-	{name: "until", doc: "the last day, or the time at which the override ends", decode: func(d *decoder, v value, o *Override) { o.Until = d.until(v) }},
-	{name: "during", doc: "the times of the week at which the override applies", decode: func(d *decoder, v value, o *Override) { o.During = d.during(v) }},
+	{name: "when", doc: "the requests that the override applies to",
+		decode: func(d *decoder, v value, o *Override) { o.When = d.when(v) }},
+	{name: "allow", required: true, doc: "an amount, such as 100 per minute, a list of amounts, or a map of tiers",
+		decode: func(d *decoder, v value, o *Override) { o.Allow = d.allow(v) }},
+	{name: "until", doc: "the last day, or the time at which the override ends",
+		decode: func(d *decoder, v value, o *Override) { o.Until = d.until(v) }},
+	{name: "during", doc: "the times of the week at which the override applies",
+		decode: func(d *decoder, v value, o *Override) { o.During = d.during(v) }},
 	{name: "signal"},
 }
 
 var priorityKeys = keys[Priority]{
-	{name: "when", required: true, doc: "the requests that have priority, such as {class: critical}", decode: func(d *decoder, v value, p *Priority) { p.When = d.when(v) }},
-	{name: "share", required: true, doc: "a percentage, such as 20%", decode: func(d *decoder, v value, p *Priority) { p.Share = d.percent(v) }},
+	{name: "when", required: true, doc: "the requests that have priority, such as {class: critical}",
+		decode: func(d *decoder, v value, p *Priority) { p.When = d.when(v) }},
+	{name: "share", required: true, doc: "a percentage, such as 20%",
+		decode: func(d *decoder, v value, p *Priority) { p.Share = d.percent(v) }},
 }
 
 // integerInt is integer for small numbers. It returns 0 if the value is wrong.

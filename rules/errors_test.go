@@ -50,11 +50,13 @@ test.yaml:11:23: limits.yes: "allow" is repeated: its first value is in line 11;
 // TestErrors_WholeFile checks errors without a path.
 func TestErrors_WholeFile(t *testing.T) {
 	for text, want := range map[string]string{
-		"":               "test.yaml:1:1: the file has no document; write version, domain and limits",
-		"# a comment\n":  "test.yaml:1:1: the file has no document; write version, domain and limits",
-		"a: *b\n":        "test.yaml:1:4: not valid YAML: unknown anchor 'b' referenced; put text that begins with one of * & ! % @ ` | > in quotes",
-		"a: 1\nb: \tc\n": "test.yaml:2:4: tabs are not allowed; use spaces",
-		"a: \xff\n":      "test.yaml:1:4: byte 0xff is not valid UTF-8; save the file as UTF-8",
+		"":                        "test.yaml:1:1: the file has no document; write version, domain and limits",
+		"# a comment\n":           "test.yaml:1:1: the file has no document; write version, domain and limits",
+		"a: *b\n":                 "test.yaml:1:4: not valid YAML: unknown anchor 'b' referenced; put text that begins with one of * & ! % @ ` | > in quotes",
+		"a: 1\nb: \tc\n":          "test.yaml:2:4: tabs are not allowed; use spaces",
+		"\uFEFFa: 1\r\nb: *c\r\n": "test.yaml:2:4: not valid YAML: unknown anchor 'c' referenced; put text that begins with one of * & ! % @ ` | > in quotes",
+		"\uFEFFa: \tb\r\n":        "test.yaml:1:4: tabs are not allowed; use spaces",
+		"a: \xff\n":               "test.yaml:1:4: byte 0xff is not valid UTF-8; save the file as UTF-8",
 	} {
 		if got := errorsOf(t, text).Error(); got != want {
 			t.Errorf("%q: %s\nwant %s", text, got, want)

@@ -63,3 +63,17 @@ func checkFile(t *testing.T, file *File) {
 		}
 	}
 }
+
+// TestParse_Mutations replaces single characters of valid files, and checks the places of all errors.
+func TestParse_Mutations(t *testing.T) {
+	replacements := []string{"", "{", "]", `"`, ": ", "*", "\n"}
+	for name, text := range readAll(t, "testdata/valid/*.yaml") {
+		for i := range text {
+			_, size := utf8.DecodeRuneInString(text[i:])
+			mutant := text[:i] + replacements[i%len(replacements)] + text[i+size:]
+			if _, err := Parse(name, []byte(mutant), loadZone); err != nil {
+				checkErrors(t, mutant, err)
+			}
+		}
+	}
+}
