@@ -84,7 +84,7 @@ func TestErrors_AtMost20(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	names := limitKeys.names()
 	for word, want := range map[string]string{
-		"alow": "allow", "Allow": "allow", "algoritm": "algorithm", "on-failure": "on_failure", "overides": "overrides",
+		"alow": "allow", "Allow": "allow", "algorithn": "algorithm", "on-failure": "on_failure", "overides": "overrides",
 		"prio": "", "retryjitter": "retry_jitter", "shadows": "shadow", "whne": "when", "descriptors": "",
 	} {
 		got := suggest(word, names)
@@ -131,8 +131,8 @@ func TestParse_Time(t *testing.T) {
 		"long name":    head + "{" + strings.Repeat("x", 1_000_000) + ": {allow: 5/min}}",
 	} {
 		start := time.Now()
-		errorsOf(t, text)
-		t.Logf("%s: %d bytes in %v", name, len(text), time.Since(start))
+		errs := errorsOf(t, text)
+		t.Logf("%s: %d bytes in %v, the first error is %v", name, len(text), time.Since(start), clip(errs[0].Reason))
 	}
 }
 

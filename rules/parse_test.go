@@ -2,7 +2,6 @@ package rules
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -77,29 +76,27 @@ func TestParse_Malformed(t *testing.T) {
 		t.Errorf("%d malformed files, want at least 200", len(texts))
 	}
 	for name, text := range texts {
-		if err := checkMalformed(name, text); err != nil {
-			t.Error(err)
-		}
+		checkMalformed(t, name, text)
 	}
 }
 
 // checkMalformed compares the first error of a file with its first line.
-func checkMalformed(name, text string) error {
+func checkMalformed(t *testing.T, name, text string) {
+	t.Helper()
 	want := wantLine.FindStringSubmatch(text)
 	if want == nil {
-		return fmt.Errorf("%s: no line # want", name)
+		t.Fatalf("%s: no line # want", name)
 	}
 	file, err := Parse(name, []byte(text), loadZone)
 	errs, ok := err.(Errors)
 	if !ok || len(errs) == 0 || len(errs) > maxErrors || file != nil {
-		return fmt.Errorf("%s: Parse = %+v, %v; want errors", name, file, err)
+		t.Fatalf("%s: Parse = %+v, %v; want errors", name, file, err)
 	}
 	first := errs[0]
 	line, _ := strconv.Atoi(want[1])
 	column, _ := strconv.Atoi(want[2])
 	path := strings.TrimPrefix(want[3], "-")
 	if first.Line != line || first.Column != column || first.Path != path || !strings.Contains(first.Reason, want[4]) {
-		return fmt.Errorf("%s: want %s\n%v", name, want[0], err)
+		t.Errorf("%s: want %s\n%v", name, want[0], err)
 	}
-	return nil
 }
