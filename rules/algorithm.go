@@ -46,22 +46,22 @@ func (a Algorithm) String() string {
 func (a Algorithm) hasBurst() bool { return a.Kind == GCRA || a.Kind == Bucket }
 
 // algorithm decodes a name, and the number after "buckets".
-func (d *decoder) algorithm(v value) Algorithm {
-	text, ok := d.text(v)
+func (r *report) algorithm(v value) Algorithm {
+	text, ok := r.text(v)
 	if !ok {
 		return Algorithm{}
 	}
 	if number, found := strings.CutPrefix(text, "buckets"); found {
-		return Algorithm{Buckets, d.buckets(v, strings.TrimSpace(number))}
+		return Algorithm{Buckets, r.buckets(v, strings.TrimSpace(number))}
 	}
-	return Algorithm{Kind: AlgorithmKind(d.choose(v, algorithmNames))}
+	return Algorithm{Kind: AlgorithmKind(r.choose(v, algorithmNames))}
 }
 
 // buckets decodes the number after "buckets".
-func (d *decoder) buckets(v value, number string) int {
+func (r *report) buckets(v value, number string) int {
 	n, err := strconv.Atoi(number)
 	if err != nil || strconv.Itoa(n) != number || n < 2 || n > maxBuckets {
-		d.fail(v, fmt.Sprintf("%q is not a number of buckets from 2 to %d", clip(number), maxBuckets), `write "buckets 60" for a window of 60 parts`)
+		r.fail(v, fmt.Sprintf("%q is not a number of buckets from 2 to %d", clip(number), maxBuckets), `write "buckets 60" for a window of 60 parts`)
 	}
 	return n
 }

@@ -117,18 +117,18 @@ func (d *decoder) splitCount(v value) bool {
 }
 
 // banAfter decodes the number of refusals of a ban.
-func (d *decoder) banAfter(v value) Amount {
-	text, ok := d.text(v)
+func (r *report) banAfter(v value) Amount {
+	text, ok := r.text(v)
 	if !ok {
 		return Amount{}
 	}
 	amount, err := ParseAmount(text)
 	if err != nil {
-		d.fail(v, err.Error(), "")
+		r.fail(v, err.Error(), "")
 		return Amount{}
 	}
 	if amount.Kind != Rate || amount.Burst != 0 || !hasFixedLength(amount.Per) {
-		d.fail(v, fmt.Sprintf("%q is not a number of refusals per period", amount), "write a count and a period of at most weeks, such as 20 per hour")
+		r.fail(v, fmt.Sprintf("%q is not a number of refusals per period", amount), "write a count and a period of at most weeks, such as 20 per hour")
 	}
 	return amount
 }

@@ -8,22 +8,29 @@ import (
 // checkLimit checks keys of a limit that depend on each other.
 func (d *decoder) checkLimit(v value, l Limit) {
 	if algorithm, ok := v.find("algorithm"); !ok || !d.refused[algorithm.Node] {
-		d.checkAmounts(l.Algorithm)
-		d.checkCalendar(v, l.Algorithm)
+		check := amountCheck{d.report, d.amounts}
+		check.checkAmounts(l.Algorithm)
+		check.checkCalendar(v, l.Algorithm)
 	}
 }
 
+// amountCheck checks the amounts of one limit, including those of its overrides.
+type amountCheck struct {
+	*report
+	amounts []placedAmount
+}
+
 // checkAmounts checks that the amounts of a limit suit its algorithm.
-func (d *decoder) checkAmounts(algorithm Algorithm) {
-	for _, a := range d.amounts {
+func (c amountCheck) checkAmounts(algorithm Algorithm) {
+	for _, a := range c.amounts {
 		switch {
 		case a.amount.Kind != Rate:
 		case a.amount.Burst != 0 && !algorithm.hasBurst():
-			d.fail(a.value, fmt.Sprintf("%q: the algorithm %q has no burst", a.amount, algorithm), `remove the burst, or use the algorithm "gcra" or "bucket"`)
+			c.fail(a.value, fmt.Sprintf("%q: the algorithm %q has no burst", a.amount, algorithm), `remove the burst, or use the algorithm "gcra" or "bucket"`)
 		case algorithm.Kind != Fixed && isCalendar(a.amount.Per):
-			d.fail(a.value, fmt.Sprintf("%q: months and years have no fixed length", a.amount), `write "algorithm: fixed" for calendar windows, or a period in days`)
+			c.fail(a.value, fmt.Sprintf("%q: months and years have no fixed length", a.amount), `write "algorithm: fixed" for calendar windows, or a period in days`)
 		case isTooLong(a.amount.Per):
-			d.fail(a.value, fmt.Sprintf("%q: the period is too long", a.amount), "write a shorter period")
+			c.fail(a.value, fmt.Sprintf("%q: the period is too long", a.amount), "write a shorter period")
 		}
 	}
 }
@@ -40,7 +47,7 @@ func isTooLong(p Period) bool {
 func isCalendar(p Period) bool { return p.Unit == Month || p.Unit == Year }
 
 // checkCalendar checks that zone and anchor are used for calendar windows only.
-func (d *decoder) checkCalendar(v value, algorithm Algorithm) {
+func (c amountCheck) checkCalendar(v value, algorithm Algorithm) {
 	for _, k := range []struct {
 		name  string
 		units []Unit
@@ -50,15 +57,15 @@ func (d *decoder) checkCalendar(v value, algorithm Algorithm) {
 		{"anchor", []Unit{Month}, "months"},
 	} {
 		setting, ok := v.find(k.name)
-		if ok && (algorithm.Kind != Fixed || !d.hasUnit(k.units)) {
-			d.fail(setting, fmt.Sprintf("%q needs fixed windows of %s", k.name, k.list), `write "algorithm: fixed" and such a period, or remove the key`)
+		if ok && (algorithm.Kind != Fixed || !c.hasUnit(k.units)) {
+			c.fail(setting, fmt.Sprintf("%q needs fixed windows of %s", k.name, k.list), `write "algorithm: fixed" and such a period, or remove the key`)
 		}
 	}
 }
 
 // hasUnit reports whether one of the amounts of the limit has one of the units.
-func (d *decoder) hasUnit(units []Unit) bool {
-	return slices.ContainsFunc(d.amounts, func(a placedAmount) bool {
+func (c amountCheck) hasUnit(units []Unit) bool {
+	return slices.ContainsFunc(c.amounts, func(a placedAmount) bool {
 		return a.amount.Kind == Rate && slices.Contains(units, a.amount.Per.Unit)
 	})
 }
@@ -86,32 +93,38 @@ func (a Allow) size() int {
 	return n
 }
 
+// tierCheck checks the maps of tiers in one document.
+type tierCheck struct {
+	*report
+	maps []value
+}
+
 // checkTiers checks that all maps of tiers in the document have the same tiers, and that the default tier is one of
 // them.
-func (d *decoder) checkTiers(document value, tiers Tiers) {
+func (c tierCheck) checkTiers(document value, tiers Tiers) {
 	_, found := document.find("tiers")
 	if found && (tiers.By == "" || tiers.Default == "") {
 		return // has an error already
 	}
-	names := d.tierNames(tiers)
-	for _, v := range d.tierMaps {
+	names := c.tierNames(tiers)
+	for _, v := range c.maps {
 		if !found {
-			d.fail(v, "the domain has no tiers", `write an amount, or the key "tiers" of the domain, such as tiers: {by: tier, default: free}`)
+			c.fail(v, "the domain has no tiers", `write an amount, or the key "tiers" of the domain, such as tiers: {by: tier, default: free}`)
 			continue
 		}
 		has := v.keySet()
 		if i := slices.IndexFunc(names, func(name string) bool { return !has[name] }); i >= 0 {
-			d.failMissing(v, names[i], "an amount for each tier of the domain")
+			c.failMissing(v, names[i], "an amount for each tier of the domain")
 		}
 	}
 }
 
 // tierNames returns the default tier and all tiers that have an amount somewhere in the domain, in the order of the
 // file.
-func (d *decoder) tierNames(tiers Tiers) []string {
+func (c tierCheck) tierNames(tiers Tiers) []string {
 	names := []string{tiers.Default}
 	seen := map[string]bool{tiers.Default: true}
-	for _, v := range d.tierMaps {
+	for _, v := range c.maps {
 		for _, e := range v.entries() {
 			if !seen[e.key.Value] {
 				names = append(names, e.key.Value)

@@ -8,13 +8,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder converts YAML nodes to the types of this package, and collects the errors.
-type decoder struct {
+// report collects the errors of a file. Its methods read single values.
+type report struct {
 	src     *source
-	loc     ZoneLoader
 	errs    Errors
 	refused map[*yaml.Node]bool // nodes that have an error already
+}
 
+// decoder converts the maps of a file to the types of this package.
+type decoder struct {
+	*report
+	loadZone ZoneLoader
 	amounts  []placedAmount // of the limit that is being decoded
 	tierMaps []value        // maps of tiers in the domain that is being decoded
 }
@@ -69,31 +73,31 @@ func joinPath(path, key string) string {
 }
 
 // fail adds an error at a node, unless the node has one already.
-func (d *decoder) fail(v value, reason, suggestion string) {
-	if d.refused[v.Node] {
+func (r *report) fail(v value, reason, suggestion string) {
+	if r.refused[v.Node] {
 		return
 	}
-	d.refused[v.Node] = true
-	e := d.src.errorAt(v.Line, v.Column, reason, suggestion)
+	r.refused[v.Node] = true
+	e := r.src.errorAt(v.Line, v.Column, reason, suggestion)
 	e.Path = v.path
-	d.errs = append(d.errs, e)
+	r.errs = append(r.errs, e)
 }
 
 // text returns the source text of a scalar. ok is false if the value is something else; the error is added.
-func (d *decoder) text(v value) (text string, ok bool) {
+func (r *report) text(v value) (text string, ok bool) {
 	if v.Kind != yaml.ScalarNode {
-		d.fail(v, "the value must be a text", quoteHint(v))
+		r.fail(v, "the value must be a text", quoteHint(v))
 	}
-	return v.Value, !d.refused[v.Node]
+	return v.Value, !r.refused[v.Node]
 }
 
 // list calls f for each item of a list, or for the value itself if it is not a list.
-func (d *decoder) list(v value, f func(value)) {
+func (r *report) list(v value, f func(value)) {
 	items := v.items()
 	if len(items) == 0 {
-		d.fail(v, "the list is empty", "write at least one value")
+		r.fail(v, "the list is empty", "write at least one value")
 	}
-	if d.refused[v.Node] {
+	if r.refused[v.Node] {
 		return
 	}
 	for _, item := range items {
@@ -107,10 +111,10 @@ func isNameRune(r rune) bool {
 }
 
 // name returns a name: the name of a domain, a limit, an attribute or a tier.
-func (d *decoder) name(v value) (name string, ok bool) {
-	name, ok = d.text(v)
+func (r *report) name(v value) (name string, ok bool) {
+	name, ok = r.text(v)
 	if ok && !isName(name) {
-		d.fail(v, fmt.Sprintf(`%q is not a name`, clip(name)), `a name has 1 to 64 letters, digits, "-", "_" or "."`)
+		r.fail(v, fmt.Sprintf(`%q is not a name`, clip(name)), `a name has 1 to 64 letters, digits, "-", "_" or "."`)
 		return "", false
 	}
 	return name, ok
@@ -129,15 +133,15 @@ func clip(text string) string {
 }
 
 // names returns a list of distinct names.
-func (d *decoder) names(v value) []string {
+func (r *report) names(v value) []string {
 	var names []string
 	seen := map[string]bool{}
-	d.list(v, func(item value) {
-		name, ok := d.name(item)
+	r.list(v, func(item value) {
+		name, ok := r.name(item)
 		switch {
 		case !ok:
 		case seen[name]:
-			d.fail(item, fmt.Sprintf("%q is repeated", name), "remove one of them")
+			r.fail(item, fmt.Sprintf("%q is repeated", name), "remove one of them")
 		default:
 			names = append(names, name)
 			seen[name] = true
@@ -148,46 +152,46 @@ func (d *decoder) names(v value) []string {
 
 // integer returns an integer within a range. Only decimal digits are accepted: YAML has more forms, and libraries
 // disagree about their meaning.
-func (d *decoder) integer(v value, low, high int64) (n int64, ok bool) {
-	text, ok := d.text(v)
+func (r *report) integer(v value, low, high int64) (n int64, ok bool) {
+	text, ok := r.text(v)
 	if !ok {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != text || n < low || n > high {
-		d.fail(v, fmt.Sprintf("%q is not an integer from %d to %d", clip(text), low, high), "write decimal digits only, without leading zeros")
+		r.fail(v, fmt.Sprintf("%q is not an integer from %d to %d", clip(text), low, high), "write decimal digits only, without leading zeros")
 		return 0, false
 	}
 	return n, true
 }
 
 // percent returns a percentage from 1 to 100.
-func (d *decoder) percent(v value) int {
-	text, ok := d.text(v)
+func (r *report) percent(v value) int {
+	text, ok := r.text(v)
 	if !ok {
 		return 0
 	}
 	digits, found := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(strings.TrimSuffix(digits, " "))
 	if !found || err != nil || n < 1 || n > 100 || digits[0] == '+' || digits[0] == '0' {
-		d.fail(v, fmt.Sprintf("%q is not a percentage", clip(text)), "write an integer from 1 to 100 and a percent sign, such as 10%")
+		r.fail(v, fmt.Sprintf("%q is not a percentage", clip(text)), "write an integer from 1 to 100 and a percent sign, such as 10%")
 		return 0
 	}
 	return n
 }
 
 // boolean returns the value of "true" or "false".
-func (d *decoder) boolean(v value) bool {
-	text, ok := d.text(v)
+func (r *report) boolean(v value) bool {
+	text, ok := r.text(v)
 	if ok && text != "true" && text != "false" {
-		d.fail(v, fmt.Sprintf("%q is not a boolean", clip(text)), "write true or false")
+		r.fail(v, fmt.Sprintf("%q is not a boolean", clip(text)), "write true or false")
 	}
 	return text == "true"
 }
 
 // choose returns the index of the text in a list of choices, or 0 if the text is none of them.
-func (d *decoder) choose(v value, choices []string) int {
-	text, ok := d.text(v)
+func (r *report) choose(v value, choices []string) int {
+	text, ok := r.text(v)
 	if !ok {
 		return 0
 	}
@@ -196,6 +200,6 @@ func (d *decoder) choose(v value, choices []string) int {
 			return i
 		}
 	}
-	d.fail(v, fmt.Sprintf("%q is not one of the values of this key", clip(text)), suggest(text, choices))
+	r.fail(v, fmt.Sprintf("%q is not one of the values of this key", clip(text)), suggest(text, choices))
 	return 0
 }

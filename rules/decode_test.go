@@ -169,17 +169,18 @@ func TestKeys(t *testing.T) {
 	for _, text := range readAll(t, "testdata/valid/*.yaml") {
 		all.WriteString(text)
 	}
-	checkKeys(t, domainKeys, all.String())
-	checkKeys(t, tierKeys, all.String())
-	checkKeys(t, defaultKeys, all.String())
-	checkKeys(t, attributeKeys, all.String())
-	checkKeys(t, limitKeys, all.String())
-	checkKeys(t, chargeKeys, all.String())
-	checkKeys(t, banKeys, all.String())
-	checkKeys(t, overrideKeys, all.String())
-	checkKeys(t, priorityKeys, all.String())
-	checkKeys(t, duringKeys, all.String())
-	checkKeys(t, matcherKeys(), all.String())
+	text := all.String()
+	checkKeys(t, domainKeys, text)
+	checkKeys(t, tierKeys, text)
+	checkKeys(t, defaultKeys, text)
+	checkKeys(t, attributeKeys, text)
+	checkKeys(t, limitKeys, text)
+	checkKeys(t, chargeKeys, text)
+	checkKeys(t, banKeys, text)
+	checkKeys(t, overrideKeys, text)
+	checkKeys(t, priorityKeys, text)
+	checkKeys(t, duringKeys, text)
+	checkKeys(t, matcherKeys(), text)
 }
 
 func checkKeys[T any](t *testing.T, ks keys[T], text string) {

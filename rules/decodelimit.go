@@ -81,19 +81,19 @@ var priorityKeys = keys[Priority]{
 }
 
 // integerInt is integer for small numbers. It returns 0 if the value is wrong.
-func (d *decoder) integerInt(v value, low, high int64) int {
-	n, _ := d.integer(v, low, high)
+func (r *report) integerInt(v value, low, high int64) int {
+	n, _ := r.integer(v, low, high)
 	return int(n)
 }
 
 // statusCodes decodes a list of distinct status codes.
-func (d *decoder) statusCodes(v value) []int {
+func (r *report) statusCodes(v value) []int {
 	var codes []int
 	seen := map[int]bool{}
-	d.list(v, func(item value) {
-		code, ok := d.integer(item, 100, 599)
+	r.list(v, func(item value) {
+		code, ok := r.integer(item, 100, 599)
 		if ok && seen[int(code)] {
-			d.fail(item, fmt.Sprintf("%d is repeated", code), "remove one of them")
+			r.fail(item, fmt.Sprintf("%d is repeated", code), "remove one of them")
 		}
 		seen[int(code)] = true
 		codes = append(codes, int(code))
@@ -102,8 +102,8 @@ func (d *decoder) statusCodes(v value) []int {
 }
 
 // duration decodes a period of fixed length, such as 1h or 15 minutes.
-func (d *decoder) duration(v value) time.Duration {
-	text, ok := d.text(v)
+func (r *report) duration(v value) time.Duration {
+	text, ok := r.text(v)
 	if !ok {
 		return 0
 	}
@@ -113,7 +113,7 @@ func (d *decoder) duration(v value) time.Duration {
 		length, fixed = period.Duration()
 	}
 	if err != nil || len(rest) > 0 || !fixed {
-		d.fail(v, fmt.Sprintf("%q is not a length of time", clip(text)), "write a number and ms, s, m, h, d or w, such as 15m")
+		r.fail(v, fmt.Sprintf("%q is not a length of time", clip(text)), "write a number and ms, s, m, h, d or w, such as 15m")
 	}
 	return length
 }

@@ -52,7 +52,7 @@ func (d *decoder) domain(v value) Domain {
 	if _, ok := v.find("default"); !ok && !limits {
 		d.failMissing(v, "limits", "at least one limit, or add a default")
 	}
-	d.checkTiers(v, x.Tiers)
+	tierCheck{d.report, d.tierMaps}.checkTiers(v, x.Tiers)
 	return x
 }
 
@@ -111,7 +111,7 @@ func (d *decoder) defaultLimit(v value) *Default {
 	d.amounts = nil
 	x := &Default{}
 	if defaultKeys.decode(d, v, x) {
-		d.checkAmounts(Algorithm{})
+		amountCheck{d.report, d.amounts}.checkAmounts(Algorithm{})
 	}
 	return x
 }

@@ -55,7 +55,7 @@ func Parse(name string, text []byte, loader ZoneLoader) (*File, error) {
 	if len(roots) == 0 {
 		return nil, Errors{src.errorAt(1, 1, "the file has no document", "write version, domain and limits")}
 	}
-	d := &decoder{src: src, loc: loader, refused: map[*yaml.Node]bool{}}
+	d := &decoder{report: &report{src: src, refused: map[*yaml.Node]bool{}}, loadZone: loader}
 	file := d.file(roots)
 	if len(d.errs) > 0 {
 		return nil, d.errs.sorted()
@@ -69,7 +69,7 @@ func (d *decoder) file(roots []*yaml.Node) *File {
 	lines := map[string]int{} // of the domain names
 	for _, root := range roots {
 		v := value{root, ""}
-		d.checkTree(v, 1)
+		treeCheck{d.report}.checkTree(v, 1)
 		domain := d.domain(v)
 		file.Domains = append(file.Domains, domain)
 		name, ok := v.find("domain")

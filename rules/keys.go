@@ -62,14 +62,14 @@ func (ks keys[T]) names() []string {
 }
 
 // isMap reports whether v is a map with at least one entry. If it is not, the error names the content of the map.
-func (d *decoder) isMap(v value, content string) bool {
+func (r *report) isMap(v value, content string) bool {
 	switch {
 	case v.Kind != yaml.MappingNode:
-		d.fail(v, "the value must be a map", "write "+content)
+		r.fail(v, "the value must be a map", "write "+content)
 	case len(v.Content) == 0:
-		d.fail(v, "the map is empty", "write "+content)
+		r.fail(v, "the map is empty", "write "+content)
 	}
-	return !d.refused[v.Node]
+	return !r.refused[v.Node]
 }
 
 // find returns the value of a key.
@@ -83,10 +83,10 @@ func (v value) find(name string) (found value, ok bool) {
 }
 
 // failMissing adds the error that a required key is missing in the map v. The place is that of the map.
-func (d *decoder) failMissing(v value, name, doc string) {
-	e := d.src.errorAt(v.Line, v.Column, fmt.Sprintf("the key %q is missing", name), fmt.Sprintf("add %s: %s", name, doc))
+func (r *report) failMissing(v value, name, doc string) {
+	e := r.src.errorAt(v.Line, v.Column, fmt.Sprintf("the key %q is missing", name), fmt.Sprintf("add %s: %s", name, doc))
 	e.Path = joinPath(v.path, name)
-	d.errs = append(d.errs, e)
+	r.errs = append(r.errs, e)
 }
 
 // suggest returns a remedy for a wrong word: the most similar choice, or all choices if none is similar.

@@ -56,13 +56,13 @@ var (
 )
 
 // days decodes a list of distinct days.
-func (d *decoder) days(v value) []time.Weekday {
+func (r *report) days(v value) []time.Weekday {
 	var days []time.Weekday
 	seen := map[time.Weekday]bool{}
-	d.list(v, func(item value) {
-		day := time.Weekday(d.choose(item, dayNames))
+	r.list(v, func(item value) {
+		day := time.Weekday(r.choose(item, dayNames))
 		if seen[day] {
-			d.fail(item, fmt.Sprintf("%q is repeated", item.Value), "remove one of them")
+			r.fail(item, fmt.Sprintf("%q is repeated", item.Value), "remove one of them")
 		}
 		seen[day] = true
 		days = append(days, day)
@@ -71,8 +71,8 @@ func (d *decoder) days(v value) []time.Weekday {
 }
 
 // between decodes two times of day.
-func (d *decoder) between(v value) (from, to int) {
-	text, ok := d.text(v)
+func (r *report) between(v value) (from, to int) {
+	text, ok := r.text(v)
 	if !ok {
 		return 0, 0
 	}
@@ -81,9 +81,9 @@ func (d *decoder) between(v value) (from, to int) {
 	to, ok2 := parseClock(strings.TrimSpace(second))
 	switch {
 	case !found, !ok1, !ok2, from == minutesPerDay:
-		d.fail(v, fmt.Sprintf("%q is not two times of day", clip(text)), `write hours and minutes, such as "01:00-06:00"; the last time is 24:00`)
+		r.fail(v, fmt.Sprintf("%q is not two times of day", clip(text)), `write hours and minutes, such as "01:00-06:00"; the last time is 24:00`)
 	case from == to:
-		d.fail(v, fmt.Sprintf("%q is empty", text), `for the whole day, write "00:00-24:00"`)
+		r.fail(v, fmt.Sprintf("%q is empty", text), `for the whole day, write "00:00-24:00"`)
 	}
 	return from, to
 }
@@ -103,7 +103,7 @@ func (d *decoder) zone(v value) *time.Location {
 	if !ok {
 		return time.UTC
 	}
-	loc, err := d.loc(text)
+	loc, err := d.loadZone(text)
 	if err != nil || text == "" || text == "Local" {
 		d.fail(v, fmt.Sprintf("%q is not a known time zone", clip(text)), "write an IANA name, such as Europe/Berlin, or UTC")
 		return time.UTC
@@ -112,8 +112,8 @@ func (d *decoder) zone(v value) *time.Location {
 }
 
 // until decodes a date or a time. The result is the first instant after it: for a date, the midnight at its end in UTC.
-func (d *decoder) until(v value) time.Time {
-	text, ok := d.text(v)
+func (r *report) until(v value) time.Time {
+	text, ok := r.text(v)
 	if !ok {
 		return time.Time{}
 	}
@@ -122,7 +122,7 @@ func (d *decoder) until(v value) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		d.fail(v, fmt.Sprintf("%q is not a date or time", clip(text)), "write 2027-01-31 (to the end of the day in UTC) or 2027-01-31T18:00:00+01:00")
+		r.fail(v, fmt.Sprintf("%q is not a date or time", clip(text)), "write 2027-01-31 (to the end of the day in UTC) or 2027-01-31T18:00:00+01:00")
 	}
 	return t.UTC()
 }
