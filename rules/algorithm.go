@@ -61,7 +61,8 @@ func (r *report) algorithm(v value) Algorithm {
 func (r *report) buckets(v value, number string) int {
 	n, err := strconv.Atoi(number)
 	if err != nil || strconv.Itoa(n) != number || n < 2 || n > maxBuckets {
-		r.fail(v, fmt.Sprintf("%q is not a number of buckets from 2 to %d", clip(number), maxBuckets), `write "buckets 60" for a window of 60 parts`)
+		r.fail(v, fmt.Sprintf("%q is not a number of buckets from 2 to %d", clip(number), maxBuckets),
+			`write "buckets 60" for a window of 60 parts`)
 	}
 	return n
 }

@@ -110,7 +110,8 @@ func (d *decoder) splitCount(v value) bool {
 		if left == "" || strings.Trim(left, "0123456789") != "" || len(digits) != 3 {
 			continue
 		}
-		d.fail(items[i-1], fmt.Sprintf("the list is split at the comma after %q", left), fmt.Sprintf(`write "%s,%s" in quotes, or %s_%s`, left, right, left, right))
+		d.fail(items[i-1], fmt.Sprintf("the list is split at the comma after %q", left),
+			fmt.Sprintf(`write "%s,%s" in quotes, or %s_%s`, left, right, left, right))
 		return true
 	}
 	return false
@@ -128,7 +129,8 @@ func (r *report) banAfter(v value) Amount {
 		return Amount{}
 	}
 	if amount.Kind != Rate || amount.Burst != 0 || !hasFixedLength(amount.Per) {
-		r.fail(v, fmt.Sprintf("%q is not a number of refusals per period", amount), "write a count and a period of at most weeks, such as 20 per hour")
+		r.fail(v, fmt.Sprintf("%q is not a number of refusals per period", amount),
+			"write a count and a period of at most weeks, such as 20 per hour")
 	}
 	return amount
 }

@@ -26,9 +26,11 @@ func (c amountCheck) checkAmounts(algorithm Algorithm) {
 		switch {
 		case a.amount.Kind != Rate:
 		case a.amount.Burst != 0 && !algorithm.hasBurst():
-			c.fail(a.value, fmt.Sprintf("%q: the algorithm %q has no burst", a.amount, algorithm), `remove the burst, or use the algorithm "gcra" or "bucket"`)
+			c.fail(a.value, fmt.Sprintf("%q: the algorithm %q has no burst", a.amount, algorithm),
+				`remove the burst, or use the algorithm "gcra" or "bucket"`)
 		case algorithm.Kind != Fixed && isCalendar(a.amount.Per):
-			c.fail(a.value, fmt.Sprintf("%q: months and years have no fixed length", a.amount), `write "algorithm: fixed" for calendar windows, or a period in days`)
+			c.fail(a.value, fmt.Sprintf("%q: months and years have no fixed length", a.amount),
+				`write "algorithm: fixed" for calendar windows, or a period in days`)
 		case isTooLong(a.amount.Per):
 			c.fail(a.value, fmt.Sprintf("%q: the period is too long", a.amount), "write a shorter period")
 		}
@@ -58,7 +60,8 @@ func (c amountCheck) checkCalendar(v value, algorithm Algorithm) {
 	} {
 		setting, ok := v.find(k.name)
 		if ok && (algorithm.Kind != Fixed || !c.hasUnit(k.units)) {
-			c.fail(setting, fmt.Sprintf("%q needs fixed windows of %s", k.name, k.list), `write "algorithm: fixed" and such a period, or remove the key`)
+			c.fail(setting, fmt.Sprintf("%q needs fixed windows of %s", k.name, k.list),
+				`write "algorithm: fixed" and such a period, or remove the key`)
 		}
 	}
 }
@@ -79,7 +82,8 @@ func (d *decoder) checkMatches(places []value, limits []Limit) {
 		}
 		total += l.Allow.size()
 		if total > maxLimits {
-			d.fail(places[i], fmt.Sprintf("more than %d amounts match each request", maxLimits), `restrict limits by "when"`)
+			d.fail(places[i], fmt.Sprintf("more than %d amounts match each request", maxLimits),
+				`restrict limits by "when"`)
 		}
 	}
 }
@@ -109,7 +113,8 @@ func (c tierCheck) checkTiers(document value, tiers Tiers) {
 	names := c.tierNames(tiers)
 	for _, v := range c.maps {
 		if !found {
-			c.fail(v, "the domain has no tiers", `write an amount, or the key "tiers" of the domain, such as tiers: {by: tier, default: free}`)
+			c.fail(v, "the domain has no tiers",
+				`write an amount, or the key "tiers" of the domain, such as tiers: {by: tier, default: free}`)
 			continue
 		}
 		has := v.keySet()

@@ -159,7 +159,8 @@ func (r *report) integer(v value, low, high int64) (n int64, ok bool) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != text || n < low || n > high {
-		r.fail(v, fmt.Sprintf("%q is not an integer from %d to %d", clip(text), low, high), "write decimal digits only, without leading zeros")
+		r.fail(v, fmt.Sprintf("%q is not an integer from %d to %d", clip(text), low, high),
+			"write decimal digits only, without leading zeros")
 		return 0, false
 	}
 	return n, true
@@ -174,7 +175,8 @@ func (r *report) percent(v value) int {
 	digits, found := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(strings.TrimSuffix(digits, " "))
 	if !found || err != nil || n < 1 || n > 100 || digits[0] == '+' || digits[0] == '0' {
-		r.fail(v, fmt.Sprintf("%q is not a percentage", clip(text)), "write an integer from 1 to 100 and a percent sign, such as 10%")
+		r.fail(v, fmt.Sprintf("%q is not a percentage", clip(text)),
+			"write an integer from 1 to 100 and a percent sign, such as 10%")
 		return 0
 	}
 	return n

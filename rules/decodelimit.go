@@ -21,13 +21,16 @@ var limitKeys = keys[Limit]{
 		decode: func(d *decoder, v value, l *Limit) { l.Algorithm = d.algorithm(v) }},
 	{name: "zone", doc: "the time zone of fixed windows of days, weeks, months and years",
 		decode: func(d *decoder, v value, l *Limit) { l.Zone = d.zone(v) }},
-	{name: "anchor", doc: "the day of the month on which fixed windows of months start; the last day of a shorter month",
+	{name: "anchor",
+		doc:    "the day of the month on which fixed windows of months start; the last day of a shorter month",
 		decode: func(d *decoder, v value, l *Limit) { l.Anchor = d.integerInt(v, 1, 31) }},
-	{name: "cost", doc: "the units of a request: a number, an attribute that has the number, or a map of one attribute to patterns and numbers",
+	{name: "cost",
+		doc:    "the units of a request: a number, an attribute that has the number, or a map of one attribute to patterns and numbers",
 		decode: func(d *decoder, v value, l *Limit) { l.Cost = d.cost(v) }},
 	{name: "charge", doc: "the outcomes that are charged; all admitted requests if absent",
 		decode: func(d *decoder, v value, l *Limit) { chargeKeys.decode(d, v, &l.Charge) }},
-	{name: "on_failure", doc: "the decision if the limit cannot be asked: open (default) admits, closed refuses, local decides on this node",
+	{name: "on_failure",
+		doc:    "the decision if the limit cannot be asked: open (default) admits, closed refuses, local decides on this node",
 		decode: func(d *decoder, v value, l *Limit) { l.OnFailure = FailurePolicy(d.choose(v, failurePolicies)) }},
 	{name: "ban", doc: "refuses for a time after a number of refusals",
 		decode: func(d *decoder, v value, l *Limit) { banKeys.decode(d, v, &l.Ban) }},
@@ -113,7 +116,8 @@ func (r *report) duration(v value) time.Duration {
 		length, fixed = period.Duration()
 	}
 	if err != nil || len(rest) > 0 || !fixed {
-		r.fail(v, fmt.Sprintf("%q is not a length of time", clip(text)), "write a number and ms, s, m, h, d or w, such as 15m")
+		r.fail(v, fmt.Sprintf("%q is not a length of time", clip(text)),
+			"write a number and ms, s, m, h, d or w, such as 15m")
 	}
 	return length
 }
@@ -128,7 +132,8 @@ func (d *decoder) overrides(v value) []Override {
 	d.list(v, func(item value) {
 		var o Override
 		if overrideKeys.decode(d, item, &o) && len(item.Content) == 2 {
-			d.fail(item, "the override applies to all requests at all times", "write when, until or during, or change the amount of the limit")
+			d.fail(item, "the override applies to all requests at all times",
+				"write when, until or during, or change the amount of the limit")
 		}
 		overrides = append(overrides, o)
 	})

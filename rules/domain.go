@@ -76,7 +76,8 @@ func (d *decoder) attributes(v value) []Attribute {
 		var a Attribute
 		a.Name, _ = d.name(e.key.under(e.value.path))
 		if a.Name == anyKey {
-			d.fail(e.key.under(e.value.path), `"any" is not a name of an attribute: in conditions, it has a list of conditions`, "rename the attribute")
+			d.fail(e.key.under(e.value.path),
+				`"any" is not a name of an attribute: in conditions, it has a list of conditions`, "rename the attribute")
 		}
 		if attributeKeys.decode(d, e.value, &a) && len(e.value.Content) > 2 {
 			d.fail(e.value, "an attribute has one key", "write first_of or ipv6_prefix")
@@ -100,7 +101,8 @@ func (d *decoder) checkFirstOf(v value, list []Attribute) {
 		}
 		for _, item := range sources.items() {
 			if derived[item.Value] {
-				d.fail(item, fmt.Sprintf("%q is derived by first_of itself", item.Value), "write attributes of the request")
+				d.fail(item, fmt.Sprintf("%q is derived by first_of itself", item.Value),
+					"write attributes of the request")
 			}
 		}
 	}

@@ -74,7 +74,8 @@ func (d *decoder) file(roots []*yaml.Node) *File {
 		file.Domains = append(file.Domains, domain)
 		name, ok := v.find("domain")
 		if line := lines[domain.Name]; ok && line > 0 {
-			d.fail(name, fmt.Sprintf("%q is the domain of another document, in line %d", domain.Name, line), "merge the documents, or rename the domain")
+			d.fail(name, fmt.Sprintf("%q is the domain of another document, in line %d", domain.Name, line),
+				"merge the documents, or rename the domain")
 		}
 		if ok && domain.Name != "" {
 			lines[domain.Name] = name.Line

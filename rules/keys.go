@@ -49,7 +49,8 @@ func (ks keys[T]) decodeEntry(d *decoder, e entry, into *T) {
 			return
 		}
 	}
-	d.fail(e.key.under(e.value.path), fmt.Sprintf("unknown key %q", clip(e.key.Value)), suggest(e.key.Value, ks.names()))
+	d.fail(e.key.under(e.value.path), fmt.Sprintf("unknown key %q", clip(e.key.Value)),
+		suggest(e.key.Value, ks.names()))
 }
 
 // names returns the names of the keys.

@@ -81,7 +81,8 @@ func (r *report) between(v value) (from, to int) {
 	to, ok2 := parseClock(strings.TrimSpace(second))
 	switch {
 	case !found, !ok1, !ok2, from == minutesPerDay:
-		r.fail(v, fmt.Sprintf("%q is not two times of day", clip(text)), `write hours and minutes, such as "01:00-06:00"; the last time is 24:00`)
+		r.fail(v, fmt.Sprintf("%q is not two times of day", clip(text)),
+			`write hours and minutes, such as "01:00-06:00"; the last time is 24:00`)
 	case from == to:
 		r.fail(v, fmt.Sprintf("%q is empty", text), `for the whole day, write "00:00-24:00"`)
 	}
@@ -105,7 +106,8 @@ func (d *decoder) zone(v value) *time.Location {
 	}
 	loc, err := d.loadZone(text)
 	if err != nil || text == "" || text == "Local" {
-		d.fail(v, fmt.Sprintf("%q is not a known time zone", clip(text)), "write an IANA name, such as Europe/Berlin, or UTC")
+		d.fail(v, fmt.Sprintf("%q is not a known time zone", clip(text)),
+			"write an IANA name, such as Europe/Berlin, or UTC")
 		return time.UTC
 	}
 	return loc
@@ -122,7 +124,8 @@ func (r *report) until(v value) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		r.fail(v, fmt.Sprintf("%q is not a date or time", clip(text)), "write 2027-01-31 (to the end of the day in UTC) or 2027-01-31T18:00:00+01:00")
+		r.fail(v, fmt.Sprintf("%q is not a date or time", clip(text)),
+			"write 2027-01-31 (to the end of the day in UTC) or 2027-01-31T18:00:00+01:00")
 	}
 	return t.UTC()
 }

@@ -64,7 +64,8 @@ func (d *decoder) matcher(v value) Matcher {
 func (d *decoder) explicitMatcher(v value) Matcher {
 	var m Matcher
 	if matcherKeys().decode(d, v, &m) && len(v.Content) > 2 {
-		d.fail(v, "a matcher has one key", "write one limit for each, or a list in which one of the matchers must match")
+		d.fail(v, "a matcher has one key",
+			"write one limit for each, or a list in which one of the matchers must match")
 	}
 	return m
 }
