@@ -110,8 +110,8 @@ func (d *decoder) splitCount(v value) bool {
 		if left == "" || strings.Trim(left, "0123456789") != "" || len(digits) != 3 {
 			continue
 		}
-		d.fail(items[i-1], fmt.Sprintf("the list is split at the comma after %q", left),
-			fmt.Sprintf(`write "%s,%s" in quotes, or %s_%s`, left, right, left, right))
+		d.fail(items[i-1], fmt.Sprintf("the list is split at the comma after %q", clip(left)),
+			fmt.Sprintf(`write "%s,%s" in quotes, or %s_%s`, clip(left), clip(right), clip(left), clip(right)))
 		return true
 	}
 	return false

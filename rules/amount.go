@@ -133,7 +133,7 @@ type amountError struct {
 	err  error
 }
 
-func (e *amountError) Error() string { return fmt.Sprintf("%q: %v", e.word, e.err) }
+func (e *amountError) Error() string { return fmt.Sprintf("%q: %v", clip(e.word), e.err) }
 
 func (e *amountError) Unwrap() error { return e.err }
 

@@ -50,6 +50,9 @@ func isCalendar(p Period) bool { return p.Unit == Month || p.Unit == Year }
 
 // checkCalendar checks that zone and anchor are used for calendar windows only.
 func (c amountCheck) checkCalendar(v value, algorithm Algorithm) {
+	if len(c.amounts) == 0 {
+		return // the key "allow" has an error already
+	}
 	for _, k := range []struct {
 		name  string
 		units []Unit

@@ -40,13 +40,10 @@ func (v value) entries() []entry {
 	entries := make([]entry, 0, len(v.Content)/2)
 	for i := 0; i+1 < len(v.Content); i += 2 {
 		key := v.Content[i]
-		entries = append(entries, entry{v.withNode(key), value{v.Content[i+1], joinPath(v.path, key.Value)}})
+		entries = append(entries, entry{value{key, v.path}, value{v.Content[i+1], joinPath(v.path, key.Value)}})
 	}
 	return entries
 }
-
-// withNode returns a node with the path of v.
-func (v value) withNode(n *yaml.Node) value { return value{n, v.path} }
 
 // items returns the items of a list. Any other value is returned as the only item, because brackets are optional
 // around one value.
@@ -61,8 +58,10 @@ func (v value) items() []value {
 	return items
 }
 
-// joinPath appends a key to a path. A key with other characters than letters, digits, "-" and "_" is quoted.
+// joinPath appends a key to a path. A key with other characters than letters, digits, "-" and "_" is quoted, and a long
+// key is shortened.
 func joinPath(path, key string) string {
+	key = clip(key)
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r == '.' || !isNameRune(r) }) {
 		key = strconv.Quote(key)
 	}
@@ -120,14 +119,19 @@ func (r *report) name(v value) (name string, ok bool) {
 	return name, ok
 }
 
+// isName reports whether text has 1 to 64 characters, all of which may be in a name.
 func isName(text string) bool {
 	return len(text) >= 1 && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool { return !isNameRune(r) })
 }
 
 // clip shortens a text for an error.
 func clip(text string) string {
-	if runes := []rune(text); len(runes) > 80 {
-		return string(runes[:77]) + "..."
+	const most = 80
+	n := 0
+	for i := range text {
+		if n++; n > most {
+			return text[:i] + "..."
+		}
 	}
 	return text
 }

@@ -1,8 +1,6 @@
 package rules
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // domainKeys are the keys of a document.
 var domainKeys = keys[Domain]{
@@ -101,7 +99,7 @@ func (d *decoder) checkFirstOf(v value, list []Attribute) {
 		}
 		for _, item := range sources.items() {
 			if derived[item.Value] {
-				d.fail(item, fmt.Sprintf("%q is derived by first_of itself", item.Value),
+				d.fail(item, fmt.Sprintf("%q is derived by first_of itself", clip(item.Value)),
 					"write attributes of the request")
 			}
 		}

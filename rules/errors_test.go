@@ -128,10 +128,17 @@ func TestParse_Time(t *testing.T) {
 		"deep matcher": head + "{a: {when: {x: " + strings.Repeat("{not: ", 5_000) + "a" + strings.Repeat("}", 5_000) + "}}}",
 		"bad end":      head + "\n" + strings.Repeat("  a: {allow: 5/min}\n", 40_000) + " b: 1\n",
 		"bad start":    "a: [\n" + strings.Repeat("- b\n", 100_000),
+		"long names":   numbered(1000, strings.Repeat("x", 1000)+"%d: 1\n"),
+		"long amount":  head + "{a: {allow: " + strings.Repeat("9", 1_000_000) + "}}",
+		"long alias":   head + "{a: *" + strings.Repeat("x", 1_000_000) + "}",
+		"long anchor":  head + "{a: &" + strings.Repeat("x", 1_000_000) + " 1, b: [&" + strings.Repeat("y", 1_000_000) + " 2]}",
 		"long name":    head + "{" + strings.Repeat("x", 1_000_000) + ": {allow: 5/min}}",
 	} {
 		start := time.Now()
 		errs := errorsOf(t, text)
+		if n := len(errs.Error()); n > 20_000 {
+			t.Errorf("%s: the text of the errors has %d bytes", name, n)
+		}
 		t.Logf("%s: %d bytes in %v, the first error is %v", name, len(text), time.Since(start), clip(errs[0].Reason))
 	}
 }

@@ -85,7 +85,7 @@ func (v value) find(name string) (found value, ok bool) {
 
 // failMissing adds the error that a required key is missing in the map v. The place is that of the map.
 func (r *report) failMissing(v value, name, doc string) {
-	e := r.src.errorAt(v.Line, v.Column, fmt.Sprintf("the key %q is missing", name), fmt.Sprintf("add %s: %s", name, doc))
+	e := r.src.errorAt(v.Line, v.Column, fmt.Sprintf("the key %q is missing", clip(name)), fmt.Sprintf("add %s: %s", clip(name), doc))
 	e.Path = joinPath(v.path, name)
 	r.errs = append(r.errs, e)
 }

@@ -50,7 +50,7 @@ func (src *source) syntaxError(err error) Error {
 		}
 	}
 	column, suggestion := explain(src.from(line, 1), message)
-	return src.errorAt(line, column, "not valid YAML: "+message, suggestion)
+	return src.errorAt(line, column, "not valid YAML: "+clip(message), suggestion)
 }
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)

@@ -20,10 +20,10 @@ func (c treeCheck) checkTree(v value, depth int) {
 	case depth > maxDepth && v.Kind != yaml.ScalarNode:
 		c.fail(v, fmt.Sprintf("maps and lists are nested more than %d times", maxDepth), "")
 	case v.Kind == yaml.AliasNode:
-		c.fail(v, fmt.Sprintf(`"*%s" is an alias, and aliases are not allowed`, v.Value),
+		c.fail(v, fmt.Sprintf(`"*%s" is an alias, and aliases are not allowed`, clip(v.Value)),
 			"repeat the value, or put a text that begins with * in quotes")
 	case v.Anchor != "":
-		c.fail(v, fmt.Sprintf(`"&%s" is an anchor, and anchors are not allowed`, v.Anchor),
+		c.fail(v, fmt.Sprintf(`"&%s" is an anchor, and anchors are not allowed`, clip(v.Anchor)),
 			"put a text that begins with & in quotes")
 	case v.Style&yaml.TaggedStyle != 0, v.Style&^yaml.FlowStyle == 0 && strings.HasPrefix(c.src.from(v.Line, v.Column), "!"):
 		c.fail(v, "tags are not allowed", "put a text that begins with ! in quotes")
@@ -51,10 +51,10 @@ func (c treeCheck) checkEntries(v value, depth int) {
 		case e.key.Tag == "!!merge":
 			c.fail(e.key, `"<<" is a merge key, and merge keys are not allowed`, "repeat the keys")
 		case repeated:
-			c.fail(e.key, fmt.Sprintf("%q is repeated: its first value is in line %d", e.key.Value, line),
+			c.fail(e.key, fmt.Sprintf("%q is repeated: its first value is in line %d", clip(e.key.Value), line),
 				"remove one of them")
 		case isMissing(e.value):
-			c.fail(e.key.under(e.value.path), fmt.Sprintf("%q has no value", e.key.Value), missingHint(v))
+			c.fail(e.key.under(e.value.path), fmt.Sprintf("%q has no value", clip(e.key.Value)), missingHint(v))
 		default:
 			seen[e.key.Value] = e.key.Line
 			c.checkTree(e.value, depth+1)

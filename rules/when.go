@@ -73,12 +73,13 @@ func (d *decoder) explicitMatcher(v value) Matcher {
 // matcherKeys returns the keys that give the kind of a matcher.
 func matcherKeys() keys[Matcher] {
 	ks := keys[Matcher]{
-		{name: "present", doc: "true: requests that have the attribute. false: requests that do not", decode: func(d *decoder, v value, m *Matcher) {
-			m.Kind = Absent
-			if d.boolean(v) {
-				m.Kind = Present
-			}
-		}},
+		{name: "present", doc: "true: requests that have the attribute. false: requests that do not",
+			decode: func(d *decoder, v value, m *Matcher) {
+				m.Kind = Absent
+				if d.boolean(v) {
+					m.Kind = Present
+				}
+			}},
 		{name: "not", doc: "requests that the matcher does not match", decode: func(d *decoder, v value, m *Matcher) {
 			*m = Matcher{Kind: Not, List: []Matcher{d.matcher(v)}}
 		}},
@@ -128,6 +129,8 @@ func matcherHint(text string, err error) string {
 		return "write {exact: TEXT} or {glob: TEXT}"
 	case errors.Is(err, errBraces), errors.Is(err, errStar):
 		return "for a text with braces, write {exact: TEXT}"
+	case errors.Is(err, errNetwork):
+		return "for another text, write {exact: TEXT}"
 	}
 	return ""
 }
