@@ -22,7 +22,7 @@ func (d *decoder) allow(v value) Allow {
 		return Allow{Amounts: d.amountList(v)}
 	}
 	var a Allow
-	if !d.isMap(v, "tiers and their amounts") {
+	if !d.isMap(v, example("tiers and their amounts")) {
 		return a
 	}
 	d.tierMaps = append(d.tierMaps, v)

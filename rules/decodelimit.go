@@ -159,7 +159,7 @@ func (d *decoder) cost(v value) Cost {
 
 // costCases decodes a map of one attribute to patterns and numbers.
 func (d *decoder) costCases(v value) Cost {
-	if !d.isMap(v, "an attribute and its costs, such as {path: {/export: 10}}") {
+	if !d.isMap(v, example("an attribute and its costs, such as {path: {/export: 10}}")) {
 		return Cost{}
 	}
 	attribute := v.entries()[0]
@@ -167,7 +167,7 @@ func (d *decoder) costCases(v value) Cost {
 		d.fail(v, "the cost depends on more than one attribute", "write one attribute")
 	}
 	name, ok := d.name(attribute.key.under(attribute.value.path))
-	if !ok || !d.isMap(attribute.value, "patterns and numbers, such as {/export: 10, /search: 3}") {
+	if !ok || !d.isMap(attribute.value, example("patterns and numbers, such as {/export: 10, /search: 3}")) {
 		return Cost{}
 	}
 	c := Cost{Attribute: name}

@@ -64,7 +64,7 @@ func (d *decoder) version(v value) {
 // attributes decodes the map of attributes.
 func (d *decoder) attributes(v value) []Attribute {
 	var list []Attribute
-	if !d.isMap(v, "attributes, such as client: {first_of: [user, ip]}") {
+	if !d.isMap(v, example("attributes, such as client: {first_of: [user, ip]}")) {
 		return nil
 	}
 	for _, e := range v.entries() {
@@ -120,7 +120,7 @@ func (d *decoder) defaultLimit(v value) *Default {
 func (d *decoder) limits(v value) []Limit {
 	var limits []Limit
 	var places []value
-	if !d.isMap(v, "limits, such as login: {allow: 5 per minute}") {
+	if !d.isMap(v, example("limits, such as login: {allow: 5 per minute}")) {
 		return nil
 	}
 	for _, e := range v.entries() {

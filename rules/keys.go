@@ -20,7 +20,7 @@ type keys[T any] []key[T]
 
 // decode sets the parts of T whose keys are in the map v. It reports whether v is a map.
 func (ks keys[T]) decode(d *decoder, v value, into *T) bool {
-	if !d.isMap(v, "the keys "+strings.Join(ks.names(), ", ")) {
+	if !d.isMap(v, ks) {
 		return false
 	}
 	for _, e := range v.entries() {
@@ -53,22 +53,33 @@ func (ks keys[T]) decodeEntry(d *decoder, e entry, into *T) {
 		suggest(e.key.Value, ks.names()))
 }
 
-// names returns the names of the keys.
+// names returns the names of the keys that are supported.
 func (ks keys[T]) names() []string {
-	names := make([]string, len(ks))
-	for i, k := range ks {
-		names[i] = k.name
+	var names []string
+	for _, k := range ks {
+		if k.decode != nil {
+			names = append(names, k.name)
+		}
 	}
 	return names
 }
 
+// String returns the names of the keys, for the remedy of an error.
+func (ks keys[T]) String() string { return "the keys " + strings.Join(ks.names(), ", ") }
+
+// example is the content of a map whose keys are chosen by the author of the file.
+type example string
+
+// String returns the example.
+func (e example) String() string { return string(e) }
+
 // isMap reports whether v is a map with at least one entry. If it is not, the error names the content of the map.
-func (r *report) isMap(v value, content string) bool {
+func (r *report) isMap(v value, content fmt.Stringer) bool {
 	switch {
 	case v.Kind != yaml.MappingNode:
-		r.fail(v, "the value must be a map", "write "+content)
+		r.fail(v, "the value must be a map", "write "+content.String())
 	case len(v.Content) == 0:
-		r.fail(v, "the map is empty", "write "+content)
+		r.fail(v, "the map is empty", "write "+content.String())
 	}
 	return !r.refused[v.Node]
 }

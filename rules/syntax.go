@@ -49,6 +49,7 @@ func (src *source) syntaxError(err error) Error {
 			line, message = line-1, "could not find expected ':'"
 		}
 	}
+	line = src.lineOfCause(line)
 	column, suggestion := explain(src.from(line, 1), message)
 	return src.errorAt(line, column, "not valid YAML: "+clip(message), suggestion)
 }
@@ -114,6 +115,23 @@ func (src *source) lacksColon(line int) bool {
 	return text != "" && !strings.ContainsAny(text, ":#")
 }
 
+// lineOfCause returns the first line with a known cause in the brackets that are open at the end of a line. It returns
+// the line itself if there is none.
+func (src *source) lineOfCause(line int) int {
+	open := 0
+	for n := line; n <= len(src.lines); n++ {
+		text := src.lines[n-1]
+		if column, _ := findCause(text); column > 0 {
+			return n
+		}
+		open += strings.Count(text, "[") + strings.Count(text, "{") - strings.Count(text, "]") - strings.Count(text, "}")
+		if open <= 0 {
+			break
+		}
+	}
+	return line
+}
+
 // causes lists text that YAML does not read as text without quotes. The part in parentheses is the position of the
 // error.
 var causes = []struct {
@@ -124,6 +142,7 @@ var causes = []struct {
 	{regexp.MustCompile(`[\[{,:]\s*([^\s,\[\]{}"']+[{?])`), "put text with {, } or ? in quotes"},
 	{regexp.MustCompile(`[\s,\[{](::)`), "put text that begins with a colon in quotes"},
 	{regexp.MustCompile(`[:,\[{-]\s*("[^"]*"|'[^']*')\s*[^\s,:\]}#]`), "put the whole text in quotes"},
+	{regexp.MustCompile(`[\[{,]\s*[^\s:,{}\[\]"']+: [^\s,{}\[\]"']+(: )`), "put text with a colon and a space in quotes"},
 	{regexp.MustCompile(`^[^#{\[]*?: [^#{\[]*?(: )`), "put text with a colon and a space in quotes, and indent all keys of a map alike"},
 }
 
@@ -135,10 +154,8 @@ func explain(line, message string) (column int, suggestion string) {
 	case strings.Contains(message, "escape character"):
 		return columnOf(line, strings.Index(line, `\`)), `in double quotes, write \\ for a backslash`
 	}
-	for _, cause := range causes {
-		if at := cause.pattern.FindStringSubmatchIndex(line); at != nil && at[2] >= 0 {
-			return columnOf(line, at[2]), cause.suggestion
-		}
+	if column, suggestion := findCause(line); column > 0 {
+		return column, suggestion
 	}
 	indent := len(line) - len(strings.TrimLeft(line, " "))
 	switch {
@@ -148,6 +165,16 @@ func explain(line, message string) (column int, suggestion string) {
 		return columnOf(line, indent), `write "key: value"`
 	}
 	return columnOf(line, indent), "indent all keys of a map by the same number of spaces"
+}
+
+// findCause returns the column and the remedy of the first of the causes in a line. The column is 0 if there is none.
+func findCause(line string) (column int, suggestion string) {
+	for _, cause := range causes {
+		if at := cause.pattern.FindStringSubmatchIndex(line); at != nil {
+			return columnOf(line, at[2]), cause.suggestion
+		}
+	}
+	return 0, ""
 }
 
 // columnOf converts the index of a byte to a column. A negative index is the start of the line.

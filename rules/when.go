@@ -30,7 +30,7 @@ const anyKey = "any"
 // when decodes a map of attributes and matchers. The key "any" has a list of such maps.
 func (d *decoder) when(v value) When {
 	var w When
-	if !d.isMap(v, "attributes and their values, such as {path: /login}") {
+	if !d.isMap(v, example("attributes and their values, such as {path: /login}")) {
 		return w
 	}
 	for _, e := range v.entries() {
