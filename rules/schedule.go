@@ -129,3 +129,19 @@ func (r *report) until(v value) time.Time {
 	}
 	return t.UTC()
 }
+
+// contains reports whether a time is in the part of the week. Times of day are those that a clock in the zone shows, so a
+// part is an hour longer or shorter on the day on which the clock changes. A part that ends on the next day belongs to
+// the day on which it begins.
+func (p During) contains(t time.Time) bool {
+	if p.IsZero() {
+		return true
+	}
+	t = t.In(p.Zone)
+	minute := t.Hour()*60 + t.Minute()
+	yesterday := (t.Weekday() + 6) % 7
+	if p.To > p.From {
+		return p.From <= minute && minute < p.To && slices.Contains(p.Days, t.Weekday())
+	}
+	return minute >= p.From && slices.Contains(p.Days, t.Weekday()) || minute < p.To && slices.Contains(p.Days, yesterday)
+}
