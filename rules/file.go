@@ -20,6 +20,25 @@ type Domain struct {
 	Limits     []Limit  // in the order of the file
 }
 
+// Domain returns the domain with the given name, or nil.
+func (f *File) Domain(name string) *Domain {
+	for i := range f.Domains {
+		if f.Domains[i].Name == name {
+			return &f.Domains[i]
+		}
+	}
+	return nil
+}
+
+// Names returns the names of the domains.
+func (f *File) Names() []string {
+	names := make([]string, len(f.Domains))
+	for i := range f.Domains {
+		names[i] = f.Domains[i].Name
+	}
+	return names
+}
+
 // Attribute defines how the value of an attribute is derived. It has either FirstOf or IPv6Prefix.
 type Attribute struct {
 	Name       string

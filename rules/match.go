@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,13 +157,17 @@ func (a Allow) forTier(name, fallback string) []Amount {
 
 // allowAt returns the Allow of the first override that applies, or that of the limit.
 func (l *Limit) allowAt(x *Domain, request Attributes, now time.Time) Allow {
-	for i := range l.Overrides {
-		o := &l.Overrides[i]
-		if (o.Until.IsZero() || now.Before(o.Until)) && o.During.contains(now) && o.When.matches(x, request) {
-			return o.Allow
-		}
+	if i := l.override(x, request, now); i >= 0 {
+		return l.Overrides[i].Allow
 	}
 	return l.Allow
+}
+
+// override returns the index of the first override that applies, or -1.
+func (l *Limit) override(x *Domain, request Attributes, now time.Time) int {
+	return slices.IndexFunc(l.Overrides, func(o Override) bool {
+		return (o.Until.IsZero() || now.Before(o.Until)) && o.During.contains(now) && o.When.matches(x, request)
+	})
 }
 
 // of returns the units of a request.

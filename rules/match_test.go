@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,13 +139,22 @@ func describe(t *testing.T, x *Domain, now time.Time, words string) string {
 	if err != nil {
 		return err.Error()
 	}
-	var lines []string
+	var lines, names, explained []string
 	for _, m := range matches {
 		name := "default"
 		if m.Limit != nil {
 			name = m.Limit.Name
+			names = append(names, name)
 		}
 		lines = append(lines, fmt.Sprintf("%s %v cost %d per %v", name, m.Amounts, m.Cost, m.Per))
+	}
+	for _, e := range x.Explain(request, now) {
+		if e.Unmet == "" {
+			explained = append(explained, e.Limit)
+		}
+	}
+	if !slices.Equal(names, explained) {
+		t.Errorf("%s: Match returned the limits %v, and Explain states that %v apply", words, names, explained)
 	}
 	return strings.Join(lines, "; ")
 }

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	_ "time/tzdata" // time zones of rules files, for machines without a database of time zones
+
+	"github.com/throttledhq/throttled/rules"
+)
+
+const rulesUsage = `Usage: throttled rules check FILE
+       throttled rules explain [--at TIME] FILE DOMAIN [NAME=VALUE ...]
+
+check verifies a rules file. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
+explain prints which limits apply to a request with the given attributes, and why others do not.
+
+`
+
+// errRulesUsage is returned for wrong arguments.
+var errRulesUsage = errors.New(`wrong arguments: write "check FILE" or "explain FILE DOMAIN NAME=VALUE ..."`)
+
+// runRules runs the command "throttled rules".
+func runRules(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	at := time.Now()
+	f := flag.NewFlagSet("rules", flag.ContinueOnError)
+	f.SetOutput(io.Discard) // runRules prints errors
+	f.Func("at", "`TIME` of the request, such as 2027-01-31T18:00:00+01:00; default: now", func(text string) (err error) {
+		at, err = time.Parse(time.RFC3339, text)
+		return err
+	})
+	name := ""
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
+	}
+	err := f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		printHelp(stdout, rulesUsage, f)
+		return exitOK
+	}
+	if err == nil {
+		if err = runRulesCommand(name, f.Args(), at, stdout); !errors.Is(err, errRulesUsage) {
+			return check(stderr, err)
+		}
+	}
+	_, _ = fmt.Fprintf(stderr, "throttled rules: %v\n(throttled rules --help shows the arguments)\n", err)
+	return exitUsage
+}
+
+// runRulesCommand runs the subcommand with the given name.
+func runRulesCommand(name string, args []string, at time.Time, stdout io.Writer) error {
+	switch {
+	case name == "check" && len(args) == 1:
+		return checkRules(args[0], stdout)
+	case name == "explain" && len(args) >= 2:
+		return explainRules(args[0], args[1], args[2:], at, stdout)
+	}
+	return errRulesUsage
+}
+
+// readRules reads and parses a rules file.
+func readRules(name string) (*rules.File, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := rules.Parse(name, text, time.LoadLocation)
+	if err != nil {
+		return nil, fmt.Errorf("the rules are not valid\n%w", err)
+	}
+	return file, nil
+}
+
+// checkRules verifies a rules file and prints the number of limits of each domain.
+func checkRules(name string, stdout io.Writer) error {
+	file, err := readRules(name)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, domain := range file.Domains {
+		fmt.Fprintf(&b, "%s: limits: %d\n", domain.Name, len(domain.Limits))
+	}
+	_, err = io.WriteString(stdout, b.String())
+	return err
+}
+
+// explainRules prints which limits of a domain apply to a request.
+func explainRules(name, domain string, words []string, at time.Time, stdout io.Writer) error {
+	file, err := readRules(name)
+	if err != nil {
+		return err
+	}
+	x := file.Domain(domain)
+	if x == nil {
+		return fmt.Errorf("%s has no domain %q: its domains are %s", name, domain, strings.Join(file.Names(), ", "))
+	}
+	request, err := parseAttributes(words)
+	if err != nil {
+		return err
+	}
+	matches, err := x.Match(request, at)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(stdout, describeMatches(x.Explain(request, at), matches))
+	return err
+}
+
+// parseAttributes parses the attributes of a request, which have the form name=value.
+func parseAttributes(words []string) (rules.Attributes, error) {
+	request := rules.Attributes{}
+	for _, word := range words {
+		name, value, found := strings.Cut(word, "=")
+		_, repeated := request[name]
+		switch {
+		case !found || name == "":
+			return nil, fmt.Errorf("%q is not an attribute: write NAME=VALUE", word)
+		case repeated:
+			return nil, fmt.Errorf("the attribute %q is repeated: write each attribute once", name)
+		}
+		request[name] = value
+	}
+	return request, nil
+}
+
+// describeMatches returns a line for each limit of a domain, and the amounts of those that apply.
+func describeMatches(list []rules.Explanation, matches []rules.Match) string {
+	var b strings.Builder
+	for _, e := range list {
+		if e.Unmet != "" {
+			fmt.Fprintf(&b, "%s does not apply: %s\n", e.Limit, e.Unmet)
+			continue
+		}
+		fmt.Fprintf(&b, "%s applies: %s", e.Limit, describeMatch(matches[0]))
+		if e.Override > 0 {
+			fmt.Fprintf(&b, ", by override %d", e.Override)
+		}
+		b.WriteString("\n")
+		matches = matches[1:]
+	}
+	switch {
+	case len(matches) > 0:
+		fmt.Fprintf(&b, "The default applies: %s\n", describeMatch(matches[0]))
+	case !strings.Contains(b.String(), " applies: "):
+		b.WriteString("No limit applies: the request is admitted\n")
+	}
+	return b.String()
+}
+
+// describeMatch returns the amounts, the cost and the counted values of a limit that applies.
+func describeMatch(m rules.Match) string {
+	var b strings.Builder
+	for i, amount := range m.Amounts {
+		if i > 0 {
+			b.WriteString(" and ")
+		}
+		b.WriteString(amount.String())
+	}
+	for _, source := range m.Per {
+		if source.Attribute == "" {
+			b.WriteString(", for all requests without the attribute")
+			continue
+		}
+		fmt.Fprintf(&b, ", for %s %q", source.Attribute, source.Value)
+	}
+	if m.Cost != 1 {
+		fmt.Fprintf(&b, ", cost %d", m.Cost)
+	}
+	return b.String()
+}

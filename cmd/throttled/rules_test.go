@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const shopRules = `version: 1
+domain: shop
+attributes:
+  client: {first_of: [api_key, ip]}
+default: {allow: 1000/min, per: ip}
+limits:
+  login:
+    when: {path: /login}
+    per: ip
+    allow: 5 per 15m
+  api:
+    when: {path: /api/*}
+    per: client
+    allow: [20/min, 1000/day]
+    cost: {path: {/api/export: 10}}
+    overrides:
+      - {during: {between: "01:00-06:00", zone: Europe/Berlin}, allow: unlimited}
+---
+version: 1
+domain: billing
+limits: {all: {allow: 10/s, when: {plan: free}}}
+`
+
+// runIn writes shopRules and a malformed file to a new directory, and runs the program there.
+func runIn(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"rules.yaml": shopRules, "bad.yaml": strings.Replace(shopRules, "5 per 15m", "5", 1)} {
+		if err := os.WriteFile(filepath.Join(".", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	code = run(args, func(string) (string, bool) { return "", false }, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestRules(t *testing.T) {
+	for _, tt := range []struct {
+		args   string
+		code   int
+		stdout string // all of it
+		stderr string // a part of it
+	}{
+		{"rules check rules.yaml", exitOK, "shop: limits: 2\nbilling: limits: 1\n", ""},
+		{"rules check bad.yaml", exitError, "", "bad.yaml:10:12: limits.login.allow: \"5\": no period"},
+		{"rules check missing.yaml", exitError, "", "missing.yaml: no such file"},
+		{"rules check", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules check rules.yaml bad.yaml", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules explain rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules play rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules check --no rules.yaml", exitUsage, "", "flag provided but not defined"},
+		{"rules explain --at yesterday rules.yaml shop", exitUsage, "", `invalid value "yesterday"`},
+		{"rules explain --at 2027-01-31T12:00:00Z rules.yaml shop path=/api/export api_key=k", exitOK,
+			"login does not apply: path is \"/api/export\", want {exact: '/login'}\n" +
+				"api applies: 20 per minute and 1000 per day, for api_key \"k\", cost 10\n", ""},
+		{"rules explain --at 2027-01-31T00:30:00Z rules.yaml shop path=/api/x", exitOK,
+			"login does not apply: path is \"/api/x\", want {exact: '/login'}\n" +
+				"api applies: unlimited, for all requests without the attribute, by override 1\n", ""},
+		{"rules explain rules.yaml shop path=/x ip=192.0.2.1", exitOK,
+			"login does not apply: path is \"/x\", want {exact: '/login'}\n" +
+				"api does not apply: path is \"/x\", want {prefix: '/api/'}\n" +
+				"The default applies: 1000 per minute, for ip \"192.0.2.1\"\n", ""},
+		{"rules explain rules.yaml billing", exitOK,
+			"all does not apply: plan is absent, want {exact: 'free'}\nNo limit applies: the request is admitted\n", ""},
+		{"rules explain rules.yaml bank", exitError, "", `rules.yaml has no domain "bank": its domains are shop, billing`},
+		{"rules explain rules.yaml shop path", exitError, "", `"path" is not an attribute: write NAME=VALUE`},
+		{"rules explain rules.yaml shop a=1 a=2", exitError, "", `the attribute "a" is repeated`},
+	} {
+		code, stdout, stderr := runIn(t, strings.Fields(tt.args)...)
+		if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.stderr) || tt.stderr == "" && stderr != "" {
+			t.Errorf("throttled %s: exit code %d, want %d\nstdout: %s\nwant %s\nstderr: %s\nwant %s", tt.args, code, tt.code, stdout, tt.stdout, stderr, tt.stderr)
+		}
+	}
+}
+
+func TestRules_Help(t *testing.T) {
+	for _, args := range [][]string{{"rules", "--help"}, {"rules", "check", "-h"}, {"rules", "explain", "--help"}} {
+		code, stdout, stderr := runIn(t, args...)
+		if code != exitOK || !strings.HasPrefix(stdout, "Usage: throttled rules check FILE") || stderr != "" {
+			t.Errorf("throttled %s: exit code %d, stdout %q, stderr %q; want exit code 0, and the usage on stdout", args, code, stdout, stderr)
+		}
+	}
+}
