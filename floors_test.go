@@ -43,7 +43,7 @@ var floors = map[string]int{
 
 	"limiter/limitertest": 1, // rules that all algorithms obey, for tests
 
-	"rules": 1, // parses rules files
+	"rules": 1, // parses rules files; glob for matchers
 
 	"leaky": 2, // built on gcra
 

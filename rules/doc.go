@@ -11,7 +11,8 @@
 //
 // [Parse] converts the text to a [File], or returns [Errors]. A [Domain] has named limits. A [Limit] applies to the
 // requests that its [When] matches, which has a [Matcher] for each attribute. [Allow] has the amounts, such as "100 per
-// minute" ([Amount]).
+// minute" ([Amount]). [Domain.Match] returns the limits that apply to the [Attributes] of a request, and [Domain.Explain]
+// the reasons why others do not.
 //
 // # Text
 //
