@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"internal/muldiv":     0,
 	"internal/glob":       0,
 	"internal/fsutil":     0, // directory locks and durable directory entries
+	"internal/nearest":    0, // the option or key that a misspelled word probably means
 	"internal/lograte":    0, // limits repeated log lines
 	"internal/failpoint":  0, // switches for deliberate bugs, for tests
 	"internal/goroutines": 0, // detects leaked goroutines, for tests

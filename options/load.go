@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/throttledhq/throttled/internal/nearest"
 )
 
 // Errors returned by [Load] if the command line requests the help text or the version.
@@ -239,10 +241,19 @@ func refuse(r *row, text, origin, problem string) error {
 // refuseName returns the error for an unknown option.
 func refuseName(name, origin string) error {
 	advice := "--help lists the options"
-	if near := nearest(name); near != "" {
+	if near := nearest.Word(name, names()); near != "" {
 		advice = fmt.Sprintf("did you mean %s%s?", dashes(origin), near)
 	}
 	return fmt.Errorf("%s%s (%s): unknown option, %s", dashes(origin), quote(name), origin, advice)
+}
+
+// names returns the names of all options.
+func names() []string {
+	list := make([]string, len(table))
+	for i := range table {
+		list[i] = table[i].name
+	}
+	return list
 }
 
 // dashes returns the prefix of an option's name in errors: "--" if the origin is a flag,

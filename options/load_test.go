@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/nearest"
 )
 
 func TestLoad_Defaults(t *testing.T) {
@@ -287,23 +289,8 @@ func TestNearest(t *testing.T) {
 		"nope": "", "x": "", "": "", "cluster-config-file": "",
 	}
 	for name, want := range tests {
-		if got := nearest(name); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestDistance(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0},
-		{"kitten", "sitting", 3}, {"abc", "acb", 2}, {"flaw", "lawn", 2},
-	}
-	for _, tt := range tests {
-		if got := distance(tt.a, tt.b); got != tt.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
+		if got := nearest.Word(name, names()); got != want {
+			t.Errorf("the nearest option to %q is %q, want %q", name, got, want)
 		}
 	}
 }

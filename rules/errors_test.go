@@ -94,18 +94,6 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// TestDistance compares distance with known values.
-func TestDistance(t *testing.T) {
-	for words, want := range map[[2]string]int{
-		{"", ""}: 0, {"", "abc"}: 3, {"abc", ""}: 3, {"abc", "abc"}: 0, {"kitten", "sitting"}: 3, {"flaw", "lawn"}: 2, {"ab", "ba"}: 2,
-		{strings.Repeat("a", 65), "a"}: 65,
-	} {
-		if got := distance(words[0], words[1]); got != want {
-			t.Errorf("distance(%q, %q) = %d, want %d", words[0], words[1], got, want)
-		}
-	}
-}
-
 // TestJoinPath checks that keys with other characters than those of names are quoted.
 func TestJoinPath(t *testing.T) {
 	for _, c := range [][3]string{{"", "limits", "limits"}, {"limits", "a-b_1", "limits.a-b_1"}, {"limits", "a.b", `limits."a.b"`}, {"a", "", `a.""`}, {"a", "/x/*", `a."/x/*"`}} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/throttledhq/throttled/internal/nearest"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -103,37 +104,8 @@ func (r *report) failMissing(v value, name, doc string) {
 
 // suggest returns a remedy for a wrong word: the most similar choice, or all choices if none is similar.
 func suggest(word string, choices []string) string {
-	best, least := "", len(word)/3+2 // accept fewer edits than this
-	for _, choice := range choices {
-		if n := distance(strings.ToLower(word), choice); n < least {
-			best, least = choice, n
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
+	if near := nearest.Word(word, choices); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "write one of: " + strings.Join(choices, ", ")
-}
-
-// distance returns the edit distance of two words: the least number of bytes to insert, delete or replace.
-func distance(a, b string) int {
-	if len(a) > 64 { // far from any key
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
