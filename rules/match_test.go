@@ -12,13 +12,6 @@ import (
 	"unicode/utf8"
 )
 
-// newMatcher parses one matcher of a rules file.
-func newMatcher(t testing.TB, text string) Matcher {
-	t.Helper()
-	file := parse(t, "version: 1\ndomain: d\nlimits: {a: {allow: 1/s, when: {x: "+text+"}}}")
-	return file.Domains[0].Limits[0].When.All[0].Matcher
-}
-
 func TestMatcher(t *testing.T) {
 	for _, tt := range []struct{ matcher, yes, no string }{
 		{"/login", "/login", "/login/ /Login /logi"},
@@ -44,7 +37,7 @@ func TestMatcher(t *testing.T) {
 		{"{not: [bob, 10.0.0.0/8]}", "alice 11.0.0.1", "bob 10.0.0.1"},
 		{"{not: {not: bob}}", "bob", "alice"},
 	} {
-		m := newMatcher(t, tt.matcher)
+		m := matcherOf(t, tt.matcher)
 		for _, value := range strings.Fields(tt.yes) {
 			if !m.matches(value) {
 				t.Errorf("%s does not match %q", tt.matcher, value)
@@ -65,7 +58,7 @@ func TestMatcher_Absent(t *testing.T) {
 		"{present: true}": false, "{present: false}": true, "{not: bob}": true, "{not: {present: false}}": false,
 		"[bob, {present: false}]": true, "[bob, alice]": false,
 	} {
-		if got := newMatcher(t, matcher).matches(""); got != want {
+		if got := matcherOf(t, matcher).matches(""); got != want {
 			t.Errorf("%s, absent attribute: %t, want %t", matcher, got, want)
 		}
 	}

@@ -20,7 +20,6 @@ func matcherOf(t testing.TB, yaml string) Matcher {
 // matcherForms maps the YAML of a matcher to its meaning.
 var matcherForms = map[string]Matcher{
 	`/login`:                             {Kind: Exact, Text: "/login"},
-	`""`:                                 {Kind: Exact, Text: ""},
 	`"it's"`:                             {Kind: Exact, Text: "it's"},
 	`0123`:                               {Kind: Exact, Text: "0123"},
 	`1e3`:                                {Kind: Exact, Text: "1e3"},
@@ -76,7 +75,7 @@ func TestMatcher_Forms(t *testing.T) {
 // randomText returns a text of characters that have a meaning in YAML or in patterns.
 func randomText(random *rand.Rand) string {
 	var b strings.Builder
-	for range random.IntN(8) {
+	for range 1 + random.IntN(7) {
 		b.WriteString([]string{"a", "B", "0", "*", "?", "[", "]", "{", "}", "\\", "/", ":", " ", "'", `"`, "#", ",", "&", "!", "|", "%", "-", "~", "ü", "日", ".", "<<", "null", "::1"}[random.IntN(29)])
 	}
 	return b.String()

@@ -131,7 +131,7 @@ func (r *report) until(v value) time.Time {
 }
 
 // contains reports whether a time is in the part of the week. Times of day are those that a clock in the zone shows, so a
-// part is an hour longer or shorter on the day on which the clock changes. A part that ends on the next day belongs to
+// part that contains a change of the clock is longer or shorter. A part that ends on the next day belongs to
 // the day on which it begins.
 func (p During) contains(t time.Time) bool {
 	if p.IsZero() {

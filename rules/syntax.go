@@ -50,7 +50,7 @@ func (src *source) syntaxError(err error) Error {
 		}
 	}
 	line = src.lineOfCause(line)
-	column, suggestion := explain(src.from(line, 1), message)
+	column, suggestion := remedy(src.from(line, 1), message)
 	return src.errorAt(line, column, "not valid YAML: "+clip(message), suggestion)
 }
 
@@ -146,8 +146,8 @@ var causes = []struct {
 	{regexp.MustCompile(`^[^#{\[]*?: [^#{\[]*?(: )`), "put text with a colon and a space in quotes, and indent all keys of a map alike"},
 }
 
-// explain returns the column and the remedy of an error in a line.
-func explain(line, message string) (column int, suggestion string) {
+// remedy returns the column and the remedy of an error in a line.
+func remedy(line, message string) (column int, suggestion string) {
 	switch {
 	case strings.Contains(message, "end of stream"):
 		return columnOf(line, strings.IndexAny(line, `"'`)), "close the quotes"

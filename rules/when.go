@@ -113,6 +113,10 @@ func (d *decoder) textMatcher(v value, parse func(string) (Matcher, error)) Matc
 	if !ok {
 		return Matcher{}
 	}
+	if text == "" {
+		d.fail(v, "the text is empty, and an attribute with an empty value is absent", "write {present: false} for requests without the attribute")
+		return Matcher{}
+	}
 	m, err := parse(text)
 	if err != nil {
 		d.fail(v, fmt.Sprintf("%q: %v", clip(text), err), matcherHint(text, err))

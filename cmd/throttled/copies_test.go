@@ -90,7 +90,7 @@ func TestProcess_OldCopy(t *testing.T) {
 // TestProcess_StaleBoot copies the data directory of a stopped node, starts the node once more, and then restores the
 // copy. A failed start increments the boot number in the restored directory, so that the next start has a higher boot
 // number than the other nodes have seen. The node must be rejected nevertheless. The other nodes are restarted
-// first, so that they must have stored on disk what the check requires.
+// first, so the check can only use records that they have stored on disk.
 func TestProcess_StaleBoot(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")
 	leader, others := leaderOf(t, all)

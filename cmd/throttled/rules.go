@@ -132,6 +132,7 @@ func parseAttributes(words []string) (rules.Attributes, error) {
 // describeMatches returns a line for each limit of a domain, and the amounts of those that apply.
 func describeMatches(list []rules.Explanation, matches []rules.Match) string {
 	var b strings.Builder
+	none := len(matches) == 0
 	for _, e := range list {
 		if e.Unmet != "" {
 			fmt.Fprintf(&b, "%s does not apply: %s\n", e.Limit, e.Unmet)
@@ -144,10 +145,10 @@ func describeMatches(list []rules.Explanation, matches []rules.Match) string {
 		b.WriteString("\n")
 		matches = matches[1:]
 	}
-	switch {
-	case len(matches) > 0:
+	if len(matches) > 0 {
 		fmt.Fprintf(&b, "The default applies: %s\n", describeMatch(matches[0]))
-	case !strings.Contains(b.String(), " applies: "):
+	}
+	if none {
 		b.WriteString("No limit applies: the request is admitted\n")
 	}
 	return b.String()

@@ -93,3 +93,11 @@ func TestRules_Help(t *testing.T) {
 		}
 	}
 }
+
+// TestRules_ExplainNone uses a value that looks like a part of the output.
+func TestRules_ExplainNone(t *testing.T) {
+	_, stdout, _ := runIn(t, "rules", "explain", "rules.yaml", "billing", "plan=x applies: y")
+	if !strings.HasSuffix(stdout, "\nNo limit applies: the request is admitted\n") {
+		t.Errorf("got %q, want a last line that no limit applies", stdout)
+	}
+}
