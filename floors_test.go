@@ -44,11 +44,10 @@ var floors = map[string]int{
 
 	"limiter/limitertest": 1, // rules that all algorithms obey, for tests
 
-	"rules": 1, // parses rules files; glob for matchers
-
 	"leaky": 2, // built on gcra
 
 	"buckets":     3,
+	"rules":       3, // parses rules files; glob for matchers, the algorithms to compile amounts
 	"cluster/wal": 3,
 
 	"persistence":        4,

@@ -1,0 +1,88 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+const (
+	// maxValue is the maximum length in bytes of a value that is in a key as a whole.
+	maxValue = 128
+	// keptValue is the number of bytes of a longer value that are in the key, followed by a hash of the whole value.
+	keptValue = 64
+	// hashSize is the number of bytes of the hash in a key.
+	hashSize = 16
+)
+
+// keyPrefix returns the part of a key that all requests of a counter have in common.
+func keyPrefix(domain, limit string, algorithm AlgorithmKind, window string) string {
+	return fmt.Sprintf("rule|%s|%s|%v|%s", domain, limit, algorithm, window)
+}
+
+// AppendKey appends the key of the counter for the counted values of a request, and returns the extended slice:
+//
+//	rule|DOMAIN|LIMIT|ALGORITHM|WINDOW|ATTRIBUTE=VALUE|...
+//
+// For example, rule|shop|api|gcra|1m|api_key=acme. The name of the default limit of a domain is empty. The part of a
+// value without an attribute is "-". The characters % and | and control characters of a value are written as %XX. A
+// value of more than 128 bytes is cut to 64 bytes, followed by %~ and the first 16 bytes of its SHA-256 in hexadecimal,
+// so that the length of a key is bounded. Keys are equal only if the domain, the limit, the algorithm, the window and
+// all values are equal.
+//
+// AppendKey allocates nothing if dst has enough capacity.
+func (c *Counter) AppendKey(dst []byte, per []Value) []byte {
+	dst = append(dst, c.prefix...)
+	for i := range per {
+		dst = append(dst, '|')
+		dst = per[i].appendTo(dst)
+	}
+	return dst
+}
+
+// appendTo appends the part of a key for one value.
+func (v *Value) appendTo(dst []byte) []byte {
+	if v.Attribute == "" {
+		return append(dst, '-')
+	}
+	dst = append(dst, v.Attribute...)
+	dst = append(dst, '=')
+	if len(v.Value) <= maxValue {
+		return appendEscaped(dst, v.Value)
+	}
+	dst = appendEscaped(dst, v.Value[:keptValue])
+	dst = append(dst, "%~"...)
+	sum := sha256.Sum256(v.Value)
+	return hex.AppendEncode(dst, sum[:hashSize])
+}
+
+// appendEscaped appends a text in which the characters with a meaning in keys, and control characters, are escaped.
+func appendEscaped(dst, text []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, b := range text {
+		if b == '%' || b == '|' || b < ' ' || b == 0x7f {
+			dst = append(dst, '%', digits[b>>4], digits[b&15])
+		} else {
+			dst = append(dst, b)
+		}
+	}
+	return dst
+}
+
+// symbols holds the short name of each Unit in keys.
+var symbols = [...]string{
+	Millisecond: "ms", Second: "s", Minute: "m", Hour: "h", Day: "d", Week: "w", Month: "mo", Year: "y",
+}
+
+// windowName returns the name of a period in keys. Periods of the same length have the same name, except that days and
+// longer units of the calendar are not equal to hours.
+func windowName(p Period, calendar bool) string {
+	if length, fixed := p.Duration(); fixed && !calendar {
+		for u := Week; u >= Millisecond; u-- {
+			if unit := units[u].length; length%unit == 0 {
+				return fmt.Sprintf("%d%s", length/unit, symbols[u])
+			}
+		}
+	}
+	return fmt.Sprintf("%d%s", p.N, symbols[p.Unit])
+}
