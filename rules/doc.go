@@ -14,6 +14,9 @@
 // minute" ([Amount]). [Domain.Match] returns the limits that apply to the [Attributes] of a request, and [Domain.Explain]
 // the reasons why others do not.
 //
+// [Compile] converts a File to a [Set], whose [CompiledDomain.Match] returns the same limits as Domain.Match for the
+// attributes as they arrive in a request, without allocating memory. Domain.Match is the definition of their meaning.
+//
 // # Text
 //
 // Each value is the text in the file, and never the boolean, number or date that YAML would make of it: "on", "0123" and

@@ -166,8 +166,13 @@ func (l *Limit) allowAt(x *Domain, request Attributes, now time.Time) Allow {
 // override returns the index of the first override that applies, or -1.
 func (l *Limit) override(x *Domain, request Attributes, now time.Time) int {
 	return slices.IndexFunc(l.Overrides, func(o Override) bool {
-		return (o.Until.IsZero() || now.Before(o.Until)) && o.During.contains(now) && o.When.matches(x, request)
+		return o.isActive(now) && o.When.matches(x, request)
 	})
+}
+
+// isActive reports whether the override may apply at a time.
+func (o *Override) isActive(now time.Time) bool {
+	return (o.Until.IsZero() || now.Before(o.Until)) && o.During.contains(now)
 }
 
 // of returns the units of a request.

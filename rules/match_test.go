@@ -128,6 +128,13 @@ func describe(t *testing.T, x *Domain, now time.Time, words string) string {
 		name, value, _ := strings.Cut(word, "=")
 		request[name] = value
 	}
+	set, err := Compile(&File{Domains: []Domain{*x}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := set.Domain([]byte(x.Name))
+	checkMatch(t, compiled, pairsOf(words), now, &Matches{})
+	x = compiled.domain
 	matches, err := x.Match(request, now)
 	if err != nil {
 		return err.Error()

@@ -1,0 +1,114 @@
+package rules
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// compiledLimit is a compiled Limit.
+type compiledLimit struct {
+	limit     *Limit
+	when      clause
+	per       []attributeID
+	allow     compiledAllow
+	overrides []compiledOverride // in the order of the file
+	cost      compiledCost
+	priority  *clause // nil if the limit reserves nothing
+}
+
+// compiledOverride is a compiled Override.
+type compiledOverride struct {
+	override *Override
+	when     clause
+	allow    compiledAllow
+}
+
+// compiledDefault is a compiled Default.
+type compiledDefault struct {
+	allow compiledAllow
+	per   []attributeID
+}
+
+// compiledCost is a compiled Cost.
+type compiledCost struct {
+	number int64          // the cost if by is nil
+	by     *costAttribute // nil if all requests have the same cost
+}
+
+// costAttribute is the attribute that determines a cost.
+type costAttribute struct {
+	id    attributeID
+	name  string
+	cases []costCase // if empty, the value of the attribute is the cost
+}
+
+// costCase is a compiled CostCase.
+type costCase struct {
+	matcher compiledMatcher
+	cost    int64
+}
+
+// add adds a limit that applies to the request of m.
+func (l *compiledLimit) add(d *CompiledDomain, now time.Time, m *Matches) error {
+	r := &m.request
+	cost, err := l.cost.of(r)
+	if err != nil {
+		return fmt.Errorf("limit %s: %w", l.limit.Name, err)
+	}
+	allow := l.allowAt(r, now)
+	m.add(Matched{
+		Limit:    l.limit,
+		Cost:     cost,
+		Priority: l.priority != nil && l.priority.matches(r),
+	}, allow.forTier(d.tiers.of(r)), l.per)
+	return nil
+}
+
+// add adds the default.
+func (f *compiledDefault) add(d *CompiledDomain, m *Matches) {
+	m.add(Matched{Cost: 1}, f.allow.forTier(d.tiers.of(&m.request)), f.per)
+}
+
+// add adds a limit with the amounts of a tier, and the values that it is counted by.
+func (m *Matches) add(matched Matched, amounts *compiledAmounts, per []attributeID) {
+	start := len(m.per)
+	for _, id := range per {
+		m.per = append(m.per, m.request.counted(id))
+	}
+	matched.Amounts = amounts.amounts
+	matched.Per = m.per[start:len(m.per):len(m.per)]
+	m.List = append(m.List, matched)
+	m.amounts += len(amounts.amounts)
+}
+
+// allowAt returns the amounts of the first override that applies, or those of the limit.
+func (l *compiledLimit) allowAt(r *request, now time.Time) *compiledAllow {
+	for i := range l.overrides {
+		o := &l.overrides[i]
+		if o.override.isActive(now) && o.when.matches(r) {
+			return &o.allow
+		}
+	}
+	return &l.allow
+}
+
+// of returns the cost of a request.
+func (c *compiledCost) of(r *request) (int64, error) {
+	if c.by == nil {
+		return c.number, nil
+	}
+	if len(c.by.cases) == 0 {
+		text := r.text(c.by.id)
+		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil && n >= 1 {
+			return n, nil
+		}
+		return parseCost(c.by.name, string(text))
+	}
+	for i := range c.by.cases {
+		if one := &c.by.cases[i]; one.matcher.matches(r, c.by.id) {
+			return one.cost, nil
+		}
+	}
+	return 1, nil
+}

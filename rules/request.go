@@ -1,0 +1,146 @@
+package rules
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// request holds the attributes of one request for matching.
+type request struct {
+	table *attributeTable
+	// positions maps an attributeID to a position in values. Positions of earlier requests are not cleared: an entry is
+	// valid if values has the attribute at this position.
+	positions []uint32
+	values    []attributeValue
+	names     nameSet // names that the domain does not use
+}
+
+// attributeValue is the value of one attribute of a request.
+type attributeValue struct {
+	attribute attributeID
+	source    uint32 // position of the value: another one if the attribute is derived by first_of
+	text      []byte // empty if the attribute is absent
+	parsed    bool   // whether address is set
+	address   netip.Addr
+	canonical []byte // counted form of an address; nil until it is needed
+}
+
+// read sets the attributes from pairs of names and values.
+func (r *request) read(table *attributeTable, pairs [][]byte) error {
+	r.reset(table)
+	for i := 0; i < len(pairs); i += 2 {
+		name := pairs[i]
+		if i+1 == len(pairs) {
+			return fmt.Errorf("attribute %q has no value", clip(string(name)))
+		}
+		id, used := table.ids[string(name)]
+		if used && r.find(id) == nil {
+			r.set(id, uint32(len(r.values)), pairs[i+1])
+		} else if used || !r.names.add(name) {
+			return fmt.Errorf("attribute %q is repeated", clip(string(name)))
+		}
+	}
+	r.derive()
+	return nil
+}
+
+func (r *request) reset(table *attributeTable) {
+	r.table, r.values = table, r.values[:0]
+	r.names.reset()
+	if len(r.positions) < len(table.list) {
+		r.positions = make([]uint32, len(table.list))
+	}
+}
+
+// set adds an attribute whose value is at the position source.
+func (r *request) set(id attributeID, source uint32, text []byte) {
+	r.positions[id] = uint32(len(r.values))
+	r.values = append(r.values, attributeValue{attribute: id, source: source, text: text})
+}
+
+// derive adds the attributes that are derived from those of the request.
+func (r *request) derive() {
+	for i, n := 0, len(r.values); i < n; i++ {
+		if len(r.values[i].text) == 0 {
+			continue
+		}
+		for _, id := range r.table.list[r.values[i].attribute].derived {
+			if r.find(id) == nil {
+				source := r.firstPresent(r.table.list[id].firstOf)
+				r.set(id, source, r.values[source].text)
+			}
+		}
+	}
+}
+
+// firstPresent returns the position of the first attribute with a value. At least one must have a value.
+func (r *request) firstPresent(ids []attributeID) uint32 {
+	for _, id := range ids {
+		if v := r.find(id); v != nil && len(v.text) > 0 {
+			return r.positions[id]
+		}
+	}
+	panic("rules: a derived attribute has no source")
+}
+
+// find returns the entry of an attribute, or nil.
+func (r *request) find(id attributeID) *attributeValue {
+	if at := r.positions[id]; at < uint32(len(r.values)) && r.values[at].attribute == id {
+		return &r.values[at]
+	}
+	return nil
+}
+
+// text returns the value of an attribute. It is empty if the attribute is absent.
+func (r *request) text(id attributeID) []byte {
+	if v := r.find(id); v != nil {
+		return v.text
+	}
+	return nil
+}
+
+// address returns the value of an attribute as an IP address without a zone. It is not valid if the value is something
+// else. An address is parsed once per request.
+func (r *request) address(id attributeID) netip.Addr {
+	v := r.find(id)
+	if v == nil {
+		return netip.Addr{}
+	}
+	return r.values[v.source].asAddress()
+}
+
+func (v *attributeValue) asAddress() netip.Addr {
+	if !v.parsed {
+		v.address, v.parsed = parseAddress(v.text), true
+	}
+	return v.address
+}
+
+// counted returns the value under which an attribute is counted.
+func (r *request) counted(id attributeID) Value {
+	v := r.find(id)
+	if v == nil || len(v.text) == 0 {
+		return Value{}
+	}
+	v = &r.values[v.source]
+	info := &r.table.list[v.attribute]
+	if info.ipv6Prefix == 0 {
+		return Value{info.name, v.text}
+	}
+	if v.canonical == nil {
+		v.canonical = v.appendCanonical(nil, info.ipv6Prefix)
+	}
+	return Value{info.name, v.canonical}
+}
+
+// appendCanonical appends the form of an address that canonicalIP describes.
+func (v *attributeValue) appendCanonical(dst []byte, bits int) []byte {
+	switch address := v.asAddress(); {
+	case !address.IsValid():
+		return append(dst, v.text...)
+	case address.Is4():
+		return address.AppendTo(dst)
+	default:
+		return netip.PrefixFrom(address, bits).Masked().AppendTo(dst)
+	}
+}

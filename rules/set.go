@@ -1,0 +1,111 @@
+package rules
+
+import "time"
+
+// Set is the compiled form of a rules file. It does not change, and may be used by several goroutines.
+type Set struct {
+	file    *File
+	domains map[string]*CompiledDomain
+}
+
+// Compile compiles a file. The file must not be changed afterward, because the set refers to it.
+//
+// The error names the domain and the limit.
+func Compile(f *File) (*Set, error) {
+	s := &Set{file: f, domains: make(map[string]*CompiledDomain, len(f.Domains))}
+	for i := range f.Domains {
+		x := &f.Domains[i]
+		domain, err := compileDomain(x)
+		if err != nil {
+			return nil, err
+		}
+		s.domains[x.Name] = domain
+	}
+	return s, nil
+}
+
+// File returns the file that the set was compiled from. It must not be changed.
+func (s *Set) File() *File { return s.file }
+
+// Domain returns the domain with the given name, or nil.
+func (s *Set) Domain(name []byte) *CompiledDomain { return s.domains[string(name)] }
+
+// CompiledDomain is the compiled form of a Domain.
+type CompiledDomain struct {
+	domain     *Domain
+	attributes attributeTable
+	tiers      tierTable
+	limits     []compiledLimit // in the order of the file
+	fallback   *compiledDefault
+}
+
+// Domain returns the domain of the file. It must not be changed.
+func (d *CompiledDomain) Domain() *Domain { return d.domain }
+
+// Matches is the result of [CompiledDomain.Match]. The zero Matches is ready for use. It can be used again for other
+// requests and domains, so that Match does not allocate memory. It must not be used by two goroutines at the same time.
+type Matches struct {
+	List []Matched // in the order of the file
+
+	request request
+	per     []Value // of all elements of List
+	amounts int     // number of amounts in List
+}
+
+// Matched is a limit that applies to a request.
+type Matched struct {
+	Limit    *Limit   // nil for the default of the domain
+	Amounts  []Amount // at least one: those of the tier, or of the override that applies
+	Cost     int64    // units to charge, at least 1
+	Per      []Value  // the value of each attribute in Limit.Per or Default.Per
+	Priority bool     // the request may use the share that Limit.Priority reserves
+}
+
+// Value is a value that is counted separately, and the attribute of the request from which it is taken. See [Source].
+type Value struct {
+	Attribute string // "" if the request has none of the attributes
+	Value     []byte
+}
+
+// Match sets m.List to the limits that apply to a request at a time. The result is that of [Domain.Match], in the order
+// of the file: if no limit applies, it is the default of the domain; if there is no default, it is empty. The values of
+// Per may refer to the bytes of pairs. They are valid until the next call with the same m.
+//
+// The attributes of the request are pairs[0] with the value pairs[1], pairs[2] with the value pairs[3] and so on. An
+// attribute with an empty value is absent. The time is used only for overrides with "until" or "during".
+//
+// The error is ErrTooManyMatches, or names an attribute: one that is repeated or has no value, or one from which the
+// cost of the request cannot be determined. m.List is empty then.
+//
+// If m has been used for a similar request, a call without an error does not allocate memory.
+func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error {
+	m.List, m.per, m.amounts = m.List[:0], m.per[:0], 0
+	if err := m.request.read(&d.attributes, pairs); err != nil {
+		return err
+	}
+	if err := d.matchLimits(now, m); err != nil {
+		m.List = m.List[:0]
+		return err
+	}
+	if len(m.List) == 0 && d.fallback != nil {
+		d.fallback.add(d, m)
+	}
+	return nil
+}
+
+// matchLimits adds the limits that apply to the request of m.
+func (d *CompiledDomain) matchLimits(now time.Time, m *Matches) error {
+	for i := range d.limits {
+		l := &d.limits[i]
+		if !l.when.matches(&m.request) {
+			continue
+		}
+		if err := l.add(d, now, m); err != nil {
+			return err
+		}
+		if m.amounts > maxLimits {
+			return ErrTooManyMatches
+		}
+	}
+	return nil
+}

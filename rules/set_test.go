@@ -1,0 +1,181 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// compile compiles the text of a file, and returns its first domain.
+func compile(t testing.TB, text string) *CompiledDomain {
+	t.Helper()
+	set, err := Compile(parse(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Domain([]byte(set.File().Domains[0].Name))
+}
+
+// pairsOf converts words such as path=/login to the attributes of a request.
+func pairsOf(words string) [][]byte {
+	var pairs [][]byte
+	for _, word := range strings.Fields(words) {
+		name, value, _ := strings.Cut(word, "=")
+		pairs = append(pairs, []byte(name), []byte(value))
+	}
+	return pairs
+}
+
+// checkMatch compares the result of a compiled domain with that of Domain.Match. It returns the number of limits.
+func checkMatch(t testing.TB, d *CompiledDomain, pairs [][]byte, now time.Time, m *Matches) int {
+	t.Helper()
+	request := Attributes{}
+	for i := 0; i < len(pairs); i += 2 {
+		request[string(pairs[i])] = string(pairs[i+1])
+	}
+	want, wantErr := d.domain.Match(request, now)
+	err := d.Match(pairs, now, m)
+	if err != nil && len(m.List) > 0 {
+		t.Fatalf("Match(%q) returned an error and %d limits", pairs, len(m.List))
+	}
+	// Match returns ErrTooManyMatches before it reaches limits whose cost may be wrong.
+	if !errors.Is(err, ErrTooManyMatches) && fmt.Sprint(err) != fmt.Sprint(wantErr) || (err == nil) != (wantErr == nil) {
+		t.Fatalf("Match(%q) = %v, want the error %v", pairs, err, wantErr)
+	}
+	if len(m.List) != len(want) {
+		t.Fatalf("Match(%q) = %v, want %v", pairs, m.List, want)
+	}
+	for i := range want {
+		checkMatched(t, d.domain, request, m.List[i], want[i])
+	}
+	return len(want)
+}
+
+// checkMatched compares one limit.
+func checkMatched(t testing.TB, x *Domain, request Attributes, got Matched, want Match) {
+	t.Helper()
+	samePer := slices.EqualFunc(got.Per, want.Per, func(v Value, s Source) bool {
+		return v.Attribute == s.Attribute && string(v.Value) == s.Value
+	})
+	priority := want.Limit != nil && want.Limit.Priority.Share > 0 && want.Limit.Priority.When.matches(x, request)
+	if got.Limit != want.Limit || !slices.Equal(got.Amounts, want.Amounts) || got.Cost != want.Cost || !samePer || got.Priority != priority {
+		t.Fatalf("request %v:\ngot  %+v\nwant %+v, priority %t", request, got, want, priority)
+	}
+}
+
+// TestSet_Match compares random files and requests with Domain.Match.
+func TestSet_Match(t *testing.T) {
+	g := &randomRules{Rand: rand.New(rand.NewPCG(14, 3))}
+	var m Matches
+	requests, matched := 0, 0
+	for range 2000 {
+		set, err := Compile(g.file())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := set.Domain([]byte("d"))
+		for range 150 {
+			if checkMatch(t, d, g.request(), g.time(), &m) > 0 {
+				matched++
+			}
+			requests++
+		}
+	}
+	if matched < requests/4 {
+		t.Errorf("%d of %d requests match a limit, want at least a quarter", matched, requests)
+	}
+}
+
+func TestSet_Domain(t *testing.T) {
+	file := parse(t, "version: 1\ndomain: a\nlimits: {x: {allow: 1/s}}\n---\nversion: 1\ndomain: b\nlimits: {y: {allow: 1/s}}\n")
+	set, err := Compile(file)
+	if err != nil || set.File() != file {
+		t.Fatalf("Compile = %v, %v", set, err)
+	}
+	for i, name := range []string{"a", "b"} {
+		if d := set.Domain([]byte(name)); d == nil || d.Domain() != &file.Domains[i] {
+			t.Errorf("Domain(%q) = %v", name, d)
+		}
+	}
+	if d := set.Domain([]byte("c")); d != nil {
+		t.Errorf("Domain of an unknown name = %v, want nil", d)
+	}
+}
+
+// TestSet_Match_Errors checks the errors for the attributes of a request.
+func TestSet_Match_Errors(t *testing.T) {
+	d := compile(t, shop)
+	var many strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&many, " unused%d=x", i)
+	}
+	for words, want := range map[string]string{
+		"path=/ path=/x":                        `attribute "path" is repeated`,
+		"path= path=/x":                         `attribute "path" is repeated`,
+		"path=/ path=":                          `attribute "path" is repeated`,
+		"unused=1 path=/ unused=1":              `attribute "unused" is repeated`,
+		"client=1 client=2":                     `attribute "client" is repeated`,
+		"=1 =2":                                 `attribute "" is repeated`,
+		many.String() + " unused7=x":            `attribute "unused7" is repeated`,
+		many.String() + " unused99=x":           `attribute "unused99" is repeated`,
+		many.String() + " unused100=x":          "",
+		many.String() + " user=u path=/":        "",
+		"model=a user=u path=/x":                `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is ""`,
+		"model=a user=u tokens=x":               `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is "x"`,
+		"model=a user=u tokens=-1":              `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is "-1"`,
+		"model=a user=u tokens=9" + "223372036": "",
+	} {
+		var m Matches
+		if err := d.Match(pairsOf(words), time.Time{}, &m); err == nil && want != "" || err != nil && err.Error() != want {
+			t.Errorf("%s: error %v, want %s", words, err, want)
+		}
+	}
+	var m Matches
+	if err := d.Match([][]byte{[]byte("path"), []byte("/"), []byte("user")}, time.Time{}, &m); err == nil || err.Error() != `attribute "user" has no value` {
+		t.Errorf("odd number of words: %v", err)
+	}
+}
+
+// TestSet_Match_KeepsPer checks that a result stays valid although the memory for values was extended meanwhile.
+func TestSet_Match_KeepsPer(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("version: 1\ndomain: d\nattributes: {ip: {ipv6_prefix: 48}}\nlimits:\n")
+	for i := range 20 {
+		fmt.Fprintf(&b, "  l%d: {per: [ip, user], allow: 1/s}\n", i)
+	}
+	d := compile(t, b.String())
+	var m Matches
+	for _, words := range []string{"ip=2001:db8:1:2::3 user=u", "ip=::ffff:10.0.0.1", "user=v", ""} {
+		if n := checkMatch(t, d, pairsOf(words), time.Time{}, &m); n != 20 {
+			t.Errorf("%s: %d limits, want 20", words, n)
+		}
+	}
+}
+
+// FuzzParseAddress compares parseAddress with netip.ParseAddr.
+func FuzzParseAddress(f *testing.F) {
+	for _, text := range append([]string{
+		"", ".", ":", "%", "1.2.3", "1.2.3.4.5", "01.2.3.4", "256.1.1.1", "1.2.3.4%x", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8",
+		"1:2:3:4:5:6:7:8:9", "1::2::3", ":::", "1:", ":1", "12345::", "::%", "::%a", "::1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "1:2:3:4:5:6:7:1.2.3.4",
+		"::ffff:1.2.3.4%e", "::g", "0000.1.1.1", "1..2.3", "1:2:3:4::5:6:7:8", "1.2.3.4:5", "::1.2.3.4:5", "::1234.2.3.4",
+	}, addresses...) {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		want, err := netip.ParseAddr(string(text))
+		if err == nil {
+			want = want.WithZone("").Unmap()
+		} else {
+			want = netip.Addr{}
+		}
+		if got := parseAddress(bytes.Clone(text)); got != want {
+			t.Errorf("parseAddress(%q) = %v, want %v", text, got, want)
+		}
+	})
+}
