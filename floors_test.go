@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"cluster/wal": 3,
 
 	"persistence":        4,
+	"ruleset":            4, // the live rules and their versions
 	"cluster/transport":  4,
 	"cluster/raftstore":  4,
 	"internal/rediscell": 4,

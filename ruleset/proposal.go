@@ -1,0 +1,111 @@
+package ruleset
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/throttledhq/throttled/rules"
+)
+
+// Proposal is a set that shall become the next version.
+type Proposal struct {
+	Name   string // name of the text in errors
+	Text   string
+	Author string
+	// Base is the version on which the text is based. If it is not nil and is not the newest version, the proposal fails.
+	Base *uint64
+	// OnlyNew makes the proposal have no effect if the history has the hash of the text, even if other versions have
+	// followed.
+	OnlyNew bool
+}
+
+// Result is the outcome of a proposal.
+type Result struct {
+	Version Version `json:"version"` // the new version, or the version in the history that has the text
+	Changed bool    `json:"changed"` // the version is new
+}
+
+// Log makes proposals versions, in one order.
+type Log interface {
+	// Propose validates a proposal as [Store.Prepare] does, and appends it to the log. When it returns a result, the
+	// store of the node that has appended it has been changed. After an error of the log, the outcome is unknown.
+	Propose(ctx context.Context, p Proposal) (Result, error)
+}
+
+// Prepared is a valid proposal.
+type Prepared struct {
+	Result
+	Packed []byte // compressed text, for Activate
+	set    *Set
+}
+
+// Prepare validates a proposal and compiles its set, which is kept until the next call of Prepare or Activate. The
+// proposals of a log must be prepared and activated one after another. now is the wall time.
+//
+// If the text is that of the newest version, or if the proposal has no effect because of OnlyNew, Changed of the result
+// is false, and there is nothing to activate. The error is of type rules.Errors, or wraps ErrTooLarge or ErrBase.
+func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
+	if len(p.Text) > MaxText {
+		return nil, ErrTooLarge
+	}
+	if known, err := s.check(&p); known != nil || err != nil {
+		return known, err
+	}
+	set, err := compile(p.Name, p.Text)
+	if err != nil {
+		return nil, err
+	}
+	before := s.newest()
+	n := &Prepared{
+		Result: Result{Changed: true, Version: Version{
+			Number: before.Number + 1, Author: clip(p.Author, maxAuthor), Time: now.UTC(), Hash: HashOf(p.Text), Size: len(p.Text),
+			Limits: countLimits(set.File()), Summary: summarize(before.file(s.Active()), set.File()),
+		}},
+		Packed: pack(p.Text), set: set,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prepared = n
+	return n, nil
+}
+
+// check compares a proposal with the history. It returns a result if the proposal has no effect.
+func (s *Store) check(p *Proposal) (*Prepared, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	newest := s.history.newest()
+	if p.Base != nil && *p.Base != newest.Number {
+		return nil, fmt.Errorf("version %d is not the newest version, %d: %w", *p.Base, newest.Number, ErrBase)
+	}
+	known := s.history.withHash(HashOf(p.Text))
+	if known != nil && (p.OnlyNew || known.Number == newest.Number) {
+		return &Prepared{Result: Result{Version: known.Version}}, nil
+	}
+	return nil, nil
+}
+
+// file returns the file of a version. It returns an empty file if the version is not the active one.
+func (r *record) file(a *Active) *rules.File {
+	if a.Version != r.Number || a.Set == nil {
+		return &rules.File{}
+	}
+	return a.Set.File()
+}
+
+// maxAuthor is the largest size of an author, in bytes.
+const maxAuthor = 128
+
+// clip returns text in at most size bytes of valid UTF-8.
+func clip(text string, size int) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= size {
+		return text
+	}
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
+	}
+	return text[:size]
+}
