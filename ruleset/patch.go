@@ -1,0 +1,238 @@
+package ruleset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Merge applies a patch to the text of a rules file, and returns the new text. It does not check whether the result is a
+// valid rules file.
+//
+// The patch is YAML, or JSON, with one document for each domain that it changes. A document without a domain changes the
+// only domain of the file. A document with an unknown domain is added. Documents are merged as in RFC 7396: maps are
+// merged, null removes a key, and each other value replaces the value in the file. A list is replaced as a whole. For
+// example, this patch changes one limit and removes another:
+//
+//	domain: shop
+//	limits:
+//	  login: {allow: 8 per 15m}
+//	  search: null
+//
+// Comments in the file are kept, except those within a value that is removed or replaced.
+func Merge(text, patch string) (string, error) {
+	file, err := documents(text)
+	if err != nil {
+		return "", fmt.Errorf("read the rules: %w", err)
+	}
+	changes, err := documents(patch)
+	if err != nil {
+		return "", fmt.Errorf("read the patch: %w", err)
+	}
+	if len(changes) == 0 {
+		return "", errors.New("the patch is empty; write a document with the keys to change")
+	}
+	for _, change := range changes {
+		if err := checkPatch(change.Content[0]); err != nil {
+			return "", err
+		}
+		if file, err = mergeDocument(file, change); err != nil {
+			return "", err
+		}
+	}
+	return encode(file)
+}
+
+// documents parses YAML. A panic of the library is returned as an error: the text comes from a client.
+func documents(text string) (list []*yaml.Node, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("yaml: the parser failed: %v", r)
+		}
+	}()
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var document yaml.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return list, nil
+		case err != nil:
+			return nil, err
+		}
+		list = append(list, &document)
+	}
+}
+
+// patchError returns an error about a place in the patch.
+func patchError(n *yaml.Node, format string, args ...any) error {
+	return fmt.Errorf("patch:%d:%d: "+format, append([]any{n.Line, n.Column}, args...)...)
+}
+
+// checkPatch refuses YAML that is easily misunderstood. The result of the merge is checked as a rules file, but keys that
+// remove others, and keys that are replaced, do not appear in it.
+func checkPatch(n *yaml.Node) error {
+	switch {
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		return patchError(n, "aliases and anchors are not supported; write the value in each place")
+	case isNull(n) && n.Value == "":
+		return patchError(n, "the value is missing; write null to remove a key")
+	}
+	keys := map[string]bool{}
+	for i, child := range n.Content {
+		if err := checkPatch(child); err != nil {
+			return err
+		}
+		if n.Kind != yaml.MappingNode || i%2 == 1 {
+			continue
+		}
+		if child.Kind != yaml.ScalarNode || keys[child.Value] {
+			return patchError(child, "the key %q is repeated or is not a text; write each key once", clip(child.Value, 40))
+		}
+		keys[child.Value] = true
+	}
+	return nil
+}
+
+// mergeDocument merges a document of a patch with the document of the file that has the same domain.
+func mergeDocument(file []*yaml.Node, change *yaml.Node) ([]*yaml.Node, error) {
+	root := change.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, patchError(root, "a patch is a map; write keys such as limits")
+	}
+	domain := valueOf(root, "domain")
+	var names []string
+	for _, document := range file {
+		name := valueOf(document.Content[0], "domain")
+		if domain == nil && len(file) == 1 || domain != nil && name != nil && name.Value == domain.Value {
+			document.Content[0] = merge(document.Content[0], root)
+			return file, nil
+		}
+		if name != nil {
+			names = append(names, name.Value)
+		}
+	}
+	if domain == nil {
+		return nil, patchError(root, "the domain is missing; write domain and one of %s", strings.Join(names, ", "))
+	}
+	change.Content[0] = merge(&yaml.Node{Kind: yaml.MappingNode}, root)
+	return append(file, change), nil
+}
+
+// valueOf returns the value of a key, or nil.
+func valueOf(n *yaml.Node, key string) *yaml.Node {
+	if i := indexOf(n, key); i >= 0 {
+		return n.Content[i+1]
+	}
+	return nil
+}
+
+// indexOf returns the position of a key in the content of a map, or -1.
+func indexOf(n *yaml.Node, key string) int {
+	if n.Kind != yaml.MappingNode {
+		return -1
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return i
+		}
+	}
+	return -1
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// merge returns the value that replaces target. It changes target if both are maps.
+func merge(target, patch *yaml.Node) *yaml.Node {
+	if patch.Kind != yaml.MappingNode {
+		keepComments(target, patch)
+		return patch
+	}
+	if target.Kind != yaml.MappingNode {
+		empty := &yaml.Node{Kind: yaml.MappingNode, Style: patch.Style}
+		keepComments(target, empty)
+		target = empty
+	}
+	if len(target.Content) == 0 {
+		target.Style = patch.Style
+	}
+	for i := 0; i+1 < len(patch.Content); i += 2 {
+		mergeKey(target, patch.Content[i], patch.Content[i+1])
+	}
+	return target
+}
+
+// mergeKey merges one key of a patch with a map.
+func mergeKey(target, key, value *yaml.Node) {
+	i := indexOf(target, key.Value)
+	switch {
+	case isNull(value) && i >= 0:
+		target.Content = append(target.Content[:i:i], target.Content[i+2:]...)
+	case isNull(value):
+	case i >= 0:
+		target.Content[i+1] = merge(target.Content[i+1], value)
+	default:
+		if target.Style&yaml.FlowStyle == 0 {
+			key.Style = 0 // the key of a JSON patch needs no quotes
+		}
+		target.Content = append(target.Content, key, merge(&yaml.Node{}, value))
+	}
+}
+
+// keepComments copies the comments of a replaced value, unless the new value has its own.
+func keepComments(from, to *yaml.Node) {
+	if to.HeadComment == "" && to.LineComment == "" && to.FootComment == "" {
+		to.HeadComment, to.LineComment, to.FootComment = from.HeadComment, from.LineComment, from.FootComment
+	}
+}
+
+// errEncode is returned if the YAML library writes a text with another meaning.
+var errEncode = errors.New("the patched rules cannot be written as YAML; use CL.RULES SET with the whole text")
+
+// encode writes documents as text, and checks that the text has the same content.
+func encode(list []*yaml.Node) (text string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			text, err = "", fmt.Errorf("%w: %v", errEncode, r)
+		}
+	}()
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	for _, document := range list {
+		if err := encoder.Encode(document); err != nil {
+			return "", fmt.Errorf("%w: %w", errEncode, err)
+		}
+	}
+	if err := encoder.Close(); err != nil {
+		return "", fmt.Errorf("%w: %w", errEncode, err)
+	}
+	written, err := documents(b.String())
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errEncode, err)
+	}
+	if !isEqualList(list, written) {
+		return "", errEncode
+	}
+	return b.String(), nil
+}
+
+// isEqual reports whether two nodes have the same content. Style and comments do not count.
+func isEqual(a, b *yaml.Node) bool {
+	return a.Kind == b.Kind && a.Value == b.Value && isEqualList(a.Content, b.Content)
+}
+
+func isEqualList(a, b []*yaml.Node) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !isEqual(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}

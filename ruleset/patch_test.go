@@ -1,0 +1,170 @@
+package ruleset
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/throttledhq/throttled/rules"
+)
+
+const patched = `# limits of the shop
+version: 1
+domain: shop
+limits:
+  # failed logins
+  login:
+    when: {path: /login, method: [POST, PUT]} # both methods
+    allow: 5 per 15m # small
+  search: {allow: 10/min}
+`
+
+func TestMerge(t *testing.T) {
+	for _, test := range []struct{ name, text, patch, want string }{
+		{"a value, as YAML", patched, "domain: shop\nlimits:\n  login: {allow: 8 per 15m}\n",
+			strings.Replace(patched, "5 per 15m", "8 per 15m", 1)},
+		{"a value, as JSON", patched, `{"limits": {"login": {"allow": "8 per 15m"}}}`,
+			strings.Replace(patched, "5 per 15m", `"8 per 15m"`, 1)},
+		{"null removes", patched, "limits: {search: null}", strings.Replace(patched, "  search: {allow: 10/min}\n", "", 1)},
+		{"null of an unknown key", patched, "limits: {unknown: ~}", patched},
+		{"a list is replaced", patched, "limits: {login: {when: {method: [DELETE]}}}",
+			strings.Replace(patched, "[POST, PUT]", "[DELETE]", 1)},
+		{"a map replaces a text, without null", patched, "limits: {search: {allow: {free: 5/min, pro: null}}}",
+			strings.Replace(patched, "{allow: 10/min}", "{allow: {free: 5/min}}", 1)},
+		{"a new limit", patched, "limits:\n  cart: {allow: 7/min, shadow: null}\n", patched + "  cart: {allow: 7/min}\n"},
+		{"a new limit, as JSON", patched, `{"limits": {"cart": {"allow": "7/min"}}}`, patched + "  cart: {\"allow\": \"7/min\"}\n"},
+		{"a new domain", patched, "version: 1\ndomain: api\nlimits: {a: {allow: 1/s}, b: null}\n",
+			patched + "---\nversion: 1\ndomain: api\nlimits: {a: {allow: 1/s}}\n"},
+		{"two documents", patched + "---\nversion: 1\ndomain: api\nlimits: {a: {allow: 1/s}}\n",
+			"domain: api\nlimits: {a: {allow: 2/s}}\n---\ndomain: shop\nlimits: {search: null}\n",
+			strings.Replace(patched, "  search: {allow: 10/min}\n", "", 1) + "---\nversion: 1\ndomain: api\nlimits: {a: {allow: 2/s}}\n"},
+		{"text that looks like other types", "limits: {a: {when: {path: on, x: 0123, y: 1_000, z: '/users/{id}'}}}\n", "limits: {b: 2027-01-31}",
+			"limits: {a: {when: {path: on, x: 0123, y: 1_000, z: '/users/{id}'}}, b: 2027-01-31}\n"},
+	} {
+		got, err := Merge(test.text, test.patch)
+		if got != test.want || err != nil {
+			t.Errorf("%s: error %v, got\n%s\nwant\n%s", test.name, err, got, test.want)
+		}
+	}
+}
+
+func TestMergeErrors(t *testing.T) {
+	two := patched + "---\nversion: 1\ndomain: api\nlimits: {a: {allow: 1/s}}\n"
+	for _, test := range []struct{ name, text, patch, want string }{
+		{"empty", patched, "", "the patch is empty"},
+		{"comment", patched, "# nothing", "the patch is empty"},
+		{"not a map", patched, "[1]", "patch:1:1: a patch is a map"},
+		{"not YAML", patched, "a: [", "read the patch: yaml: line 1"},
+		{"missing value", patched, "limits:\n  search:\n", "patch:2:10: the value is missing; write null"},
+		{"repeated key", patched, "limits: {a: 1, a: 2}", `patch:1:16: the key "a" is repeated`},
+		{"key is a list", patched, "? [a]\n: 1", `patch:1:3: the key "" is repeated or is not a text`},
+		{"alias", patched, "limits: {a: &x {allow: 1/s}, b: *x}", "patch:1:13: aliases and anchors are not supported"},
+		{"no domain", two, "limits: {}", "patch:1:1: the domain is missing; write domain and one of shop, api"},
+		{"rules are not YAML", "a: [", "limits: {}", "read the rules: yaml: line 1"},
+	} {
+		got, err := Merge(test.text, test.patch)
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: got %q and the error %v, want %q", test.name, got, err, test.want)
+		}
+	}
+}
+
+// TestMergePatchOfRFC runs the test cases in appendix A of RFC 7396.
+func TestMergePatchOfRFC(t *testing.T) {
+	for _, test := range [][3]string{
+		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
+		{`{"a":"b"}`, `{"a":null}`, `{}`},
+		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
+		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
+		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
+		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
+		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
+		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+	} {
+		got, err := Merge(test[0], test[1])
+		if err != nil {
+			t.Errorf("%s patched with %s: %v", test[0], test[1], err)
+			continue
+		}
+		if !reflect.DeepEqual(decoded(t, got), decoded(t, test[2])) {
+			t.Errorf("%s patched with %s is %s, want %s", test[0], test[1], got, test[2])
+		}
+	}
+}
+
+func decoded(t *testing.T, text string) (value any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// FuzzMerge checks that the result of Merge is YAML, and that applying the same patch again does not change it.
+func FuzzMerge(f *testing.F) {
+	for _, patch := range []string{
+		"limits: {login: {allow: 1/s}}", "limits: null", `{"limits": {"x": {"when": {"path": "/a/{id}"}}}}`,
+		"domain: api\nlimits: {}\n", "a: |\n  x\n  y\n", "a: 'it''s'\nb: \"\\u00e9\"\n", "? a\n: b\n", "a: !!str 1\n", "# c\na: b # d\n",
+	} {
+		f.Add(patched, patch)
+	}
+	f.Fuzz(func(t *testing.T, text, patch string) {
+		once, err := Merge(text, patch)
+		if err != nil {
+			return
+		}
+		twice, err := Merge(once, patch)
+		if err != nil {
+			t.Fatalf("the result %q cannot be patched again with %q: %v", once, patch, err)
+		}
+		a, errA := documents(once)
+		b, errB := documents(twice)
+		if errA != nil || errB != nil || !isEqualList(a, b) {
+			t.Errorf("patched with %q, %q is %q and then %q; errors %v and %v", patch, text, once, twice, errA, errB)
+		}
+	})
+}
+
+func TestEditor(t *testing.T) {
+	s, l := newLocal()
+	e := Editor{s, l}
+	ctx := context.Background()
+	if _, err := e.Patch(ctx, "limits: {}", "ann", nil); !errors.Is(err, ErrNoRules) {
+		t.Errorf("Patch without rules returned the error %v, want %v", err, ErrNoRules)
+	}
+	if _, err := e.Rollback(ctx, 1, "ann"); !errors.Is(err, ErrNoRules) {
+		t.Errorf("Rollback without rules returned the error %v, want %v", err, ErrNoRules)
+	}
+	if r, err := e.Set(ctx, patched, "ann", nil); err != nil || r.Version.Number != 1 || r.Version.Author != "ann" {
+		t.Fatalf("Set returned %+v and the error %v", r, err)
+	}
+	if r, err := e.Patch(ctx, "limits: {search: null}", "bob", nil); err != nil || r.Version.Summary != "+0 -1 ~0: -shop/search" {
+		t.Errorf("Patch returned %+v and the error %v", r, err)
+	}
+	old, newest := uint64(1), uint64(2)
+	if _, err := e.Patch(ctx, "limits: {login: {allow: 6/s}}", "bob", &old); !errors.Is(err, ErrBase) {
+		t.Errorf("Patch of version 1 returned the error %v, want %v", err, ErrBase)
+	}
+	if r, err := e.Patch(ctx, "limits: {login: {allow: 6/s}}", "bob", &newest); err != nil || r.Version.Number != 3 {
+		t.Errorf("Patch of version 2 returned %+v and the error %v", r, err)
+	}
+	var list rules.Errors
+	if _, err := e.Patch(ctx, "limits: {login: {allow: 6}}", "bob", nil); !errors.As(err, &list) || list[0].File != nameOfPatched {
+		t.Errorf("a patch with an invalid result returned the error %v", err)
+	}
+	if r, err := e.Rollback(ctx, 1, "ann"); err != nil || r.Version.Number != 4 || r.Version.Hash != HashOf(patched) {
+		t.Errorf("Rollback returned %+v and the error %v", r, err)
+	}
+	if _, text, err := e.Text(0); text != patched || err != nil {
+		t.Errorf("after the rollback, the text is %q, error %v", text, err)
+	}
+	if r, err := e.Rollback(ctx, 1, "ann"); err != nil || r.Changed || r.Version.Number != 4 {
+		t.Errorf("Rollback to the active text returned %+v and the error %v, want version 4, unchanged", r, err)
+	}
+}
