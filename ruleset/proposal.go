@@ -39,7 +39,7 @@ type Log interface {
 type Prepared struct {
 	Result
 	Packed []byte // compressed text, for Activate
-	set    *Set
+	set    *rules.Set
 }
 
 // Prepare validates a proposal and compiles its set, which is kept until the next call of Prepare or Activate. The

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/throttledhq/throttled/rules"
 )
 
 // Active is the set with which requests are decided.
 type Active struct {
-	Version uint64 // number of the version; 0 if there are no rules
-	Set     *Set   // nil if there are no rules, or if Err is not nil
+	Version uint64     // number of the version; 0 if there are no rules
+	Set     *rules.Set // nil if there are no rules, or if Err is not nil
 	// Err is the reason why this program cannot compile the version: an earlier version of the program, or a damaged
 	// text. No earlier set is used instead.
 	Err error
@@ -87,7 +89,7 @@ func (s *Store) CompileNewest() {
 }
 
 // compile compiles a version from its compressed text.
-func (r *record) compile() (*Set, error) {
+func (r *record) compile() (*rules.Set, error) {
 	text, err := unpack(r.packed, &r.Version)
 	if err != nil {
 		return nil, err
