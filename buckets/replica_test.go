@@ -182,6 +182,7 @@ func (r *replicaRun) decide() {
 	together := r.IntN(3)
 	for i := range reqs {
 		reqs[i] = r.request()
+		reqs[i].Trial = r.IntN(20) == 0
 		reqs[i].Linked = r.IntN(3) < together && i < len(reqs)-1
 	}
 	out := make([]limiter.Decision, len(reqs))

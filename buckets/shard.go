@@ -103,7 +103,7 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, sc *scratch
 		change, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, sc.room[:0])
 	}
 	switch {
-	case change.Set:
+	case change.Set && !req.Trial:
 		if err := s.apply(at, found, req, &change, s.gaugeOf(req, out), tag, now); err != nil {
 			*out = limiter.Decision{Err: err}
 		}

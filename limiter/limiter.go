@@ -99,6 +99,10 @@ type Request struct {
 	// Linked joins the request and the next request into a group. A group is decided in one atomic step: all of its
 	// requests are charged, or none. The last request of a group is not Linked. See Engine.Decide.
 	Linked bool
+	// Trial decides the request as if it were charged, and charges nothing: the decision is that on the same request
+	// without Trial, but the state of the key does not change, and needs no memory. A Trial in a group is a condition:
+	// if it is refused, no request of the group is charged.
+	Trial bool
 }
 
 // MaxGroup is the largest number of requests in a group.
@@ -255,8 +259,8 @@ type Engine interface {
 	// Decide decides the requests in order, and stores the decision on reqs[i] in out[i]. reqs and out must have the
 	// same length.
 	//
-	// A group is decided as a whole: if any of its requests is refused, none is charged, and the other requests are
-	// answered as if they were peeks. If one of the requests cannot be decided, the Err of its decision is the reason,
+	// A group is decided as a whole: if any of its requests is refused, none is charged, and the other requests,
+	// including a Trial, are answered as if they were peeks. If one of the requests cannot be decided, the Err of its decision is the reason,
 	// and the Err of the other decisions is ErrGroup. ErrOutOfMemory and ErrNotLeading concern the whole group, so they
 	// are the Err of all its decisions. The keys of a group must differ from each other, and a group has at most
 	// MaxGroup requests.
