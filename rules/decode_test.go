@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // exact returns a condition on an attribute.
@@ -193,6 +195,30 @@ func checkKeys[T any](t *testing.T, ks keys[T], text string) {
 		if supported && !strings.Contains(text, k.name+":") {
 			t.Errorf("no valid file has the key %q", k.name)
 		}
+		if supported {
+			checkExample(t, ks, k)
+		}
+	}
+}
+
+// checkExample checks that a key has a schema, and that its example is accepted.
+func checkExample[T any](t *testing.T, ks keys[T], k key[T]) {
+	t.Helper()
+	if k.value == nil || k.value.Title == "" || k.example == "" {
+		t.Errorf("key %q: no title of its values, or no example", k.name)
+		return
+	}
+	src, _ := newSource("example", []byte(k.name+": "+k.example))
+	roots, err := src.documents()
+	if err != nil {
+		t.Fatalf("key %q: example %q: %v", k.name, k.example, err)
+	}
+	d := &decoder{report: &report{src: src, refused: map[*yaml.Node]bool{}}, loadZone: loadZone}
+	treeCheck{d.report}.checkTree(value{roots[0], ""}, 1)
+	var into T
+	ks.decodeEntry(d, value{roots[0], ""}.entries()[0], &into)
+	if len(d.errs) > 0 {
+		t.Errorf("key %q: example %q: %v", k.name, k.example, d.errs)
 	}
 }
 

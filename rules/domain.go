@@ -4,38 +4,44 @@ import "fmt"
 
 // domainKeys are the keys of a document.
 var domainKeys = keys[Domain]{
-	{name: "version", required: true, doc: "the version of the format, 1",
+	{name: "version", required: true, doc: "the version of the format, 1", value: versionSchema, example: "1",
 		decode: func(d *decoder, v value, _ *Domain) { d.version(v) }},
-	{name: "domain", required: true, doc: "the name that requests use for this set of limits",
+	{name: "domain", required: true, doc: "the name that requests use for this set of limits", value: nameSchema, example: "shop",
 		decode: func(d *decoder, v value, x *Domain) { x.Name, _ = d.name(v) }},
 	{name: "attributes", doc: "attributes that are derived from others",
+		value: namedMap("attribute", attributeKeys.schema().withCount(1, 1)), example: "{client: {first_of: [api_key, ip]}}",
 		decode: func(d *decoder, v value, x *Domain) { x.Attributes = d.attributes(v) }},
 	{name: "tiers", doc: "the attribute with the tier of a request, and the default tier",
+		value: tierKeys.schema(), example: "{by: plan, default: free}",
 		decode: func(d *decoder, v value, x *Domain) { tierKeys.decode(d, v, &x.Tiers) }},
 	{name: "default", doc: "the limit for requests that match no limit; without it, they are admitted",
+		value: defaultKeys.schema(), example: "{allow: 1000 per minute, per: ip}",
 		decode: func(d *decoder, v value, x *Domain) { x.Default = d.defaultLimit(v) }},
-	{name: "limits", doc: "the limits by name",
+	{name: "limits", doc: "the limits by name", value: namedMap("limit", limitKeys.schema()), example: "{login: {allow: 5 per 15m}}",
 		decode: func(d *decoder, v value, x *Domain) { x.Limits = d.limits(v) }},
 }
 
 var tierKeys = keys[Tiers]{
-	{name: "by", required: true, doc: "the attribute with the name of the tier",
+	{name: "by", required: true, doc: "the attribute with the name of the tier", value: nameSchema, example: "plan",
 		decode: func(d *decoder, v value, t *Tiers) { t.By, _ = d.name(v) }},
-	{name: "default", required: true, doc: "the tier of requests without a known tier",
+	{name: "default", required: true, doc: "the tier of requests without a known tier", value: nameSchema, example: "free",
 		decode: func(d *decoder, v value, t *Tiers) { t.Default, _ = d.name(v) }},
 }
 
 var defaultKeys = keys[Default]{
 	{name: "allow", required: true, doc: "an amount, such as 100 per minute, a list of amounts, or a map of tiers",
+		value: allowRef, example: "1000 per minute",
 		decode: func(d *decoder, v value, x *Default) { x.Allow = d.allow(v) }},
-	{name: "per", doc: "attributes whose values are counted separately",
+	{name: "per", doc: "attributes whose values are counted separately", value: nameListSchema, example: "[ip]",
 		decode: func(d *decoder, v value, x *Default) { x.Per = d.names(v) }},
 }
 
 var attributeKeys = keys[Attribute]{
 	{name: "first_of", doc: "the value is that of the first attribute that the request has",
+		value: nameListSchema, example: "[api_key, user, ip]",
 		decode: func(d *decoder, v value, a *Attribute) { a.FirstOf = d.names(v) }},
 	{name: "ipv6_prefix", doc: "an IPv6 address is replaced by its network of this prefix length",
+		value: integerSchema(1, 128), example: "64",
 		decode: func(d *decoder, v value, a *Attribute) { a.IPv6Prefix = d.integerInt(v, 1, 128) }},
 }
 

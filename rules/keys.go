@@ -11,7 +11,9 @@ import (
 // key is a key of a map in a rules file, which sets a part of T.
 type key[T any] struct {
 	name     string
-	doc      string // for readers of the reference document
+	doc      string  // for readers of the reference document
+	value    *schema // the values of the key
+	example  string  // a value, in the syntax of YAML
 	required bool
 	decode   func(d *decoder, v value, into *T) // nil if the key is not supported yet
 }

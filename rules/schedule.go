@@ -26,11 +26,12 @@ func (p During) IsZero() bool { return len(p.Days) == 0 }
 
 // duringKeys are the keys of "during".
 var duringKeys = keys[During]{
-	{name: "between", doc: `two times of day, such as "22:00-06:00"; all day if absent`,
+	{name: "between", doc: `two times of day, such as "22:00-06:00"; all day if absent`, value: betweenSchema, example: `"22:00-06:00"`,
 		decode: func(d *decoder, v value, p *During) { p.From, p.To = d.between(v) }},
-	{name: "zone", doc: "the time zone, such as Europe/Berlin; UTC if absent",
+	{name: "zone", doc: "the time zone, such as Europe/Berlin; UTC if absent", value: zoneSchema, example: "Europe/Berlin",
 		decode: func(d *decoder, v value, p *During) { p.Zone = d.zone(v) }},
 	{name: "days", doc: "the days on which the period begins: mon, tue, wed, thu, fri, sat, sun; all if absent",
+		value: oneOrList(choiceSchema(dayNames...)), example: "[sat, sun]",
 		decode: func(d *decoder, v value, p *During) { p.Days = d.days(v) }},
 }
 

@@ -73,38 +73,40 @@ func (d *decoder) explicitMatcher(v value) Matcher {
 // matcherKeys returns the keys that give the kind of a matcher.
 func matcherKeys() keys[Matcher] {
 	ks := keys[Matcher]{
-		{name: "present", doc: "true: requests that have the attribute. false: requests that do not",
+		{name: "present", doc: "true: requests that have the attribute. false: requests that do not", value: booleanSchema, example: "false",
 			decode: func(d *decoder, v value, m *Matcher) {
 				m.Kind = Absent
 				if d.boolean(v) {
 					m.Kind = Present
 				}
 			}},
-		{name: "not", doc: "requests that the matcher does not match", decode: func(d *decoder, v value, m *Matcher) {
-			*m = Matcher{Kind: Not, List: []Matcher{d.matcher(v)}}
-		}},
+		{name: "not", doc: "requests that the matcher does not match", value: matcherRef, example: "[GET, HEAD]",
+			decode: func(d *decoder, v value, m *Matcher) {
+				*m = Matcher{Kind: Not, List: []Matcher{d.matcher(v)}}
+			}},
 	}
 	return append(ks, textMatcherKeys...)
 }
 
 // textMatcherKeys are the keys of matchers that have a text.
 var textMatcherKeys = keys[Matcher]{
-	textMatcherKey("exact", "the same text", func(text string) (Matcher, error) {
+	textMatcherKey("exact", "the same text", `"/a/*"`, func(text string) (Matcher, error) {
 		return Matcher{Kind: Exact, Text: text}, nil
 	}),
-	textMatcherKey("prefix", "text that begins with this text", func(text string) (Matcher, error) {
+	textMatcherKey("prefix", "text that begins with this text", "/api/", func(text string) (Matcher, error) {
 		return Matcher{Kind: Prefix, Text: text}, nil
 	}),
-	textMatcherKey("template", "a path with a name in braces for each variable segment, such as /users/{id}", parseTemplate),
-	textMatcherKey("glob", "a pattern with ?, * and [a-z]", func(text string) (Matcher, error) {
+	textMatcherKey("template", "a path with a name in braces for each variable segment, such as /users/{id}", `"/users/{id}"`, parseTemplate),
+	textMatcherKey("glob", "a pattern with ?, * and [a-z]", `"*.example.com"`, func(text string) (Matcher, error) {
 		return Matcher{Kind: Glob, Text: text}, nil
 	}),
-	textMatcherKey("cidr", "an IP network, such as 10.0.0.0/8", parseCIDR),
+	textMatcherKey("cidr", "an IP network, such as 10.0.0.0/8", "10.0.0.0/8", parseCIDR),
 }
 
 // textMatcherKey returns the key of a matcher that parse creates from a text.
-func textMatcherKey(name, doc string, parse func(string) (Matcher, error)) key[Matcher] {
-	return key[Matcher]{name: name, doc: doc, decode: func(d *decoder, v value, m *Matcher) { *m = d.textMatcher(v, parse) }}
+func textMatcherKey(name, doc, example string, parse func(string) (Matcher, error)) key[Matcher] {
+	return key[Matcher]{name: name, doc: doc, value: textSchema, example: example,
+		decode: func(d *decoder, v value, m *Matcher) { *m = d.textMatcher(v, parse) }}
 }
 
 // textMatcher decodes a text with a function.

@@ -16,14 +16,16 @@ import (
 
 const rulesUsage = `Usage: throttled rules check FILE
        throttled rules explain [--at TIME] FILE DOMAIN [NAME=VALUE ...]
+       throttled rules schema
 
 check verifies a rules file. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
 explain prints which limits apply to a request with the given attributes, and why others do not.
+schema prints a JSON Schema, with which editors complete and check rules files.
 
 `
 
 // errRulesUsage is returned for wrong arguments.
-var errRulesUsage = errors.New(`wrong arguments: write "check FILE" or "explain FILE DOMAIN NAME=VALUE ..."`)
+var errRulesUsage = errors.New(`wrong arguments: write "check FILE", "explain FILE DOMAIN NAME=VALUE ..." or "schema"`)
 
 // runRules runs the command "throttled rules".
 func runRules(_ context.Context, args []string, stdout, stderr io.Writer) int {
@@ -59,6 +61,9 @@ func runRulesCommand(name string, args []string, at time.Time, stdout io.Writer)
 		return checkRules(args[0], stdout)
 	case name == "explain" && len(args) >= 2:
 		return explainRules(args[0], args[1], args[2:], at, stdout)
+	case name == "schema" && len(args) == 0:
+		_, err := stdout.Write(rules.Schema())
+		return err
 	}
 	return errRulesUsage
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/throttledhq/throttled/rules"
 )
 
 const shopRules = `version: 1
@@ -59,6 +61,8 @@ func TestRules(t *testing.T) {
 		{"rules check rules.yaml bad.yaml", exitUsage, "", "throttled rules: wrong arguments"},
 		{"rules explain rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
 		{"rules", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules schema rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules schema", exitOK, string(rules.Schema()), ""},
 		{"rules play rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
 		{"rules check --no rules.yaml", exitUsage, "", "flag provided but not defined"},
 		{"rules explain --at yesterday rules.yaml shop", exitUsage, "", `invalid value "yesterday"`},

@@ -1,0 +1,44 @@
+package rules
+
+// KeyTable lists the keys of one map of a rules file, for reference documents.
+type KeyTable struct {
+	Map  string // the map that has the keys, such as "limit"
+	Keys []Key
+}
+
+// Key describes a key that Parse accepts.
+type Key struct {
+	Name     string
+	Value    string // the kind of its values, such as "percentage"
+	Doc      string // its meaning, and the default
+	Example  string // a value, in the syntax of YAML
+	Required bool
+}
+
+// Reference returns the tables of all keys of a rules file.
+func Reference() []KeyTable {
+	return []KeyTable{
+		{"document", domainKeys.reference()},
+		{"attributes.NAME", attributeKeys.reference()},
+		{"tiers", tierKeys.reference()},
+		{"default", defaultKeys.reference()},
+		{"limits.NAME", limitKeys.reference()},
+		{"charge", chargeKeys.reference()},
+		{"ban", banKeys.reference()},
+		{"priority", priorityKeys.reference()},
+		{"overrides", overrideKeys.reference()},
+		{"during", duringKeys.reference()},
+		{"matcher", matcherKeys().reference()},
+	}
+}
+
+// reference returns the description of each key that is supported.
+func (ks keys[T]) reference() []Key {
+	var list []Key
+	for _, k := range ks {
+		if k.decode != nil {
+			list = append(list, Key{k.name, k.value.Title, k.doc, k.example, k.required})
+		}
+	}
+	return list
+}
