@@ -21,6 +21,8 @@ type decoder struct {
 	loadZone ZoneLoader
 	amounts  []placedAmount // of the limit that is being decoded
 	tierMaps []value        // maps of tiers in the domain that is being decoded
+
+	limitMaps []value // maps of the limits of that domain
 }
 
 // value is a YAML node and the path of its keys.

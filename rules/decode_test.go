@@ -183,6 +183,7 @@ func TestKeys(t *testing.T) {
 	checkKeys(t, priorityKeys, text)
 	checkKeys(t, duringKeys, text)
 	checkKeys(t, matcherKeys(), text)
+	checkKeys(t, envoyKeys, text)
 }
 
 func checkKeys[T any](t *testing.T, ks keys[T], text string) {

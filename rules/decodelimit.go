@@ -60,6 +60,9 @@ var limitKeys = keys[Limit]{
 		decode: func(d *decoder, v value, l *Limit) { l.Consistency = Consistency(d.choose(v, consistencies)) }},
 	{name: "shadow", doc: "true: count the decisions, and refuse no request; false if absent", value: booleanSchema, example: "true",
 		decode: func(d *decoder, v value, l *Limit) { l.Shadow = d.boolean(v) }},
+	{name: "envoy", doc: "how the limit relates to others of one request in Envoy's ratelimit service; needs semantics: envoy",
+		value: envoyKeys.schema(), example: "{name: write, quota_mode: true}",
+		decode: func(d *decoder, v value, l *Limit) { envoyKeys.decode(d, v, &l.Envoy) }},
 	{name: "scope"},
 	{name: "adaptive"},
 }

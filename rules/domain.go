@@ -8,6 +8,9 @@ var domainKeys = keys[Domain]{
 		decode: func(d *decoder, v value, _ *Domain) { d.version(v) }},
 	{name: "domain", required: true, doc: "the name that requests use for this set of limits", value: nameSchema, example: "shop",
 		decode: func(d *decoder, v value, x *Domain) { x.Name, _ = d.name(v) }},
+	{name: "semantics", doc: "atomic (default): a request charges all limits, or none if one refuses it. envoy: each limit is charged on its own, also by requests that it refuses",
+		value: choiceSchema(semanticsNames...), example: "envoy",
+		decode: func(d *decoder, v value, x *Domain) { x.Semantics = Semantics(d.choose(v, semanticsNames)) }},
 	{name: "attributes", doc: "attributes that are derived from others",
 		value: namedMap("attribute", attributeKeys.schema().withCount(1, 1)), example: "{client: {first_of: [api_key, ip]}}",
 		decode: func(d *decoder, v value, x *Domain) { x.Attributes = d.attributes(v) }},
@@ -48,7 +51,7 @@ var attributeKeys = keys[Attribute]{
 // domain decodes one document.
 func (d *decoder) domain(v value) Domain {
 	var x Domain
-	d.tierMaps = nil
+	d.tierMaps, d.limitMaps = nil, nil
 	if !domainKeys.decode(d, v, &x) {
 		return x
 	}
@@ -57,6 +60,7 @@ func (d *decoder) domain(v value) Domain {
 		d.failMissing(v, "limits", "at least one limit, or add a default")
 	}
 	tierCheck{d.report, d.tierMaps}.checkTiers(v, x.Tiers)
+	d.checkSemantics(v, &x)
 	return x
 }
 
@@ -143,5 +147,6 @@ func (d *decoder) limits(v value) []Limit {
 		places = append(places, e.value)
 	}
 	d.checkMatches(places, limits)
+	d.limitMaps = places
 	return limits
 }

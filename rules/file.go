@@ -14,6 +14,7 @@ type File struct {
 // Domain is one YAML document: limits for the requests of one domain.
 type Domain struct {
 	Name       string
+	Semantics  Semantics
 	Attributes []Attribute
 	Tiers      Tiers
 	Default    *Default // nil: a request that matches no limit is admitted

@@ -22,6 +22,7 @@ type Limit struct {
 	RetryJitter int // percentage by which the retry time varies
 	Consistency Consistency
 	Shadow      bool // decisions are counted, and no request is refused
+	Envoy       EnvoyLimit
 }
 
 // Allow is the value of the key "allow": amounts that must all admit a request. It has Amounts or Tiers.

@@ -28,6 +28,7 @@ func Reference() []KeyTable {
 		{"priority", priorityKeys.reference()},
 		{"overrides", overrideKeys.reference()},
 		{"during", duringKeys.reference()},
+		{"envoy", envoyKeys.reference()},
 		{"matcher", matcherKeys().reference()},
 	}
 }

@@ -85,6 +85,7 @@ var (
 		choiceSchema(slices.DeleteFunc(slices.Clone(algorithmNames), func(name string) bool { return name == Buckets.String() })...),
 		{Type: []string{"string"}, Pattern: `^buckets\s*[0-9]+\s*$`},
 	}}
+	jsonSchema = &schema{Title: "JSON object", Type: []string{"string"}, Pattern: `^\s*\{`}
 	costSchema = &schema{Title: "number, attribute, or map", AnyOf: []*schema{
 		integerSchema(1, math.MaxInt64), {Type: []string{"string"}, Pattern: namePattern},
 		{Type: []string{"object"}, Names: nameSchema, MinKeys: 1, MaxKeys: 1,
