@@ -10,8 +10,9 @@ import (
 
 // clause is a compiled When.
 type clause struct {
-	all []condition
-	any []clause
+	all      []condition
+	any      []clause
+	anyIndex *index // of any; nil if it is short
 }
 
 // condition is a compiled condition on one attribute.
@@ -23,7 +24,7 @@ type condition struct {
 // compiledMatcher is a compiled Matcher.
 type compiledMatcher struct {
 	kind MatcherKind
-	text string           // Exact, Prefix and Glob
+	text string           // Exact, Prefix, Glob; Template with "{" for each variable; else empty
 	more *compiledOperand // the other kinds, except Present and Absent
 }
 
@@ -33,6 +34,7 @@ type compiledOperand struct {
 	segments []string          // Template; see splitTemplate
 	open     bool              // Template: the rest of the path is arbitrary
 	list     []compiledMatcher // AnyOf; Not has exactly one
+	index    *index            // of the list of AnyOf; nil if it is short
 }
 
 // matches reports whether a request meets all conditions, and one of any.
@@ -42,12 +44,8 @@ func (c *clause) matches(r *request) bool {
 			return false
 		}
 	}
-	for i := range c.any {
-		if c.any[i].matches(r) {
-			return true
-		}
-	}
-	return len(c.any) == 0
+	return len(c.any) == 0 ||
+		r.first(c.anyIndex, len(c.any), func(i int) bool { return c.any[i].matches(r) }) >= 0
 }
 
 func (c *condition) matches(r *request) bool { return c.matcher.matches(r, c.attribute) }
@@ -70,12 +68,7 @@ func (m *compiledMatcher) matches(r *request, id attributeID) bool {
 
 // matchesAny reports whether an element of the list matches.
 func (o *compiledOperand) matchesAny(r *request, id attributeID) bool {
-	for i := range o.list {
-		if o.list[i].matches(r, id) {
-			return true
-		}
-	}
-	return false
+	return r.first(o.index, len(o.list), func(i int) bool { return o.list[i].matches(r, id) }) >= 0
 }
 
 // matchesText reports whether a text that is not empty matches.
@@ -135,4 +128,12 @@ func splitTemplate(text string) (segments []string, open bool) {
 		}
 	}
 	return segments, open
+}
+
+// joinTemplate is the opposite of splitTemplate, except that the names of variables are lost.
+func joinTemplate(segments []string, open bool) string {
+	if open {
+		segments = append(segments[:len(segments):len(segments)], "*")
+	}
+	return strings.Join(segments, "/")
 }

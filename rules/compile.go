@@ -18,6 +18,7 @@ func compileDomain(x *Domain) (*CompiledDomain, error) {
 			return nil, fmt.Errorf("domain %s, limit %s: %w", x.Name, x.Limits[i].Name, err)
 		}
 	}
+	d.index = newIndex(len(d.limits), func(b *indexBuilder, i int) { b.addClause(i, &d.limits[i].when) })
 	if x.Default != nil {
 		d.fallback = &compiledDefault{allow: c.allow(x.Default.Allow), per: c.ids(x.Default.Per)}
 	}
@@ -59,41 +60,69 @@ func (c *compiler) clause(w When) clause {
 		compiled.all = make([]condition, len(w.All))
 	}
 	for i, one := range w.All {
-		compiled.all[i] = condition{c.attributes.id(one.Attribute), compileMatcher(one.Matcher)}
+		id := c.attributes.id(one.Attribute)
+		compiled.all[i] = condition{id, compileMatcher(one.Matcher, id)}
 	}
-	for _, alternative := range w.Any {
-		compiled.any = append(compiled.any, c.clause(alternative))
+	if len(w.Any) > 0 {
+		compiled.any = make([]clause, len(w.Any))
 	}
+	for i, alternative := range w.Any {
+		compiled.any[i] = c.clause(alternative)
+	}
+	compiled.anyIndex = newIndex(len(compiled.any), func(b *indexBuilder, i int) { b.addClause(i, &compiled.any[i]) })
 	return compiled
 }
 
-func compileMatcher(m Matcher) compiledMatcher {
-	compiled := compiledMatcher{kind: m.Kind, text: m.Text}
+// compileMatcher compiles a matcher for an attribute.
+func compileMatcher(m Matcher, id attributeID) compiledMatcher {
 	switch m.Kind {
 	case Template:
 		segments, open := splitTemplate(m.Text)
-		compiled.more = &compiledOperand{segments: segments, open: open}
+		return compiledMatcher{Template, joinTemplate(segments, open), &compiledOperand{segments: segments, open: open}}
 	case CIDR:
-		compiled.more = &compiledOperand{network: m.Network}
-	case AnyOf, Not:
-		list := make([]compiledMatcher, len(m.List))
-		for i, one := range m.List {
-			list[i] = compileMatcher(one)
-		}
-		compiled.more = &compiledOperand{list: list}
+		return compiledMatcher{kind: CIDR, more: &compiledOperand{network: m.Network}}
+	case Present, Absent:
+		return compiledMatcher{kind: m.Kind}
+	case Not:
+		return not(compileMatcher(m.List[0], id))
+	case AnyOf:
+		return compileList(m.List, id)
 	}
-	return compiled
+	return compiledMatcher{kind: m.Kind, text: m.Text}
 }
 
-func (c *compiler) overrides(list []Override) []compiledOverride {
+// compileList compiles an AnyOf.
+func compileList(list []Matcher, id attributeID) compiledMatcher {
+	o := &compiledOperand{list: make([]compiledMatcher, len(list))}
+	for i, m := range list {
+		o.list[i] = compileMatcher(m, id)
+	}
+	o.index = newIndex(len(list), func(b *indexBuilder, i int) { b.addMatcher(i, id, &o.list[i]) })
+	return compiledMatcher{kind: AnyOf, more: o}
+}
+
+// not returns the opposite of a matcher.
+func not(m compiledMatcher) compiledMatcher {
+	switch m.kind {
+	case Not:
+		return m.more.list[0]
+	case Present:
+		return compiledMatcher{kind: Absent}
+	case Absent:
+		return compiledMatcher{kind: Present}
+	}
+	return compiledMatcher{kind: Not, more: &compiledOperand{list: []compiledMatcher{m}}}
+}
+
+func (c *compiler) overrides(list []Override) overrideList {
 	if len(list) == 0 {
-		return nil
+		return overrideList{}
 	}
 	overrides := make([]compiledOverride, len(list))
 	for i := range list {
 		overrides[i] = compiledOverride{&list[i], c.clause(list[i].When), c.allow(list[i].Allow)}
 	}
-	return overrides
+	return overrideList{overrides, newIndex(len(list), func(b *indexBuilder, i int) { b.addClause(i, &overrides[i].when) })}
 }
 
 func (c *compiler) cost(cost Cost) compiledCost {
@@ -101,9 +130,11 @@ func (c *compiler) cost(cost Cost) compiledCost {
 	if cost.Attribute == "" {
 		return compiled
 	}
-	compiled.by = &costAttribute{id: c.attributes.id(cost.Attribute), name: cost.Attribute}
-	for _, one := range cost.Cases {
-		compiled.by.cases = append(compiled.by.cases, costCase{compileMatcher(one.Matcher), one.Cost})
+	by := &costAttribute{id: c.attributes.id(cost.Attribute), name: cost.Attribute, cases: make([]costCase, len(cost.Cases))}
+	for i, one := range cost.Cases {
+		by.cases[i] = costCase{compileMatcher(one.Matcher, by.id), one.Cost}
 	}
+	by.index = newIndex(len(by.cases), func(b *indexBuilder, i int) { b.addMatcher(i, by.id, &by.cases[i].matcher) })
+	compiled.by = by
 	return compiled
 }

@@ -12,9 +12,15 @@ type compiledLimit struct {
 	when      clause
 	per       []attributeID
 	allow     compiledAllow
-	overrides []compiledOverride // in the order of the file
+	overrides overrideList
 	cost      compiledCost
 	priority  *clause // nil if the limit reserves nothing
+}
+
+// overrideList is the overrides of a limit.
+type overrideList struct {
+	list  []compiledOverride // in the order of the file
+	index *index             // nil if the list is short
 }
 
 // compiledOverride is a compiled Override.
@@ -41,6 +47,7 @@ type costAttribute struct {
 	id    attributeID
 	name  string
 	cases []costCase // if empty, the value of the attribute is the cost
+	index *index     // of cases; nil if there are few
 }
 
 // costCase is a compiled CostCase.
@@ -50,7 +57,7 @@ type costCase struct {
 }
 
 // add adds a limit that applies to the request of m.
-func (l *compiledLimit) add(d *CompiledDomain, now time.Time, m *Matches) error {
+func (l *compiledLimit) add(now time.Time, m *Matches) error {
 	r := &m.request
 	cost, err := l.cost.of(r)
 	if err != nil {
@@ -61,13 +68,13 @@ func (l *compiledLimit) add(d *CompiledDomain, now time.Time, m *Matches) error 
 		Limit:    l.limit,
 		Cost:     cost,
 		Priority: l.priority != nil && l.priority.matches(r),
-	}, allow.forTier(d.tiers.of(r)), l.per)
+	}, allow.forTier(r.tier), l.per)
 	return nil
 }
 
 // add adds the default.
-func (f *compiledDefault) add(d *CompiledDomain, m *Matches) {
-	m.add(Matched{Cost: 1}, f.allow.forTier(d.tiers.of(&m.request)), f.per)
+func (f *compiledDefault) add(m *Matches) {
+	m.add(Matched{Cost: 1}, f.allow.forTier(m.request.tier), f.per)
 }
 
 // add adds a limit with the amounts of a tier, and the values that it is counted by.
@@ -84,13 +91,14 @@ func (m *Matches) add(matched Matched, amounts *compiledAmounts, per []attribute
 
 // allowAt returns the amounts of the first override that applies, or those of the limit.
 func (l *compiledLimit) allowAt(r *request, now time.Time) *compiledAllow {
-	for i := range l.overrides {
-		o := &l.overrides[i]
-		if o.override.isActive(now) && o.when.matches(r) {
-			return &o.allow
-		}
+	list := l.overrides.list
+	i := r.first(l.overrides.index, len(list), func(i int) bool {
+		return list[i].override.isActive(now) && list[i].when.matches(r)
+	})
+	if i < 0 {
+		return &l.allow
 	}
-	return &l.allow
+	return &list[i].allow
 }
 
 // of returns the cost of a request.
@@ -105,10 +113,13 @@ func (c *compiledCost) of(r *request) (int64, error) {
 		}
 		return parseCost(c.by.name, string(text))
 	}
-	for i := range c.by.cases {
-		if one := &c.by.cases[i]; one.matcher.matches(r, c.by.id) {
-			return one.cost, nil
-		}
+	if i := c.by.find(r); i >= 0 {
+		return c.by.cases[i].cost, nil
 	}
 	return 1, nil
+}
+
+// find returns the position of the first case that matches, or -1.
+func (a *costAttribute) find(r *request) int {
+	return r.first(a.index, len(a.cases), func(i int) bool { return a.cases[i].matcher.matches(r, a.id) })
 }

@@ -13,6 +13,10 @@ type request struct {
 	positions []uint32
 	values    []attributeValue
 	names     nameSet // names that the domain does not use
+	tier      int     // see tierTable; -1 if the request has none
+
+	found    []uint32 // see lookUp
+	reversed []byte   // see addSuffixes
 }
 
 // attributeValue is the value of one attribute of a request.

@@ -36,6 +36,7 @@ type CompiledDomain struct {
 	attributes attributeTable
 	tiers      tierTable
 	limits     []compiledLimit // in the order of the file
+	index      *index          // of limits; nil if there are few
 	fallback   *compiledDefault
 }
 
@@ -83,29 +84,29 @@ func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error 
 	if err := m.request.read(&d.attributes, pairs); err != nil {
 		return err
 	}
+	m.request.tier = d.tiers.of(&m.request)
 	if err := d.matchLimits(now, m); err != nil {
 		m.List = m.List[:0]
 		return err
 	}
 	if len(m.List) == 0 && d.fallback != nil {
-		d.fallback.add(d, m)
+		d.fallback.add(m)
 	}
 	return nil
 }
 
 // matchLimits adds the limits that apply to the request of m.
 func (d *CompiledDomain) matchLimits(now time.Time, m *Matches) error {
-	for i := range d.limits {
+	var err error
+	m.request.first(d.index, len(d.limits), func(i int) bool {
 		l := &d.limits[i]
 		if !l.when.matches(&m.request) {
-			continue
+			return false
 		}
-		if err := l.add(d, now, m); err != nil {
-			return err
+		if err = l.add(now, m); err == nil && m.amounts > maxLimits {
+			err = ErrTooManyMatches
 		}
-		if m.amounts > maxLimits {
-			return ErrTooManyMatches
-		}
-	}
-	return nil
+		return err != nil
+	})
+	return err
 }
