@@ -11,10 +11,7 @@ import (
 // The values of attributes come from clients, so neither a zone nor an error may allocate memory, as they do in
 // netip.ParseAddr.
 func parseAddress(text []byte) netip.Addr {
-	switch at := bytes.IndexAny(text, ".:%"); {
-	case at < 0 || text[at] == '%':
-		return netip.Addr{}
-	case text[at] == '.':
+	if at := bytes.IndexByte(text[:min(len(text), len("192."))], '.'); at > 0 && text[0] != ':' {
 		return parseIPv4(text)
 	}
 	if at := bytes.IndexByte(text, '%'); at >= 0 {

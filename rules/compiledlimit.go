@@ -63,30 +63,30 @@ func (l *compiledLimit) add(now time.Time, m *Matches) error {
 	if err != nil {
 		return fmt.Errorf("limit %s: %w", l.limit.Name, err)
 	}
-	allow := l.allowAt(r, now)
-	m.add(Matched{
-		Limit:    l.limit,
-		Cost:     cost,
-		Priority: l.priority != nil && l.priority.matches(r),
-	}, allow.forTier(r.tier), l.per)
+	matched := m.add(l.allowAt(r, now), l.per)
+	matched.Limit, matched.Cost = l.limit, cost
+	matched.Priority = l.priority != nil && l.priority.matches(r)
 	return nil
 }
 
 // add adds the default.
 func (f *compiledDefault) add(m *Matches) {
-	m.add(Matched{Cost: 1}, f.allow.forTier(m.request.tier), f.per)
+	m.add(&f.allow, f.per).Cost = 1
 }
 
-// add adds a limit with the amounts of a tier, and the values that it is counted by.
-func (m *Matches) add(matched Matched, amounts *compiledAmounts, per []attributeID) {
+// add adds a limit with the amounts of the tier of the request, and the values that it is counted by.
+func (m *Matches) add(allow *compiledAllow, per []attributeID) *Matched {
 	start := len(m.per)
 	for _, id := range per {
 		m.per = append(m.per, m.request.counted(id))
 	}
+	amounts := allow.forTier(m.request.tier)
+	m.amounts += len(amounts.amounts)
+	m.List = append(m.List, Matched{})
+	matched := &m.List[len(m.List)-1]
 	matched.Amounts = amounts.amounts
 	matched.Per = m.per[start:len(m.per):len(m.per)]
-	m.List = append(m.List, matched)
-	m.amounts += len(amounts.amounts)
+	return matched
 }
 
 // allowAt returns the amounts of the first override that applies, or those of the limit.

@@ -113,7 +113,7 @@ func (x *index) addAttribute(r *request, a *attributeIndex) {
 		x.addSuffixes(r, a.suffixes, text)
 	}
 	if a.templates != nil {
-		x.addTemplates(r, a.templates, 0, text, true)
+		x.addTemplates(r, a.templates, text)
 	}
 	if a.networks != nil {
 		x.addNetworks(r, a.networks, a.attribute)

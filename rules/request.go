@@ -32,6 +32,9 @@ type attributeValue struct {
 // read sets the attributes from pairs of names and values.
 func (r *request) read(table *attributeTable, pairs [][]byte) error {
 	r.reset(table)
+	if len(r.positions) < len(table.list) {
+		r.positions = make([]uint32, len(table.list))
+	}
 	for i := 0; i < len(pairs); i += 2 {
 		name := pairs[i]
 		if i+1 == len(pairs) {
@@ -48,12 +51,11 @@ func (r *request) read(table *attributeTable, pairs [][]byte) error {
 	return nil
 }
 
+// reset removes all attributes. The table is that of the next request, or nil.
 func (r *request) reset(table *attributeTable) {
+	clear(r.values)
 	r.table, r.values = table, r.values[:0]
 	r.names.reset()
-	if len(r.positions) < len(table.list) {
-		r.positions = make([]uint32, len(table.list))
-	}
 }
 
 // set adds an attribute whose value is at the position source.

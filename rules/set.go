@@ -53,6 +53,15 @@ type Matches struct {
 	amounts int     // number of amounts in List
 }
 
+// Reset empties the result, and drops all references to the set and to the bytes of the request. Without it, a Matches
+// that is not used for a long time keeps a set in memory that has been replaced.
+func (m *Matches) Reset() {
+	clear(m.List)
+	clear(m.per)
+	m.List, m.per, m.amounts = m.List[:0], m.per[:0], 0
+	m.request.reset(nil)
+}
+
 // Matched is a limit that applies to a request.
 type Matched struct {
 	Limit    *Limit   // nil for the default of the domain
@@ -80,13 +89,13 @@ type Value struct {
 //
 // If m has been used for a similar request, a call without an error does not allocate memory.
 func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error {
-	m.List, m.per, m.amounts = m.List[:0], m.per[:0], 0
+	m.Reset()
 	if err := m.request.read(&d.attributes, pairs); err != nil {
 		return err
 	}
 	m.request.tier = d.tiers.of(&m.request)
 	if err := d.matchLimits(now, m); err != nil {
-		m.List = m.List[:0]
+		m.Reset()
 		return err
 	}
 	if len(m.List) == 0 && d.fallback != nil {
