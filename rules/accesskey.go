@@ -9,26 +9,26 @@ import (
 // accessKey is a property that a request must have in order to meet a condition.
 type accessKey struct {
 	attribute attributeID
-	kind      keyKind
-	text      string       // except keyNetwork and keyPresent; reversed for keySuffix
-	network   netip.Prefix // keyNetwork
+	kind      accessKind
+	text      string       // except byNetwork and byPresent; reversed for bySuffix
+	network   netip.Prefix // byNetwork
 }
 
-// keyKind is the kind of an accessKey.
-type keyKind uint8
+// accessKind is the kind of an accessKey.
+type accessKind uint8
 
 const (
-	keyExact    keyKind = iota // the value is the text
-	keyNetwork                 // the value is an address in the network
-	keyTemplate                // the value matches the template
-	keyPrefix                  // the value begins with the text
-	keySuffix                  // the value ends with the text
-	keyPresent                 // the attribute is present
-	keyKinds                   // number of kinds
+	byExact     accessKind = iota // the value is the text
+	byNetwork                     // the value is an address in the network
+	byTemplate                    // the value matches the template
+	byPrefix                      // the value begins with the text
+	bySuffix                      // the value ends with the text
+	byPresent                     // the attribute is present
+	accessKinds                   // number of kinds
 )
 
-// keyWeights estimates how many more requests have a key of each kind than an exact key.
-var keyWeights = [keyKinds]uint64{keyExact: 1, keyNetwork: 2, keyTemplate: 2, keyPrefix: 4, keySuffix: 4, keyPresent: 16}
+// accessWeights estimates how many more requests have a key of each kind than an exact key.
+var accessWeights = [accessKinds]uint64{byExact: 1, byNetwork: 2, byTemplate: 2, byPrefix: 4, bySuffix: 4, byPresent: 16}
 
 // appendKeys appends the keys of a condition: a request that meets the condition has one of them. ok is false if there
 // is no such list, as for conditions on absent attributes.
@@ -48,21 +48,21 @@ func (m *compiledMatcher) appendKeys(keys []accessKey, id attributeID) (list []a
 	case Absent, Not:
 		return nil, false
 	}
-	key := accessKey{attribute: id, kind: keyKindOf[m.kind], text: m.text}
+	key := accessKey{attribute: id, kind: accessKindOf[m.kind], text: m.text}
 	if m.kind == CIDR {
 		key.network = m.more.network.Masked()
 	}
 	return append(keys, key), true
 }
 
-// keyKindOf maps the kinds of a Matcher that have one key to the kind of this key.
-var keyKindOf = [...]keyKind{Exact: keyExact, Prefix: keyPrefix, Template: keyTemplate, CIDR: keyNetwork, Present: keyPresent}
+// accessKindOf maps the kinds of a Matcher that have one key to the kind of this key.
+var accessKindOf = [...]accessKind{Exact: byExact, Prefix: byPrefix, Template: byTemplate, CIDR: byNetwork, Present: byPresent}
 
 // globKey returns a key for the longer one of the literal texts at the start and at the end of a pattern.
 func globKey(pattern string) accessKey {
 	first := strings.IndexAny(pattern, `*?[\`)
 	if first < 0 {
-		return accessKey{kind: keyExact, text: pattern}
+		return accessKey{kind: byExact, text: pattern}
 	}
 	prefix, suffix := pattern[:first], ""
 	if !strings.ContainsAny(pattern, `[\`) {
@@ -70,11 +70,11 @@ func globKey(pattern string) accessKey {
 	}
 	switch {
 	case len(suffix) > len(prefix):
-		return accessKey{kind: keySuffix, text: reversed(suffix)}
+		return accessKey{kind: bySuffix, text: reversed(suffix)}
 	case prefix != "":
-		return accessKey{kind: keyPrefix, text: prefix}
+		return accessKey{kind: byPrefix, text: prefix}
 	}
-	return accessKey{kind: keyPresent}
+	return accessKey{kind: byPresent}
 }
 
 // reversed returns the bytes of a text in reverse order.

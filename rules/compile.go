@@ -1,26 +1,29 @@
 package rules
 
-import "fmt"
-
 // compiler compiles one domain.
 type compiler struct {
+	domain     string
 	attributes *attributeCompiler
 	tiers      tierTable
 }
 
 // compileDomain compiles a domain.
 func compileDomain(x *Domain) (*CompiledDomain, error) {
-	c := &compiler{attributes: newAttributeCompiler(x.Attributes)}
+	c := &compiler{domain: x.Name, attributes: newAttributeCompiler(x.Attributes)}
 	c.tiers = c.compileTiers(x.Tiers)
 	d := &CompiledDomain{domain: x, limits: make([]compiledLimit, len(x.Limits))}
 	for i := range x.Limits {
 		if err := c.compileLimit(&d.limits[i], &x.Limits[i]); err != nil {
-			return nil, fmt.Errorf("domain %s, limit %s: %w", x.Name, x.Limits[i].Name, err)
+			return nil, err
 		}
 	}
 	d.index = newIndex(len(d.limits), func(b *indexBuilder, i int) { b.addClause(i, &d.limits[i].when) })
 	if x.Default != nil {
-		d.fallback = &compiledDefault{allow: c.allow(x.Default.Allow), per: c.ids(x.Default.Per)}
+		allow, err := c.allow(x.Default.Allow, nil)
+		if err != nil {
+			return nil, err
+		}
+		d.fallback = &compiledDefault{allow: allow, per: c.ids(x.Default.Per)}
 	}
 	d.attributes, d.tiers = c.attributes.table, c.tiers
 	return d, nil
@@ -28,13 +31,13 @@ func compileDomain(x *Domain) (*CompiledDomain, error) {
 
 // compileLimit compiles one limit into l.
 func (c *compiler) compileLimit(l *compiledLimit, limit *Limit) error {
-	*l = compiledLimit{
-		limit:     limit,
-		when:      c.clause(limit.When),
-		per:       c.ids(limit.Per),
-		allow:     c.allow(limit.Allow),
-		overrides: c.overrides(limit.Overrides),
-		cost:      c.cost(limit.Cost),
+	*l = compiledLimit{limit: limit, when: c.clause(limit.When), per: c.ids(limit.Per), cost: c.cost(limit.Cost)}
+	var err error
+	if l.allow, err = c.allow(limit.Allow, limit); err != nil {
+		return err
+	}
+	if l.overrides, err = c.overrides(limit); err != nil {
+		return err
 	}
 	if limit.Priority.Share > 0 {
 		when := c.clause(limit.Priority.When)
@@ -114,15 +117,21 @@ func not(m compiledMatcher) compiledMatcher {
 	return compiledMatcher{kind: Not, more: &compiledOperand{list: []compiledMatcher{m}}}
 }
 
-func (c *compiler) overrides(list []Override) overrideList {
+func (c *compiler) overrides(limit *Limit) (overrideList, error) {
+	list := limit.Overrides
 	if len(list) == 0 {
-		return overrideList{}
+		return overrideList{}, nil
 	}
 	overrides := make([]compiledOverride, len(list))
 	for i := range list {
-		overrides[i] = compiledOverride{&list[i], c.clause(list[i].When), c.allow(list[i].Allow)}
+		allow, err := c.allow(list[i].Allow, limit)
+		if err != nil {
+			return overrideList{}, err
+		}
+		overrides[i] = compiledOverride{&list[i], c.clause(list[i].When), allow}
 	}
-	return overrideList{overrides, newIndex(len(list), func(b *indexBuilder, i int) { b.addClause(i, &overrides[i].when) })}
+	index := newIndex(len(list), func(b *indexBuilder, i int) { b.addClause(i, &overrides[i].when) })
+	return overrideList{overrides, index}, nil
 }
 
 func (c *compiler) cost(cost Cost) compiledCost {

@@ -80,11 +80,11 @@ func (m *Matches) add(allow *compiledAllow, per []attributeID) *Matched {
 	for _, id := range per {
 		m.per = append(m.per, m.request.counted(id))
 	}
-	amounts := allow.forTier(m.request.tier)
-	m.amounts += len(amounts.amounts)
+	counters := allow.forTier(m.request.tier)
+	m.counters += len(counters)
 	m.List = append(m.List, Matched{})
 	matched := &m.List[len(m.List)-1]
-	matched.Amounts = amounts.amounts
+	matched.Counters = counters
 	matched.Per = m.per[start:len(m.per):len(m.per)]
 	return matched
 }

@@ -141,7 +141,7 @@ func (b *indexBuilder) count(entries []indexEntry, factor uint32) {
 func (b *indexBuilder) load(o option) uint64 {
 	var load uint64
 	for _, key := range b.keysOf(o) {
-		load = max(load, uint64(b.counts[key])*keyWeights[b.keys[key].kind])
+		load = max(load, uint64(b.counts[key])*accessWeights[b.keys[key].kind])
 	}
 	return load
 }
@@ -273,30 +273,30 @@ func appendElement(list []uint32, element uint32) []uint32 {
 }
 
 // keyTargets has the keys of one attribute, by kind.
-type keyTargets [keyKinds][]keyedTarget
+type keyTargets [accessKinds][]keyedTarget
 
 // index returns the index of the attribute.
 func (t *keyTargets) index(id attributeID) attributeIndex {
 	a := attributeIndex{attribute: id, present: noTarget}
-	if list := t[keyExact]; len(list) > 0 {
+	if list := t[byExact]; len(list) > 0 {
 		a.exact = make(map[string]target, len(list))
 		for _, one := range list {
 			a.exact[one.text] = one.target
 		}
 	}
-	if list := t[keyNetwork]; len(list) > 0 {
+	if list := t[byNetwork]; len(list) > 0 {
 		a.networks = newNetworkTable(list)
 	}
-	if list := t[keyTemplate]; len(list) > 0 {
+	if list := t[byTemplate]; len(list) > 0 {
 		a.templates = newTemplateTree(list)
 	}
-	if list := t[keyPrefix]; len(list) > 0 {
+	if list := t[byPrefix]; len(list) > 0 {
 		a.prefixes = newPrefixTree(list)
 	}
-	if list := t[keySuffix]; len(list) > 0 {
+	if list := t[bySuffix]; len(list) > 0 {
 		a.suffixes = newPrefixTree(list)
 	}
-	if list := t[keyPresent]; len(list) > 0 {
+	if list := t[byPresent]; len(list) > 0 {
 		a.present = list[0].target
 	}
 	return a

@@ -10,7 +10,7 @@ type Set struct {
 
 // Compile compiles a file. The file must not be changed afterward, because the set refers to it.
 //
-// The error names the domain and the limit.
+// The error names the domain, the limit, and an amount that the algorithm of the limit cannot count.
 func Compile(f *File) (*Set, error) {
 	s := &Set{file: f, domains: make(map[string]*CompiledDomain, len(f.Domains))}
 	for i := range f.Domains {
@@ -48,9 +48,9 @@ func (d *CompiledDomain) Domain() *Domain { return d.domain }
 type Matches struct {
 	List []Matched // in the order of the file
 
-	request request
-	per     []Value // of all elements of List
-	amounts int     // number of amounts in List
+	request  request
+	per      []Value // of all elements of List
+	counters int     // number of counters in List
 }
 
 // Reset empties the result, and drops all references to the set and to the bytes of the request. Without it, a Matches
@@ -58,17 +58,17 @@ type Matches struct {
 func (m *Matches) Reset() {
 	clear(m.List)
 	clear(m.per)
-	m.List, m.per, m.amounts = m.List[:0], m.per[:0], 0
+	m.List, m.per, m.counters = m.List[:0], m.per[:0], 0
 	m.request.reset(nil)
 }
 
 // Matched is a limit that applies to a request.
 type Matched struct {
-	Limit    *Limit   // nil for the default of the domain
-	Amounts  []Amount // at least one: those of the tier, or of the override that applies
-	Cost     int64    // units to charge, at least 1
-	Per      []Value  // the value of each attribute in Limit.Per or Default.Per
-	Priority bool     // the request may use the share that Limit.Priority reserves
+	Limit    *Limit    // nil for the default of the domain
+	Counters []Counter // at least one: those of the tier, or of the override that applies. They must not be changed
+	Cost     int64     // units to charge, at least 1
+	Per      []Value   // the value of each attribute in Limit.Per or Default.Per
+	Priority bool      // the request may use the share that Limit.Priority reserves
 }
 
 // Value is a value that is counted separately, and the attribute of the request from which it is taken. See [Source].
@@ -112,7 +112,7 @@ func (d *CompiledDomain) matchLimits(now time.Time, m *Matches) error {
 		if !l.when.matches(&m.request) {
 			return false
 		}
-		if err = l.add(now, m); err == nil && m.amounts > maxLimits {
+		if err = l.add(now, m); err == nil && m.counters > maxLimits {
 			err = ErrTooManyMatches
 		}
 		return err != nil

@@ -64,7 +64,8 @@ func checkMatched(t testing.TB, x *Domain, request Attributes, got Matched, want
 		return v.Attribute == s.Attribute && string(v.Value) == s.Value
 	})
 	priority := want.Limit != nil && want.Limit.Priority.Share > 0 && want.Limit.Priority.When.matches(x, request)
-	if got.Limit != want.Limit || !slices.Equal(got.Amounts, want.Amounts) || got.Cost != want.Cost || !samePer || got.Priority != priority {
+	sameAmounts := slices.EqualFunc(got.Counters, want.Amounts, func(c Counter, a Amount) bool { return c.Amount == a })
+	if got.Limit != want.Limit || !sameAmounts || got.Cost != want.Cost || !samePer || got.Priority != priority {
 		t.Fatalf("request %v:\ngot  %+v\nwant %+v, priority %t", request, got, want, priority)
 	}
 }

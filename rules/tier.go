@@ -9,13 +9,8 @@ type tierTable struct {
 
 // compiledAllow is a compiled Allow.
 type compiledAllow struct {
-	amounts compiledAmounts   // for requests without a known tier
-	tiers   []compiledAmounts // by tier; nil if the amounts are the same for all tiers
-}
-
-// compiledAmounts has the amounts of one tier.
-type compiledAmounts struct {
-	amounts []Amount
+	counters []Counter   // for requests without a known tier
+	tiers    [][]Counter // by tier; nil if the amounts are the same for all tiers
 }
 
 func (c *compiler) compileTiers(t Tiers) tierTable {
@@ -47,23 +42,37 @@ func (t *tierTable) of(r *request) int {
 	return -1
 }
 
-// allow compiles the amounts of all tiers.
-func (c *compiler) allow(a Allow) compiledAllow {
-	compiled := compiledAllow{amounts: compiledAmounts{a.forTier("", c.tiers.fallback)}}
+// allow compiles the amounts of all tiers. The limit is nil for the default of the domain.
+func (c *compiler) allow(a Allow, limit *Limit) (compiledAllow, error) {
+	var compiled compiledAllow
+	var err error
+	if compiled.counters, err = c.counters(a.forTier("", c.tiers.fallback), limit); err != nil {
+		return compiled, err
+	}
 	for _, t := range a.Tiers {
 		id := c.tiers.id(t.Tier)
 		for len(compiled.tiers) <= id {
-			compiled.tiers = append(compiled.tiers, compiled.amounts)
+			compiled.tiers = append(compiled.tiers, compiled.counters)
 		}
-		compiled.tiers[id] = compiledAmounts{t.Amounts}
+		if compiled.tiers[id], err = c.counters(t.Amounts, limit); err != nil {
+			return compiled, err
+		}
 	}
-	return compiled
+	return compiled, nil
 }
 
-// forTier returns the amounts of a tier.
-func (a *compiledAllow) forTier(tier int) *compiledAmounts {
-	if tier < 0 || tier >= len(a.tiers) {
-		return &a.amounts
+// counters compiles a list of amounts.
+func (c *compiler) counters(amounts []Amount, limit *Limit) ([]Counter, error) {
+	if limit == nil {
+		return compileCounters(c.domain, "", nil, amounts)
 	}
-	return &a.tiers[tier]
+	return compileCounters(c.domain, limit.Name, limit, amounts)
+}
+
+// forTier returns the counters of a tier.
+func (a *compiledAllow) forTier(tier int) []Counter {
+	if tier < 0 || tier >= len(a.tiers) {
+		return a.counters
+	}
+	return a.tiers[tier]
 }
