@@ -10,8 +10,7 @@ import (
 type accessKey struct {
 	attribute attributeID
 	kind      accessKind
-	text      string       // except byNetwork and byPresent; reversed for bySuffix
-	network   netip.Prefix // byNetwork
+	text      string // "" for byPresent; see networkText for byNetwork; reversed for bySuffix
 }
 
 // accessKind is the kind of an accessKey.
@@ -50,7 +49,7 @@ func (m *compiledMatcher) appendKeys(keys []accessKey, id attributeID) (list []a
 	}
 	key := accessKey{attribute: id, kind: accessKindOf[m.kind], text: m.text}
 	if m.kind == CIDR {
-		key.network = m.more.network.Masked()
+		key.text = networkText(m.more.network.Masked())
 	}
 	return append(keys, key), true
 }
@@ -82,4 +81,16 @@ func reversed(text string) string {
 	b := []byte(text)
 	slices.Reverse(b)
 	return string(b)
+}
+
+// networkText returns the bytes of the address of a network, and its prefix length.
+func networkText(network netip.Prefix) string {
+	return string(append(network.Addr().AsSlice(), byte(network.Bits())))
+}
+
+// textNetwork returns the network with a networkText.
+func textNetwork(text string) netip.Prefix {
+	last := len(text) - 1
+	address, _ := netip.AddrFromSlice([]byte(text[:last]))
+	return netip.PrefixFrom(address, int(text[last]))
 }

@@ -40,7 +40,7 @@ func newIndex(length int, add func(b *indexBuilder, i int)) *index {
 	if length <= few {
 		return nil
 	}
-	b := &indexBuilder{ids: map[accessKey]keyID{}}
+	b := &indexBuilder{ids: make(map[accessKey]keyID, length)}
 	for i := range length {
 		add(b, i)
 	}
@@ -164,7 +164,7 @@ func (b *indexBuilder) newIndex(entries []indexEntry, chosen []int8) *index {
 			targets[key.attribute] = t
 			order = append(order, key.attribute)
 		}
-		t[key.kind] = append(t[key.kind], keyedTarget{key, key.text, b.target(x, entries, chosen, g.entries)})
+		t[key.kind] = append(t[key.kind], keyedTarget{key.text, b.target(x, entries, chosen, g.entries)})
 	}
 	for _, id := range order {
 		x.attributes = append(x.attributes, targets[id].index(id))

@@ -23,10 +23,10 @@ const noParent = 1<<32 - 1
 
 // newNetworkTable returns a table of distinct networks. It sorts the list.
 func newNetworkTable(list []keyedTarget) *networkTable {
-	slices.SortFunc(list, func(a, b keyedTarget) int { return cmp.Compare(a.key.network.Bits(), b.key.network.Bits()) })
+	slices.SortFunc(list, func(a, b keyedTarget) int { return cmp.Compare(prefixLength(a.text), prefixLength(b.text)) })
 	t := &networkTable{networks: make([]networkTarget, len(list))}
 	for i, one := range list {
-		network := one.key.network
+		network := textNetwork(one.text)
 		parent, ok := t.table.LookupPrefix(network)
 		if !ok {
 			parent = noParent
@@ -36,6 +36,9 @@ func newNetworkTable(list []keyedTarget) *networkTable {
 	}
 	return t
 }
+
+// prefixLength returns the prefix length of a networkText.
+func prefixLength(text string) byte { return text[len(text)-1] }
 
 // addNetworks appends the elements whose key is a network that contains the address in an attribute.
 func (x *index) addNetworks(r *request, t *networkTable, id attributeID) {

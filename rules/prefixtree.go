@@ -20,9 +20,8 @@ type prefixNode struct {
 	bytes    string // first byte of the label of each child, ascending
 }
 
-// keyedTarget is a text, and the elements that have it as a key.
+// keyedTarget is the text of a key, and the elements that have this key.
 type keyedTarget struct {
-	key    *accessKey
 	text   string
 	target target
 }
