@@ -142,8 +142,8 @@ func TestLargeFiles(t *testing.T) {
 			d := compile(t, file.text)
 			var m Matches
 			for i := range file.requests {
-				if got := checkMatch(t, d, pairsOf(file.request(i)), time.Time{}, &m); got != kind.want {
-					t.Fatalf("%s, %d: request %d matches %d limits, want %d", kind.name, n, i, got, kind.want)
+				if checkMatch(t, d, pairsOf(file.request(i)), time.Time{}, &m); len(m.List) != kind.want {
+					t.Fatalf("%s, %d: request %d matches %d limits, want %d", kind.name, n, i, len(m.List), kind.want)
 				}
 			}
 			pairs := pairsOf(file.request(0))

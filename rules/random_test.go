@@ -106,12 +106,12 @@ func (g *randomRules) amounts() []Amount {
 }
 
 func (g *randomRules) cost() Cost {
-	switch g.IntN(8) {
-	case 0:
-		return Cost{Number: 1 + g.Int64N(9)}
-	case 1:
+	switch n := g.IntN(80); {
+	case n == 0:
 		return Cost{Attribute: pick(g, []string{"class", "model", "client"})}
-	case 2, 3:
+	case n < 10:
+		return Cost{Number: 1 + g.Int64N(9)}
+	case n < 30:
 		c := Cost{Attribute: pick(g, condNames)}
 		for range []int{1, 3, 20}[g.IntN(3)] {
 			c.Cases = append(c.Cases, CostCase{g.matcher(c.Attribute, 0), 2 + g.Int64N(100)})
@@ -132,7 +132,7 @@ func (g *randomRules) when(depth int) When {
 		w.All = append(w.All, Condition{name, g.matcher(name, 2)})
 	}
 	if depth > 0 && g.IntN(5) == 0 {
-		for range 1 + g.IntN(4) {
+		for range []int{1, 2, 4, 12}[g.IntN(4)] {
 			w.Any = append(w.Any, g.when(depth-1))
 		}
 	}
@@ -204,6 +204,9 @@ func (g *randomRules) template() string {
 }
 
 func (g *randomRules) glob(text string) string {
+	if g.IntN(10) == 0 {
+		return text
+	}
 	i, j := g.IntN(len(text)+1), g.IntN(len(text)+1)
 	i, j = min(i, j), max(i, j)
 	return text[:i] + pick(g, []string{"*", "?", "[a-z]", `\`, "**"}) + text[j:] + pick(g, []string{"", "", "*", "[", `\`})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,8 +31,8 @@ func pairsOf(words string) [][]byte {
 	return pairs
 }
 
-// checkMatch compares the result of a compiled domain with that of Domain.Match. It returns the number of limits.
-func checkMatch(t testing.TB, d *CompiledDomain, pairs [][]byte, now time.Time, m *Matches) int {
+// checkMatch compares the result of a compiled domain with that of Domain.Match. It returns the error of both.
+func checkMatch(t testing.TB, d *CompiledDomain, pairs [][]byte, now time.Time, m *Matches) error {
 	t.Helper()
 	request := Attributes{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -54,7 +53,7 @@ func checkMatch(t testing.TB, d *CompiledDomain, pairs [][]byte, now time.Time, 
 	for i := range want {
 		checkMatched(t, d.domain, request, m.List[i], want[i])
 	}
-	return len(want)
+	return err
 }
 
 // checkMatched compares one limit.
@@ -67,29 +66,6 @@ func checkMatched(t testing.TB, x *Domain, request Attributes, got Matched, want
 	sameAmounts := slices.EqualFunc(got.Counters, want.Amounts, func(c Counter, a Amount) bool { return c.Amount == a })
 	if got.Limit != want.Limit || !sameAmounts || got.Cost != want.Cost || !samePer || got.Priority != priority {
 		t.Fatalf("request %v:\ngot  %+v\nwant %+v, priority %t", request, got, want, priority)
-	}
-}
-
-// TestSet_Match compares random files and requests with Domain.Match.
-func TestSet_Match(t *testing.T) {
-	g := &randomRules{Rand: rand.New(rand.NewPCG(14, 3))}
-	var m Matches
-	requests, matched := 0, 0
-	for range 2000 {
-		set, err := Compile(g.file())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := set.Domain([]byte("d"))
-		for range 150 {
-			if checkMatch(t, d, g.request(), g.time(), &m) > 0 {
-				matched++
-			}
-			requests++
-		}
-	}
-	if matched < requests/4 {
-		t.Errorf("%d of %d requests match a limit, want at least a quarter", matched, requests)
 	}
 }
 
@@ -153,8 +129,8 @@ func TestSet_Match_KeepsPer(t *testing.T) {
 	d := compile(t, b.String())
 	var m Matches
 	for _, words := range []string{"ip=2001:db8:1:2::3 user=u", "ip=::ffff:10.0.0.1", "user=v", ""} {
-		if n := checkMatch(t, d, pairsOf(words), time.Time{}, &m); n != 20 {
-			t.Errorf("%s: %d limits, want 20", words, n)
+		if checkMatch(t, d, pairsOf(words), time.Time{}, &m); len(m.List) != 20 {
+			t.Errorf("%s: %d limits, want 20", words, len(m.List))
 		}
 	}
 }
