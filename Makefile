@@ -24,7 +24,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-portable client-tests-java handover-bars lint shape fmt fuzz oracle plots bench chaos chaos-bars tools clean
+.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-portable client-tests-java handover-bars lint shape fmt fuzz oracle rules-walk rules-bench plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -102,6 +102,12 @@ fuzz: ## fuzz every target for FUZZTIME (30s)
 
 oracle: ## compare each algorithm with its slow oracle in STEPS (10000000) random steps
 	$(GO) test -timeout 60m -v -run Oracle ./gcra ./window ./windowlog ./tokenbucket ./leaky -args -steps $(STEPS)
+
+rules-walk: ## compare the matches of STEPS (10000000) random requests with a slow oracle that reads the rules literally
+	$(GO) test -timeout 60m -v -run '^TestWalk$$' ./rules -args -steps $(STEPS)
+
+rules-bench: ## measure matches with 10, 1,000 and 100,000 limits and overrides, and the time to load them; needs an otherwise idle machine
+	THROTTLED_STRICT_RULES=1 $(GO) test -count=1 -v -run '^(TestMatch_Cost|TestLoad_Time)$$' ./rules
 
 plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
 	$(GO) run -C tests/plots .
