@@ -26,11 +26,11 @@ func (d *decoder) allow(v value) Allow {
 		return a
 	}
 	d.tierMaps = append(d.tierMaps, v)
-	for _, e := range v.entries() {
+	for e := range v.entries() {
 		if d.refused[e.key.Node] {
 			continue
 		}
-		if name, ok := d.name(e.key.under(e.value.path)); ok {
+		if name, ok := d.name(e.key.at(e.value)); ok {
 			a.Tiers = append(a.Tiers, TierAmounts{name, d.amountList(e.value)})
 		}
 	}

@@ -133,7 +133,7 @@ func (c tierCheck) tierNames(tiers Tiers) []string {
 	names := []string{tiers.Default}
 	seen := map[string]bool{tiers.Default: true}
 	for _, v := range c.maps {
-		for _, e := range v.entries() {
+		for e := range v.entries() {
 			if !seen[e.key.Value] {
 				names = append(names, e.key.Value)
 				seen[e.key.Value] = true
@@ -146,7 +146,7 @@ func (c tierCheck) tierNames(tiers Tiers) []string {
 // keySet returns the keys of a map.
 func (v value) keySet() map[string]bool {
 	set := map[string]bool{}
-	for _, e := range v.entries() {
+	for e := range v.entries() {
 		set[e.key.Value] = true
 	}
 	return set

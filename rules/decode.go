@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -25,26 +26,66 @@ type decoder struct {
 	limitMaps []value // maps of the limits of that domain
 }
 
-// value is a YAML node and the path of its keys.
+// value is a YAML node and its place.
 type value struct {
 	*yaml.Node
-	path string
+	place
+}
+
+// place leads to a node. The path is created only if it is needed.
+type place struct {
+	parent string // path of the map or list that contains the node
+	kind   placeKind
+	key    string // in a map
+	item   int    // position in a list
+}
+
+// placeKind is the kind of a place.
+type placeKind uint8
+
+const (
+	atParent placeKind = iota // the path is that of the parent
+	atKey
+	atItem
+)
+
+// path returns the path of the keys that lead to the node.
+func (p place) path() string {
+	switch p.kind {
+	case atKey:
+		return joinPath(p.parent, p.key)
+	case atItem:
+		return p.parent + "[" + strconv.Itoa(p.item) + "]"
+	}
+	return p.parent
 }
 
 // entry is one key of a map.
 type entry struct{ key, value value }
 
-// under returns the same node with another path.
-func (v value) under(path string) value { return value{v.Node, path} }
+// at returns the same node at the place of another.
+func (v value) at(other value) value { return value{v.Node, other.place} }
 
 // entries returns the entries of a map in the order of the file.
-func (v value) entries() []entry {
-	entries := make([]entry, 0, len(v.Content)/2)
-	for i := 0; i+1 < len(v.Content); i += 2 {
-		key := v.Content[i]
-		entries = append(entries, entry{value{key, v.path}, value{v.Content[i+1], joinPath(v.path, key.Value)}})
+func (v value) entries() iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		path := v.path()
+		for i := 0; i+1 < len(v.Content); i += 2 {
+			key := v.Content[i]
+			e := entry{value{key, place{parent: path}}, value{v.Content[i+1], place{parent: path, kind: atKey, key: key.Value}}}
+			if !yield(e) {
+				return
+			}
+		}
 	}
-	return entries
+}
+
+// firstEntry returns the first entry of a map, which must not be empty.
+func (v value) firstEntry() entry {
+	for e := range v.entries() {
+		return e
+	}
+	panic("rules: the map is empty")
 }
 
 // items returns the items of a list. Any other value is returned as the only item, because brackets are optional
@@ -53,9 +94,10 @@ func (v value) items() []value {
 	if v.Kind != yaml.SequenceNode {
 		return []value{v}
 	}
+	path := v.path()
 	items := make([]value, len(v.Content))
 	for i, item := range v.Content {
-		items[i] = value{item, v.path + "[" + strconv.Itoa(i) + "]"}
+		items[i] = value{item, place{parent: path, kind: atItem, item: i}}
 	}
 	return items
 }
@@ -80,7 +122,7 @@ func (r *report) fail(v value, reason, suggestion string) {
 	}
 	r.refused[v.Node] = true
 	e := r.src.errorAt(v.Line, v.Column, reason, suggestion)
-	e.Path = v.path
+	e.Path = v.path()
 	r.errs = append(r.errs, e)
 }
 

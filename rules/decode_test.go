@@ -215,9 +215,9 @@ func checkExample[T any](t *testing.T, ks keys[T], k key[T]) {
 		t.Fatalf("key %q: example %q: %v", k.name, k.example, err)
 	}
 	d := &decoder{report: &report{src: src, refused: map[*yaml.Node]bool{}}, loadZone: loadZone}
-	treeCheck{d.report}.checkTree(value{roots[0], ""}, 1)
+	treeCheck{d.report}.checkTree(value{roots[0], place{}}, 1)
 	var into T
-	ks.decodeEntry(d, value{roots[0], ""}.entries()[0], &into)
+	ks.decodeEntry(d, value{roots[0], place{}}.firstEntry(), &into)
 	if len(d.errs) > 0 {
 		t.Errorf("key %q: example %q: %v", k.name, k.example, d.errs)
 	}

@@ -180,18 +180,18 @@ func (d *decoder) costCases(v value) Cost {
 	if !d.isMap(v, example("an attribute and its costs, such as {path: {/export: 10}}")) {
 		return Cost{}
 	}
-	attribute := v.entries()[0]
+	attribute := v.firstEntry()
 	if len(v.Content) > 2 {
 		d.fail(v, "the cost depends on more than one attribute", "write one attribute")
 	}
-	name, ok := d.name(attribute.key.under(attribute.value.path))
+	name, ok := d.name(attribute.key.at(attribute.value))
 	if !ok || !d.isMap(attribute.value, example("patterns and numbers, such as {/export: 10, /search: 3}")) {
 		return Cost{}
 	}
 	c := Cost{Attribute: name}
-	for _, e := range attribute.value.entries() {
+	for e := range attribute.value.entries() {
 		if n, ok := d.integer(e.value, 1, math.MaxInt64); ok {
-			c.Cases = append(c.Cases, CostCase{d.textMatcher(e.key.under(e.value.path), parseForm), n})
+			c.Cases = append(c.Cases, CostCase{d.textMatcher(e.key.at(e.value), parseForm), n})
 		}
 	}
 	return c

@@ -77,14 +77,14 @@ func (d *decoder) attributes(v value) []Attribute {
 	if !d.isMap(v, example("attributes, such as client: {first_of: [user, ip]}")) {
 		return nil
 	}
-	for _, e := range v.entries() {
+	for e := range v.entries() {
 		if d.refused[e.key.Node] {
 			continue
 		}
 		var a Attribute
-		a.Name, _ = d.name(e.key.under(e.value.path))
+		a.Name, _ = d.name(e.key.at(e.value))
 		if a.Name == anyKey {
-			d.fail(e.key.under(e.value.path),
+			d.fail(e.key.at(e.value),
 				`"any" is not a name of an attribute: in conditions, it has a list of conditions`, "rename the attribute")
 		}
 		if attributeKeys.decode(d, e.value, &a) && len(e.value.Content) > 2 {
@@ -102,7 +102,7 @@ func (d *decoder) checkFirstOf(v value, list []Attribute) {
 	for _, a := range list {
 		derived[a.Name] = len(a.FirstOf) > 0
 	}
-	for _, e := range v.entries() {
+	for e := range v.entries() {
 		sources, ok := e.value.find("first_of")
 		if !ok {
 			continue
@@ -128,17 +128,17 @@ func (d *decoder) defaultLimit(v value) *Default {
 
 // limits decodes the map of limits.
 func (d *decoder) limits(v value) []Limit {
-	var limits []Limit
-	var places []value
 	if !d.isMap(v, example("limits, such as login: {allow: 5 per minute}")) {
 		return nil
 	}
-	for _, e := range v.entries() {
+	limits := make([]Limit, 0, len(v.Content)/2)
+	places := make([]value, 0, len(v.Content)/2)
+	for e := range v.entries() {
 		if d.refused[e.key.Node] {
 			continue
 		}
 		l := Limit{}
-		l.Name, _ = d.name(e.key.under(e.value.path))
+		l.Name, _ = d.name(e.key.at(e.value))
 		d.amounts = nil
 		if limitKeys.decode(d, e.value, &l) {
 			d.checkLimit(e.value, l)

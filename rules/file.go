@@ -88,7 +88,7 @@ func (d *decoder) file(roots []*yaml.Node) *File {
 	file := &File{}
 	lines := map[string]int{} // of the domain names
 	for _, root := range roots {
-		v := value{root, ""}
+		v := value{root, place{}}
 		treeCheck{d.report}.checkTree(v, 1)
 		domain := d.domain(v)
 		file.Domains = append(file.Domains, domain)

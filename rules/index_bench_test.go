@@ -116,6 +116,7 @@ func BenchmarkLoad(b *testing.B) {
 	for _, kind := range largeFiles {
 		text := []byte(kind.make(100_000).text)
 		b.Run(kind.name+"/parse", func(b *testing.B) {
+			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := Parse("large.yaml", text, loadZone); err != nil {
 					b.Fatal(err)

@@ -26,7 +26,7 @@ func (ks keys[T]) decode(d *decoder, v value, into *T) bool {
 	if !d.isMap(v, ks) {
 		return false
 	}
-	for _, e := range v.entries() {
+	for e := range v.entries() {
 		if !d.refused[e.key.Node] {
 			ks.decodeEntry(d, e, into)
 		}
@@ -45,14 +45,14 @@ func (ks keys[T]) decodeEntry(d *decoder, e entry, into *T) {
 		switch {
 		case k.name != e.key.Value:
 		case k.decode == nil:
-			d.fail(e.key.under(e.value.path), fmt.Sprintf("%q is not supported yet", k.name), "remove it")
+			d.fail(e.key.at(e.value), fmt.Sprintf("%q is not supported yet", k.name), "remove it")
 			return
 		default:
 			k.decode(d, e.value, into)
 			return
 		}
 	}
-	d.fail(e.key.under(e.value.path), fmt.Sprintf("unknown key %q", clip(e.key.Value)),
+	d.fail(e.key.at(e.value), fmt.Sprintf("unknown key %q", clip(e.key.Value)),
 		suggest(e.key.Value, ks.names()))
 }
 
@@ -91,7 +91,7 @@ func (r *report) isMap(v value, content fmt.Stringer) bool {
 func (v value) find(name string) (found value, ok bool) {
 	for i := 0; v.Kind == yaml.MappingNode && i+1 < len(v.Content); i += 2 {
 		if v.Content[i].Value == name {
-			return value{v.Content[i+1], joinPath(v.path, name)}, true
+			return value{v.Content[i+1], place{parent: v.path(), kind: atKey, key: name}}, true
 		}
 	}
 	return value{}, false
@@ -100,7 +100,7 @@ func (v value) find(name string) (found value, ok bool) {
 // failMissing adds the error that a required key is missing in the map v. The place is that of the map.
 func (r *report) failMissing(v value, name, doc string) {
 	e := r.src.errorAt(v.Line, v.Column, fmt.Sprintf("the key %q is missing", clip(name)), fmt.Sprintf("add %s: %s", clip(name), doc))
-	e.Path = joinPath(v.path, name)
+	e.Path = joinPath(v.path(), name)
 	r.errs = append(r.errs, e)
 }
 

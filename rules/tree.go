@@ -40,8 +40,8 @@ func (c treeCheck) checkTree(v value, depth int) {
 
 // checkEntries checks the keys and the values of a map.
 func (c treeCheck) checkEntries(v value, depth int) {
-	seen := map[string]int{}
-	for _, e := range v.entries() {
+	seen := make(map[string]int, len(v.Content)/2)
+	for e := range v.entries() {
 		c.checkTree(e.key, depth+1)
 		line, repeated := seen[e.key.Value]
 		switch {
@@ -54,7 +54,7 @@ func (c treeCheck) checkEntries(v value, depth int) {
 			c.fail(e.key, fmt.Sprintf("%q is repeated: its first value is in line %d", clip(e.key.Value), line),
 				"remove one of them")
 		case isMissing(e.value):
-			c.fail(e.key.under(e.value.path), fmt.Sprintf("%q has no value", clip(e.key.Value)), missingHint(v))
+			c.fail(e.key.at(e.value), fmt.Sprintf("%q has no value", clip(e.key.Value)), missingHint(v))
 		default:
 			seen[e.key.Value] = e.key.Line
 			c.checkTree(e.value, depth+1)

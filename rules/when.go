@@ -33,13 +33,13 @@ func (d *decoder) when(v value) When {
 	if !d.isMap(v, example("attributes and their values, such as {path: /login}")) {
 		return w
 	}
-	for _, e := range v.entries() {
+	for e := range v.entries() {
 		switch {
 		case d.refused[e.key.Node]:
 		case e.key.Value == anyKey:
 			d.list(e.value, func(item value) { w.Any = append(w.Any, d.when(item)) })
 		default:
-			if name, ok := d.name(e.key.under(e.value.path)); ok {
+			if name, ok := d.name(e.key.at(e.value)); ok {
 				w.All = append(w.All, Condition{name, d.matcher(e.value)})
 			}
 		}
