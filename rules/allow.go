@@ -42,7 +42,7 @@ func (d *decoder) amountList(v value) []Amount {
 	if d.splitCount(v) {
 		return nil
 	}
-	if len(v.items()) > maxLimits {
+	if v.size() > maxLimits {
 		d.fail(v, fmt.Sprintf("the list has more than %d amounts", maxLimits), "")
 		return nil
 	}
@@ -50,7 +50,7 @@ func (d *decoder) amountList(v value) []Amount {
 	d.list(v, func(item value) {
 		amount, ok := d.amount(item)
 		if ok {
-			d.checkList(item, amount, amounts, len(v.items()))
+			d.checkList(item, amount, amounts, v.size())
 			amounts = append(amounts, amount)
 		}
 	})
@@ -100,10 +100,10 @@ func hasFixedLength(p Period) bool {
 // splitCount refuses a list in brackets in which YAML has split a count at its commas: [100,000 per day] is the list
 // of "100" and "000 per day".
 func (d *decoder) splitCount(v value) bool {
-	items := v.items()
 	if v.Style&yaml.FlowStyle == 0 {
 		return false
 	}
+	items := v.items()
 	for i := 1; i < len(items); i++ {
 		left, right := items[i-1].Value, items[i].Value
 		digits, _ := splitNumber(right)

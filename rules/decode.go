@@ -102,6 +102,14 @@ func (v value) items() []value {
 	return items
 }
 
+// size returns the number of items.
+func (v value) size() int {
+	if v.Kind != yaml.SequenceNode {
+		return 1
+	}
+	return len(v.Content)
+}
+
 // joinPath appends a key to a path. A key with other characters than letters, digits, "-" and "_" is quoted, and a long
 // key is shortened.
 func joinPath(path, key string) string {
@@ -136,14 +144,17 @@ func (r *report) text(v value) (text string, ok bool) {
 
 // list calls f for each item of a list, or for the value itself if it is not a list.
 func (r *report) list(v value, f func(value)) {
-	items := v.items()
-	if len(items) == 0 {
+	if v.size() == 0 {
 		r.fail(v, "the list is empty", "write at least one value")
 	}
 	if r.refused[v.Node] {
 		return
 	}
-	for _, item := range items {
+	if v.Kind != yaml.SequenceNode {
+		f(v)
+		return
+	}
+	for _, item := range v.items() {
 		f(item)
 	}
 }
