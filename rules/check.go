@@ -76,21 +76,6 @@ func (c amountCheck) hasUnit(units []Unit) bool {
 	})
 }
 
-// checkMatches refuses limits that match each request together and have more amounts than one request can have.
-func (d *decoder) checkMatches(places []value, limits []Limit) {
-	total := 0
-	for i, l := range limits {
-		if _, restricted := places[i].find("when"); restricted || total > maxLimits {
-			continue
-		}
-		total += l.Allow.size()
-		if total > maxLimits {
-			d.fail(places[i], fmt.Sprintf("more than %d amounts match each request", maxLimits),
-				`restrict limits by "when"`)
-		}
-	}
-}
-
 // size returns the maximum number of amounts that decide one request.
 func (a Allow) size() int {
 	n := len(a.Amounts)

@@ -223,12 +223,13 @@ func checkExample[T any](t *testing.T, ks keys[T], k key[T]) {
 	}
 }
 
-// TestParse_Unconditional checks that 32 amounts may match each request, and that limits with conditions do not count.
-func TestParse_Unconditional(t *testing.T) {
+// TestParse_Together checks that 32 amounts may match a request together, and that limits with other conditions do not
+// count.
+func TestParse_Together(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("version: 1\ndomain: d\nlimits:\n")
-	for i := range 32 {
-		fmt.Fprintf(&b, "  l%d: {allow: 5/min}\n  c%d: {allow: [1/s, 5/min], when: {a: b}}\n", i, i)
+	b.WriteString("version: 1\ndomain: d\nlimits:\n  l: {allow: [5/s, 5/min]}\n")
+	for i := range 30 {
+		fmt.Fprintf(&b, "  a%d: {allow: 5/min, when: {a: b}}\n  b%d: {allow: 5/min, when: {a: c}}\n  c%d: {allow: 5/min, when: {a: d%d*}}\n", i, i, i, i)
 	}
 	parse(t, b.String())
 }
