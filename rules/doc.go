@@ -25,6 +25,28 @@
 // Parse refuses YAML that is easily misunderstood: aliases, anchors, tags, merge keys, repeated keys, null, tabs, and text
 // over several lines. The error of a text that YAML splits, such as [100,000 per day], suggests quotes.
 //
+// # Cost of a match
+//
+// A compiled domain stores each limit under a key that a request must have in order to match it: an exact value, a
+// network, a path template, a prefix or a suffix. It chooses the key that the fewest limits share. Limits that share a key
+// nevertheless are separated by the keys of their other conditions. A match then looks up the attributes of the request,
+// and checks the conditions of the few limits found, so its cost depends on the request and on the number of limits that
+// match, and not on the number of limits in the file. The same holds for the overrides of a limit, the cases of a cost,
+// the alternatives of "any" and the texts of a list.
+//
+// The cost is linear in the number of limits (or overrides and so on) that no key separates:
+//
+//   - Limits that have only conditions with "not", "present: false" or a list that contains one of these are checked for
+//     each request. A glob that neither begins nor ends with literal text, such as "*bot*", is checked for each request
+//     with the attribute.
+//   - Limits with the same conditions, or whose conditions differ only in the forms above, are checked together. So are
+//     overrides that differ only in "until" and "during".
+//   - All prefixes and networks that contain the value are found, and all templates that match the start of a path are
+//     followed. Their number is bounded by the length of the value if no two are equal; for templates, by 2 to the power
+//     of the number of segments.
+//   - Only the first 16 conditions of a limit are considered, and the lists of values of several conditions are combined
+//     only up to a multiple of the size of the file.
+//
 // # Guarantees
 //
 //   - A file is accepted as a whole, or refused. All problems that can be seen are reported together, up to 20. An error

@@ -27,7 +27,8 @@ type indexEntry struct {
 type option struct{ start, end uint32 }
 
 const (
-	// maxOptions is the number of conditions of an entry that are considered.
+	// maxOptions is the number of conditions of an entry that are considered, so that alternatives with many conditions
+	// do not take quadratic memory.
 	maxOptions = 16
 	// maxWork bounds the work for the indexes in buckets: elements with several lists of values have an entry in each
 	// index, so their number can grow by the product of the lengths.
