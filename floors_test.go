@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"window":      1,
 	"windowlog":   1,
 	"tokenbucket": 1,
+	"ban":         1,
 	"options":     1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
 
 	"cluster/transport/certs": 1, // node certificates; node names follow the rules of topology
@@ -89,6 +90,7 @@ var barred = map[string]map[string]string{
 	"windowlog":           arithmetic,
 	"tokenbucket":         arithmetic,
 	"leaky":               arithmetic,
+	"ban":                 arithmetic,
 	"internal/muldiv":     arithmetic,
 	"buckets": {"net": "the table does no network I/O", "os": "the table does no file I/O",
 		module + "options": "its settings are in its Config", module + "resp": "the table does not use the protocol"},

@@ -3,6 +3,7 @@ package buckets
 import (
 	"sync"
 
+	"github.com/throttledhq/throttled/ban"
 	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/leaky"
 	"github.com/throttledhq/throttled/limiter"
@@ -26,12 +27,40 @@ var algorithms = [...]algorithm{
 	limiter.WindowLog:     windowlog.Decide,
 	limiter.TokenBucket:   tokenbucket.Decide,
 	limiter.LeakyBucket:   leaky.Decide,
+
+	limiter.ScaledThrottle: gcra.DecideScaled,
+	limiter.ScaledBucket:   tokenbucket.DecideScaled,
+	limiter.ScaledLeaky:    leaky.DecideScaled,
+	limiter.Calendar:       window.Calendar,
+	limiter.Ban:            ban.Decide,
 }
 
 // throttle adapts gcra.Decide to the type algorithm.
 func throttle(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
 	tat, d := gcra.Decide(*l, old.Expires, now, quantity)
 	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
+}
+
+// compute decides a request on the old state of its key, and stores the result in c and out. The argument room is as in
+// algorithm.
+func compute(req *limiter.Request, old *limiter.State, now uint64, room []byte, c *limiter.Change, out *limiter.Decision) {
+	if req.Kind == limiter.Throttle || req.Kind == limiter.ScaledThrottle && gcra.HasInterval(old, req.Limit.Interval) {
+		// Direct call for the most common kinds: through the algorithms table, a decision takes
+		// about 20% longer because of copied arguments.
+		c.Expires, *out = gcra.Decide(req.Limit, old.Expires, now, req.Quantity)
+		c.Set, c.Keep, c.Tail = c.Expires != old.Expires, len(old.Data), nil
+		return
+	}
+	*c, *out = algorithms[req.Kind](&req.Limit, *old, now, quantityOf(req), room)
+}
+
+// quantityOf returns the quantity with which a request is decided. A trial of a Ban asks for the ban: as if it were
+// charged, it would ban the key.
+func quantityOf(req *limiter.Request) int64 {
+	if req.Trial && req.Kind == limiter.Ban {
+		return 0
+	}
+	return req.Quantity
 }
 
 // scratch is the scratch memory of one Decide call: pending changes and lookup results. It is pooled

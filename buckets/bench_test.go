@@ -285,18 +285,30 @@ func BenchmarkKinds(b *testing.B) {
 		limiter.WindowBuckets: windowOf(1<<31, 10),
 		limiter.TokenBucket:   bucketOf(1<<30, 1),
 		limiter.LeakyBucket:   {Max: 1 << 30, Interval: time.Second},
+
+		limiter.ScaledThrottle: {Max: 1 << 30, Interval: time.Second},
+		limiter.ScaledBucket:   bucketOf(1<<30, 1),
+		limiter.ScaledLeaky:    {Max: 1 << 30, Interval: time.Second},
+		limiter.Calendar:       calendarOf(1<<31, 20),
 	}
 	var group []limiter.Request
-	for kind := limiter.Throttle; kind.Known(); kind++ {
+	for kind := limiter.Throttle; kind <= lastCounting; kind++ {
 		if l, found := ample[kind]; found {
+			name := kind.Encoding()
+			if kind >= limiter.ScaledThrottle && kind <= limiter.ScaledLeaky {
+				name = "scaled " + name
+			}
 			req := charge(kind, fmt.Sprint("user:1234567:", int(kind)), l, 1)
-			run(kind.Encoding(), []limiter.Request{req})
+			run(name, []limiter.Request{req})
 			group = append(group, req)
 		}
 	}
 	run("three at once", linked(group[0], group[1], group[4]))
-	run("group of three Throttle requests", linked(charge(limiter.Throttle, "a", ample[limiter.Throttle], 1),
-		charge(limiter.Throttle, "b", ample[limiter.Throttle], 1), charge(limiter.Throttle, "c", ample[limiter.Throttle], 1)))
+	for _, kind := range []limiter.Kind{limiter.Throttle, limiter.ScaledThrottle} {
+		l := ample[kind]
+		run(map[bool]string{true: "group of three Throttle requests", false: "group of three ScaledThrottle requests"}[kind == limiter.Throttle],
+			linked(charge(kind, "a", l, 1), charge(kind, "b", l, 1), charge(kind, "c", l, 1)))
+	}
 }
 
 // BenchmarkDecideUndoLog is like BenchmarkDecide, but on a replicated table. Changes are collected

@@ -10,6 +10,9 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
+// lastCounting is the last kind that counts units. The kinds before it do so, too.
+const lastCounting = limiter.Calendar
+
 // start is the initial time of the test clocks.
 const start = uint64(1_700_000_000_000_000_000)
 

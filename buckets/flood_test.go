@@ -17,9 +17,9 @@ func halfUsed(kind limiter.Kind, i int) limiter.Request {
 	use, period := uses[i%len(uses)], periods[i/len(uses)%len(periods)]
 	l := limiter.Limit{Max: use.limit, Interval: period, Amount: 1}
 	switch kind {
-	case limiter.Throttle, limiter.LeakyBucket:
+	case limiter.Throttle, limiter.LeakyBucket, limiter.ScaledThrottle, limiter.ScaledLeaky:
 		l.Interval = period / time.Duration(use.limit)
-	case limiter.TokenBucket:
+	case limiter.TokenBucket, limiter.ScaledBucket:
 		l.Amount = use.limit
 	case limiter.WindowBuckets:
 		l.Interval, l.Amount = period/6, 6
@@ -34,7 +34,7 @@ func halfUsed(kind limiter.Kind, i int) limiter.Request {
 func TestFloodWithOtherLimits(t *testing.T) {
 	const exhaustedKeys = 200
 	perMinute := limiter.Limit{Max: 5, Interval: 12 * time.Second}
-	for kind := limiter.Throttle; kind.Known(); kind += race.Factor {
+	for kind := limiter.Throttle; kind <= lastCounting; kind += race.Factor {
 		clock := newFakeClock()
 		table := New(Config{Clock: clock.read, MaxMemory: 512 << 10, Eviction: EvictSmallestDebt, Shards: 64})
 		for i := range exhaustedKeys {
@@ -82,7 +82,7 @@ func TestFloodOfFixedWindows(t *testing.T) {
 // evict the same keys.
 func TestGaugesAreReplicated(t *testing.T) {
 	leads, clock := leading(Config{Shards: 4})
-	for kind := limiter.Throttle; kind.Known(); kind++ {
+	for kind := limiter.Throttle; kind <= lastCounting; kind++ {
 		for i := range 20 {
 			req := halfUsed(kind, i)
 			req.Key = append(req.Key, byte(kind))
@@ -105,7 +105,7 @@ func TestGaugesAreReplicated(t *testing.T) {
 			t.Errorf("on the follower, key %q has gauge %d, want the gauge of the leader, which is %d, and not 0", rec.Key, rec.Gauge, want[string(rec.Key)])
 		}
 	}
-	if got != len(want) || got != 7*20 {
+	if got != len(want) || got != 20*int(lastCounting) {
 		t.Errorf("the follower has %d of %d keys, want all", got, len(want))
 	}
 }

@@ -9,7 +9,7 @@ import (
 // gauge is the byte of a record from which eviction computes the used share of the key's limit. Its
 // meaning depends on the kind.
 //
-// For Throttle and LeakyBucket, the used share is proportional to the time that remains until the
+// For Throttle, LeakyBucket and their Scaled kinds, the used share is proportional to the time that remains until the
 // key expires. The gauge encodes the time in which an exhausted limit recovers completely, rounded
 // to four steps per power of two. The used share is the remaining time divided by the encoded time,
 // with an error of at most one eighth.
@@ -33,7 +33,7 @@ const (
 // gaugeOf returns the gauge of a key after an admitted request.
 func gaugeOf(req *limiter.Request, answer *limiter.Decision) gauge {
 	if byTime(req.Kind) {
-		return gaugeOfTime(uint64(req.Limit.Interval) * uint64(req.Limit.Max))
+		return gaugeOfTime(max(1, uint64(req.Limit.Interval)*uint64(req.Limit.Max)))
 	}
 	return gauge(max(1, shareClass(float64(answer.Limit-answer.Remaining), float64(answer.Limit))))
 }
@@ -58,7 +58,10 @@ func (s *shard) gaugeOf(req *limiter.Request, answer *limiter.Decision) gauge {
 }
 
 // byTime reports whether the used share of a key of kind k is proportional to its remaining time.
-func byTime(k limiter.Kind) bool { return k == limiter.Throttle || k == limiter.LeakyBucket }
+func byTime(k limiter.Kind) bool {
+	const kinds = 1<<limiter.Throttle | 1<<limiter.LeakyBucket | 1<<limiter.ScaledThrottle | 1<<limiter.ScaledLeaky
+	return kinds>>k&1 != 0
+}
 
 // gaugeOfTime returns the gauge of a limit that recovers completely in the time full: 1 to 1<<63-1
 // nanoseconds.

@@ -79,7 +79,7 @@ func share(t *testing.T, table *Table, now uint64) int {
 // For all algorithms, the used share of a key is relative to its limit. Charges and refunds change the
 // share. Recovered units change it only for kinds whose share is proportional to the remaining time.
 func TestShareOfEachKind(t *testing.T) {
-	for kind := limiter.Throttle; kind.Known(); kind++ {
+	for kind := limiter.Throttle; kind <= lastCounting; kind++ {
 		clock := newFakeClock()
 		table := New(Config{Clock: clock.read, Shards: 1})
 		const interval = 1 << 36 // nanoseconds; its gauge is exact
@@ -104,7 +104,7 @@ func TestShareOfEachKind(t *testing.T) {
 				t.Errorf("%v, step %d: share class %d; want %d", kind, i, got, want)
 			}
 		}
-		if kind == limiter.Throttle || kind == limiter.LeakyBucket {
+		if byTime(kind) {
 			clock.advance(4 * interval)
 			if got, want := share(t, table, clock.read()), shareClass(4, 16); got != want {
 				t.Errorf("%v, after 4 intervals: share class %d; want %d", kind, got, want)
@@ -116,8 +116,8 @@ func TestShareOfEachKind(t *testing.T) {
 		if got := charge(0); got != before {
 			t.Errorf("%v: a peek changed the share class from %d to %d", kind, before, got)
 		}
-		used := map[bool]float64{true: 4, false: 8}[kind == limiter.Throttle || kind == limiter.LeakyBucket]
-		if got, want := charge(8), shareClass(used+8, 32); kind != limiter.TokenBucket && kind != limiter.SlidingWindow && got != want {
+		used := map[bool]float64{true: 4, false: 8}[byTime(kind)]
+		if got, want := charge(8), shareClass(used+8, 32); kind != limiter.TokenBucket && kind != limiter.ScaledBucket && kind != limiter.SlidingWindow && got != want {
 			t.Errorf("%v, with another limit: share class %d; want %d", kind, got, want)
 		}
 	}
@@ -145,7 +145,7 @@ func TestShareOfFullLog(t *testing.T) {
 
 // A key with an unknown gauge counts as exhausted until it is charged.
 func TestUnknownGauge(t *testing.T) {
-	for kind := limiter.Throttle; kind.Known(); kind++ {
+	for kind := limiter.Throttle; kind <= lastCounting; kind++ {
 		clock := newFakeClock()
 		table := New(Config{Clock: clock.read, Shards: 1})
 		req := limiter.Request{Kind: kind, Key: []byte("k"), Limit: limiter.Limit{Max: 1000, Interval: time.Hour, Amount: 1}, Quantity: 1}
@@ -174,7 +174,7 @@ func TestUnknownGauge(t *testing.T) {
 func TestGaugesOfGroup(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1})
 	reqs := make([]limiter.Request, 0, 8)
-	for kind := limiter.Throttle; kind.Known(); kind++ {
+	for kind := limiter.Throttle; kind <= lastCounting; kind++ {
 		l := limiter.Limit{Max: 300 << kind, Interval: time.Hour, Amount: 4}
 		if kind == limiter.WindowLog {
 			l.Amount = 1000
@@ -206,8 +206,8 @@ func TestSetGauges(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	charge := func(round int) {
 		t.Helper()
-		reqs, out := make([]limiter.Request, 0, 16), make([]limiter.Decision, 16)
-		for kind := limiter.Throttle; kind.Known(); kind++ {
+		reqs, out := make([]limiter.Request, 0, 2*lastCounting), make([]limiter.Decision, 2*lastCounting)
+		for kind := limiter.Throttle; kind <= lastCounting; kind++ {
 			l := limiter.Limit{Max: 300, Interval: time.Hour, Amount: 1000}
 			reqs = append(reqs, limiter.Request{Kind: kind, Key: fmt.Append(nil, "alone", int(kind)), Limit: l, Quantity: 50})
 		}
@@ -244,8 +244,8 @@ func TestSetGauges(t *testing.T) {
 				t.Errorf("round %d: the record of %s has gauge %d; want a gauge only while gauges are stored", round, rec.Key, rec.Gauge)
 			}
 		}
-		if n != 14 {
-			t.Errorf("round %d: %d records, want 14", round, n)
+		if n != 2*int(lastCounting) {
+			t.Errorf("round %d: %d records, want %d", round, n, 2*lastCounting)
 		}
 	}
 }

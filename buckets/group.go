@@ -244,7 +244,7 @@ func (t *Table) countGroup(hashes []uint64, sc *scratch) {
 // part of sc.room. The change of a trial is dropped.
 func (sc *scratch) decideOne(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
 	c := &sc.changes[i]
-	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, sc.free)
+	compute(req, &old, now, sc.free, c, out)
 	c.Set = c.Set && !req.Trial
 	if used := len(c.Tail); c.Set && used <= cap(sc.free) {
 		sc.free = sc.free[used:used]

@@ -42,7 +42,7 @@ func used(t *Table, req limiter.Request) int64 {
 // oneOfEachKind returns a group with one request of every kind.
 func oneOfEachKind(quantity int64) []limiter.Request {
 	var reqs []limiter.Request
-	for kind := limiter.Throttle; kind.Known(); kind++ {
+	for kind := limiter.Throttle; kind <= lastCounting; kind++ {
 		reqs = append(reqs, charge(kind, fmt.Sprint("key", int(kind)), limits[kind][0], quantity))
 	}
 	return linked(reqs...)
@@ -285,12 +285,14 @@ func TestGroupsAtOnce(t *testing.T) {
 	const keys, calls = 40, 2000
 	table := New(Config{Clock: newFakeClock().read, Shards: 16})
 	of := func(key int) limiter.Request {
-		kind := limiter.Kind(1 + key%7)
+		kind := limiter.Kind(1 + key%int(lastCounting))
 		max := int64(500 + 300*key)
 		l := map[limiter.Kind]limiter.Limit{
 			limiter.Throttle: {Max: max, Interval: time.Second}, limiter.LeakyBucket: {Max: max, Interval: time.Second},
 			limiter.WindowLog: logOf(max, 65536), limiter.TokenBucket: bucketOf(max, 1),
-			limiter.WindowBuckets: windowOf(max, 5),
+			limiter.WindowBuckets: windowOf(max, 5), limiter.Calendar: calendarOf(max, 20),
+			limiter.ScaledThrottle: {Max: max, Interval: time.Second}, limiter.ScaledLeaky: {Max: max, Interval: time.Second},
+			limiter.ScaledBucket: bucketOf(max, 1),
 		}[kind]
 		if l.Max == 0 {
 			l = windowOf(max, 1)
@@ -332,7 +334,7 @@ func TestGroupsAtOnce(t *testing.T) {
 func TestGroupAllocatesNothing(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read})
 	quantity := int64(1)
-	var out [7]limiter.Decision
+	var out [lastCounting]limiter.Decision
 	reqs := oneOfEachKind(1)
 	for _, tt := range []struct {
 		name       string

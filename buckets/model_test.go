@@ -107,7 +107,7 @@ func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
 	if live && rec.kind != req.Kind {
 		return limiter.Decision{Err: limiter.WrongKindError(rec.kind)}
 	}
-	rec, c, d := m.evaluate(req, req.Quantity, now)
+	rec, c, d := m.evaluate(req, quantityOf(req), now)
 	m.apply(req, rec, c, &d, now)
 	return d
 }
@@ -134,13 +134,13 @@ func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decisi
 		if rec, live := m.lookup(string(reqs[i].Key), now); live && rec.kind != reqs[i].Kind {
 			return fail(i, limiter.WrongKindError(rec.kind))
 		}
-		_, _, out[i] = m.evaluate(&reqs[i], reqs[i].Quantity, now)
+		_, _, out[i] = m.evaluate(&reqs[i], quantityOf(&reqs[i]), now)
 		refused = refused || out[i].Limited
 	}
 	for i := range reqs {
 		switch {
 		case !refused:
-			rec, c, d := m.evaluate(&reqs[i], reqs[i].Quantity, now)
+			rec, c, d := m.evaluate(&reqs[i], quantityOf(&reqs[i]), now)
 			m.apply(&reqs[i], rec, c, &d, now)
 		case !out[i].Limited:
 			_, _, out[i] = m.evaluate(&reqs[i], 0, now)
@@ -259,6 +259,12 @@ var limits = map[limiter.Kind][]limiter.Limit{
 	limiter.WindowLog:     {logOf(5, 100), logOf(1000, 4), logOf(1000, 1000)},
 	limiter.TokenBucket:   {bucketOf(5, 1), bucketOf(100, 7)},
 	limiter.LeakyBucket:   {{Max: 5, Interval: time.Second}, {Max: 100, Interval: time.Millisecond}},
+
+	limiter.ScaledThrottle: {{Max: 5, Interval: time.Second}, {Max: 100, Interval: time.Millisecond}, {Max: 3, Interval: 100 * time.Second}},
+	limiter.ScaledBucket:   {bucketOf(5, 1), bucketOf(100, 7), {Max: 8, Interval: time.Second, Amount: 3}},
+	limiter.ScaledLeaky:    {{Max: 5, Interval: time.Second}, {Max: 100, Interval: time.Millisecond}},
+	limiter.Calendar:       {calendarOf(5, 20), calendarOf(300, 500)},
+	limiter.Ban:            {{Max: 1, Interval: time.Second}, {Max: 1, Interval: time.Minute}},
 }
 
 func must(l limiter.Limit, err error) limiter.Limit {
@@ -270,6 +276,12 @@ func must(l limiter.Limit, err error) limiter.Limit {
 
 func windowOf(limit, parts int64) limiter.Limit {
 	return must(window.NewLimit(limit, limiter.Seconds(20), parts))
+}
+
+// calendarOf returns a limit for the window that ends some seconds after the start of the test clocks.
+func calendarOf(limit int64, seconds uint64) limiter.Limit {
+	end := start + seconds*uint64(time.Second)
+	return must(window.NewCalendarLimit(limit, end, end+uint64(20*time.Second)))
 }
 
 func logOf(limit, entries int64) limiter.Limit {

@@ -69,6 +69,23 @@
 // above one unit a nanosecond. All other arithmetic is exact: once retry after has elapsed, the
 // same request is admitted, and one nanosecond earlier it is refused.
 //
+// # Changed limits
+//
+// Decide measures the used time in units of the limit of each request. If the emission interval changes from 12 s to
+// 7.5 s, 5 used units become 8. [DecideScaled] is for limits that change while keys are in use. Its state also contains
+// the emission interval T of the last charge, and a request with another interval T' decides with the used units of the
+// state:
+//
+//	used'        = used * T' / T, rounded up
+//
+// Used units therefore stay used: after a change from 5 to 8 units a minute, a key with 5 used units has exactly 3 more,
+// and after a change from 8 to 5, a key with 6 used units has none until 2 units are restored.
+//
+// Only a charge or a refund stores the new interval. Until then, units are restored at the rate at which they were
+// charged, however many requests are refused, and retry after and reset after are exact for that rate. The time to
+// restore all units is therefore never longer than under the old limit. For the same reason, two limits that are used in
+// turn for one key do not change the used units of the key, except that a conversion rounds up to a nanosecond.
+//
 // # Ranges
 //
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses.

@@ -51,3 +51,22 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 	c.Tail = room[:0]
 	return c, d
 }
+
+// DecideScaled is Decide for limits that change: the state contains the emission interval under which it was charged,
+// and the units in the queue stay in the queue if l has another interval. It is gcra.DecideScaled with a Wait. The
+// departure times of requests that were admitted before a change do not change, although the queue is drained at
+// another rate from then on.
+func DecideScaled(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
+	c, d = gcra.DecideScaled(l, old, now, quantity, room)
+	switch {
+	case d.Limited:
+		d.Wait = limiter.NoRetry
+	case quantity > 0:
+		d.Wait = d.ResetAfter - l.Interval*time.Duration(quantity)
+	case quantity == 0:
+		if tat, _ := gcra.Rescale(&old, l.Interval, now); tat > now {
+			d.Wait = time.Duration(tat - now)
+		}
+	}
+	return c, d
+}

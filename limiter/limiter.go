@@ -20,6 +20,15 @@ const (
 	WindowLog     Kind = 5 // a timestamp for each admitted request
 	TokenBucket   Kind = 6 // tokens that are refilled in whole intervals
 	LeakyBucket   Kind = 7 // a queue that is drained at a constant rate
+
+	// The following kinds are used by rules, whose limits change while keys are in use. A Scaled kind is the kind
+	// without this word, with the rate beside the state: used units stay used if the rate changes.
+
+	ScaledThrottle Kind = 8  // Throttle with its emission interval
+	ScaledBucket   Kind = 9  // TokenBucket with its refill interval and amount
+	ScaledLeaky    Kind = 10 // LeakyBucket with its emission interval
+	Calendar       Kind = 11 // the count of one window whose end is in the Limit, such as a month
+	Ban            Kind = 12 // the end of a ban
 )
 
 // kinds holds two names for each kind. The field name is the reply of TYPE, and the name of the command without "CL.".
@@ -32,6 +41,12 @@ var kinds = [...]struct{ name, encoding string }{
 	WindowLog:     {"window", "log"},
 	TokenBucket:   {"bucket", "tokens"},
 	LeakyBucket:   {"leaky", "queue"},
+
+	ScaledThrottle: {"throttle", "gcra"},
+	ScaledBucket:   {"bucket", "tokens"},
+	ScaledLeaky:    {"leaky", "queue"},
+	Calendar:       {"window", "calendar"},
+	Ban:            {"ban", "ban"},
 }
 
 // Known reports whether k is one of the kinds.
@@ -55,16 +70,18 @@ func (k Kind) Encoding() string {
 
 // Limit holds the parameters of a limit, compiled to integers. It is made by a function of the package that implements
 // the algorithm, such as gcra.NewLimit. That function guarantees that Max and Interval are at least 1 and that no
-// computation with the Limit overflows.
+// computation with the Limit overflows. The caller may then lower Max, down to 0: such a limit refuses each charge.
 type Limit struct {
 	Max int64 // units that one request can charge when the full limit is available
 	// Interval is the emission interval of Throttle and LeakyBucket: the time in which one
 	// unit is restored. For a TokenBucket it is the refill interval, for WindowBuckets the
-	// length of one sub-window, and for the other kinds the length of the window.
+	// length of one sub-window, and for the other kinds of windows the length of the window. For a
+	// Calendar it is the length of the window after the present one, and for a Ban the length of the ban.
 	Interval time.Duration
 	// Amount is the number of tokens that one refill adds to a TokenBucket, or the number of requests that a
 	// WindowLog can hold. For the other kinds of windows it is the number of sub-windows: 1, except for WindowBuckets.
-	// For Throttle and LeakyBucket it is 0.
+	// For a Calendar it is the end of the present window, as a limiter time in nanoseconds. For Throttle, LeakyBucket
+	// and Ban it is 0. A Scaled kind has the same fields as the kind without this word.
 	Amount int64
 }
 
@@ -101,7 +118,7 @@ type Request struct {
 	Linked bool
 	// Trial decides the request as if it were charged, and charges nothing: the decision is that on the same request
 	// without Trial, but the state of the key does not change, and needs no memory. A Trial in a group is a condition:
-	// if it is refused, no request of the group is charged.
+	// if it is refused, no request of the group is charged. A Trial of a Ban asks whether the key is banned.
 	Trial bool
 }
 
@@ -112,7 +129,7 @@ const MaxGroup = 32
 type State struct {
 	// Expires is the limiter time in nanoseconds at which the full limit is restored. From then on, the key is
 	// equivalent to an absent key. For Throttle and LeakyBucket, Expires is the theoretical arrival time, which is the
-	// whole state.
+	// whole state. For a Ban, it is the end of the ban, which is the whole state.
 	Expires uint64
 	// Data is the rest of the state, in a format private to the algorithm.
 	Data []byte
@@ -140,7 +157,7 @@ type Record struct {
 	// Expires is the limiter time in nanoseconds from which the record is equivalent to an absent one. See
 	// State.Expires.
 	Expires uint64
-	// State is the Data of the key's State: empty for Throttle and LeakyBucket.
+	// State is the Data of the key's State: empty for Throttle, LeakyBucket and Ban.
 	State []byte
 	// Gauge is a value from which an Engine computes the order of eviction, in a format private to the Engine. 0 means
 	// unknown.
@@ -171,8 +188,8 @@ type Decision struct {
 	Remaining  int64         // units that could be charged now, 0..Limit
 	RetryAfter time.Duration // time until the same request would be admitted, or NoRetry
 	ResetAfter time.Duration // time until the full limit is restored
-	// Wait is the time for which the caller must delay a request that a LeakyBucket has admitted. It is NoRetry if the
-	// LeakyBucket has refused the request, and 0 for all other kinds.
+	// Wait is the time for which the caller must delay a request that a LeakyBucket or a ScaledLeaky has admitted. It is
+	// NoRetry if the request was refused, and 0 for all other kinds.
 	Wait time.Duration
 	Err  error // the reason why no decision was made; the other fields are then zero
 }

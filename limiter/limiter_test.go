@@ -24,13 +24,19 @@ func TestKindNames(t *testing.T) {
 	f(WindowLog, "window", "log")
 	f(TokenBucket, "bucket", "tokens")
 	f(LeakyBucket, "leaky", "queue")
-	f(8, "none", "none")
+	f(ScaledThrottle, "throttle", "gcra")
+	f(ScaledBucket, "bucket", "tokens")
+	f(ScaledLeaky, "leaky", "queue")
+	f(Calendar, "window", "calendar")
+	f(Ban, "ban", "ban")
+	f(13, "none", "none")
 	f(200, "none", "none")
 }
 
 // TestKindValues checks the numeric values of the kinds, which are stored with keys and must not change.
 func TestKindValues(t *testing.T) {
-	kinds := []Kind{Throttle, SlidingWindow, FixedWindow, WindowBuckets, WindowLog, TokenBucket, LeakyBucket}
+	kinds := []Kind{Throttle, SlidingWindow, FixedWindow, WindowBuckets, WindowLog, TokenBucket, LeakyBucket,
+		ScaledThrottle, ScaledBucket, ScaledLeaky, Calendar, Ban}
 	for i, k := range kinds {
 		if int(k) != i+1 || !k.Known() {
 			t.Errorf("kind %v has the value %d, and Known returns %t; want Known true and the value %d, because the values are stored with keys", k, k, k.Known(), i+1)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -9,7 +10,7 @@ import (
 func (d *decoder) checkLimit(v value, l Limit) {
 	if algorithm, ok := v.find("algorithm"); !ok || !d.refused[algorithm.Node] {
 		check := amountCheck{d.report, d.amounts}
-		check.checkAmounts(l.Algorithm)
+		check.checkAmounts(&l)
 		check.checkCalendar(v, l.Algorithm)
 	}
 }
@@ -21,7 +22,8 @@ type amountCheck struct {
 }
 
 // checkAmounts checks that the amounts of a limit suit its algorithm.
-func (c amountCheck) checkAmounts(algorithm Algorithm) {
+func (c amountCheck) checkAmounts(l *Limit) {
+	algorithm := l.Algorithm
 	for _, a := range c.amounts {
 		switch {
 		case a.amount.Kind != Rate:
@@ -33,8 +35,23 @@ func (c amountCheck) checkAmounts(algorithm Algorithm) {
 				`write "algorithm: fixed" for calendar windows, or a period in days`)
 		case isTooLong(a.amount.Per):
 			c.fail(a.value, fmt.Sprintf("%q: the period is too long", a.amount), "write a shorter period")
+		default:
+			c.checkCounter(a, l)
 		}
 	}
+}
+
+// checkCounter refuses an amount that the algorithm of the limit cannot represent.
+func (c amountCheck) checkCounter(a placedAmount, l *Limit) {
+	_, err := compileCounter("", "", l, a.amount)
+	if err == nil {
+		return
+	}
+	remedy := "write a smaller count or a shorter period"
+	if errors.Is(err, errLog) {
+		remedy = "write a smaller count, or another algorithm, such as sliding"
+	}
+	c.fail(a.value, fmt.Sprintf("%q: %v", a.amount, err), remedy)
 }
 
 // isTooLong reports whether a period is longer than a time.Duration, or has more than 1200 months or years.

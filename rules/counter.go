@@ -21,10 +21,14 @@ import (
 // The amount "unlimited" has the Kind 0: it admits each request and needs no state, so no request to the engine is made.
 // The amount "none" has the Nominal 0 and a Limit.Max of 1. A request to the engine for it has a quantity of at least 2:
 // it is refused at all times and changes no state.
+//
+// If a limit changes, the counter keeps its key, and the units used stay used: a change from 5 to 8 per minute gives
+// exactly 3 more. A changed period or algorithm starts another counter, since it has another key.
 type Counter struct {
 	Amount Amount
 	Kind   limiter.Kind
-	// Limit is the limit for requests with priority. Limit.Max includes the soft share.
+	// Limit is the limit for requests with priority. Limit.Max includes the soft share. For the Kind Calendar, the other
+	// fields depend on the time, and only LimitAt sets them.
 	Limit limiter.Limit
 	// Nominal is the number of units up to which requests are admitted without the flag "soft": Limit.Max without the
 	// soft share, or 0 for "none" and "unlimited".
@@ -32,7 +36,8 @@ type Counter struct {
 	// Reserved is the number of units of Limit.Max that only requests with priority can charge. It is at most Nominal.
 	Reserved int64
 
-	prefix string // of the key
+	prefix   string // of the key
+	calendar calendar
 }
 
 // Errors of the compilation of an amount.
@@ -65,7 +70,7 @@ func compileCounter(domain, limit string, l *Limit, amount Amount) (Counter, err
 	case Unlimited:
 		return c, nil
 	case None:
-		c.Kind, c.Limit = limiter.Throttle, limiter.Limit{Max: 1, Interval: 1}
+		c.Kind, c.Limit = limiter.ScaledThrottle, limiter.Limit{Max: 1, Interval: 1}
 		return c, nil
 	}
 	c.Nominal = amount.Count
@@ -77,6 +82,11 @@ func compileCounter(domain, limit string, l *Limit, amount Amount) (Counter, err
 		return c, errSoft
 	}
 	c.Reserved = share(c.Nominal, l.Priority.Share)
+	if l.Algorithm.Kind == Fixed && amount.Per.Unit >= Day {
+		c.Kind, c.Limit.Max = limiter.Calendar, most
+		c.calendar = calendar{amount.Per, l.Zone, l.Anchor}
+		return c, nil
+	}
 	var err error
 	c.Kind, c.Limit, err = engineLimit(l.Algorithm, amount, most)
 	return c, err
@@ -93,11 +103,7 @@ func windowOf(l *Limit, amount Amount) string {
 // engineLimit compiles an amount whose soft share is included in most, the units that can be charged at once. The soft
 // share does not change the rate at which units are restored.
 func engineLimit(algorithm Algorithm, amount Amount, most int64) (limiter.Kind, limiter.Limit, error) {
-	unit := units[amount.Per.Unit].length
-	if unit == 0 {
-		return 0, limiter.Limit{}, errRange
-	}
-	period := limiter.Period{N: amount.Per.N, Unit: unit}
+	period := limiter.Period{N: amount.Per.N, Unit: units[amount.Per.Unit].length}
 	form := forms[algorithm.Kind]
 	limit, err := form.limit(most, amount.Count, period, int64(algorithm.Buckets))
 	switch {
@@ -117,7 +123,7 @@ type form struct {
 }
 
 var forms = [...]form{
-	GCRA: {limiter.Throttle, func(most, count int64, period limiter.Period, _ int64) (limiter.Limit, error) {
+	GCRA: {limiter.ScaledThrottle, func(most, count int64, period limiter.Period, _ int64) (limiter.Limit, error) {
 		return gcra.NewLimit(most-1, count, period)
 	}},
 	Sliding: {limiter.SlidingWindow, func(most, _ int64, period limiter.Period, _ int64) (limiter.Limit, error) {
@@ -132,10 +138,10 @@ var forms = [...]form{
 	Buckets: {limiter.WindowBuckets, func(most, _ int64, period limiter.Period, buckets int64) (limiter.Limit, error) {
 		return window.NewLimit(most, period, buckets)
 	}},
-	Bucket: {limiter.TokenBucket, func(most, count int64, period limiter.Period, _ int64) (limiter.Limit, error) {
+	Bucket: {limiter.ScaledBucket, func(most, count int64, period limiter.Period, _ int64) (limiter.Limit, error) {
 		return tokenbucket.NewLimit(most, count, period)
 	}},
-	Leaky: {limiter.LeakyBucket, func(most, count int64, period limiter.Period, _ int64) (limiter.Limit, error) {
+	Leaky: {limiter.ScaledLeaky, func(most, count int64, period limiter.Period, _ int64) (limiter.Limit, error) {
 		return leaky.NewLimit(most, count, period)
 	}},
 }
@@ -159,5 +165,15 @@ func (c *Counter) LimitAt(now time.Time, priority bool) limiter.Limit {
 	if !priority {
 		limit.Max -= c.Reserved
 	}
+	if c.Kind == limiter.Calendar {
+		c.calendar.setEnd(&limit, now)
+	}
 	return limit
+}
+
+// setEnd sets the fields of a limit of the Kind Calendar that depend on the time.
+func (c *calendar) setEnd(limit *limiter.Limit, now time.Time) {
+	end := c.end(now.Unix())
+	next := c.end(end)
+	limit.Amount, limit.Interval = end*int64(time.Second), max(time.Duration(next-end)*time.Second, 1)
 }

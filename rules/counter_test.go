@@ -31,17 +31,17 @@ func TestCounter(t *testing.T) {
 		kind      limiter.Kind
 		want      limiter.Limit
 	}{
-		{Algorithm{}, "100 per minute", limiter.Throttle, limiter.Limit{Max: 100, Interval: 600 * time.Millisecond}},
-		{Algorithm{}, "100 per minute burst 20", limiter.Throttle, limiter.Limit{Max: 20, Interval: 600 * time.Millisecond}},
-		{Algorithm{}, "7 per 1s", limiter.Throttle, limiter.Limit{Max: 7, Interval: 142857143}},
-		{Algorithm{}, "1 per 2 weeks", limiter.Throttle, limiter.Limit{Max: 1, Interval: 14 * 24 * time.Hour}},
+		{Algorithm{}, "100 per minute", limiter.ScaledThrottle, limiter.Limit{Max: 100, Interval: 600 * time.Millisecond}},
+		{Algorithm{}, "100 per minute burst 20", limiter.ScaledThrottle, limiter.Limit{Max: 20, Interval: 600 * time.Millisecond}},
+		{Algorithm{}, "7 per 1s", limiter.ScaledThrottle, limiter.Limit{Max: 7, Interval: 142857143}},
+		{Algorithm{}, "1 per 2 weeks", limiter.ScaledThrottle, limiter.Limit{Max: 1, Interval: 14 * 24 * time.Hour}},
 		{Algorithm{Kind: Sliding}, "100 per minute", limiter.SlidingWindow, limiter.Limit{Max: 100, Interval: time.Minute, Amount: 1}},
 		{Algorithm{Kind: Fixed}, "100 per 90 minutes", limiter.FixedWindow, limiter.Limit{Max: 100, Interval: 90 * time.Minute, Amount: 1}},
 		{Algorithm{Kind: Log}, "5 per 15m", limiter.WindowLog, limiter.Limit{Max: 5, Interval: 15 * time.Minute, Amount: 5}},
 		{Algorithm{Kind: Buckets, Buckets: 60}, "100 per hour", limiter.WindowBuckets, limiter.Limit{Max: 100, Interval: time.Minute, Amount: 60}},
-		{Algorithm{Kind: Bucket}, "2 per second burst 20", limiter.TokenBucket, limiter.Limit{Max: 20, Interval: time.Second, Amount: 2}},
-		{Algorithm{Kind: Bucket}, "2 per second", limiter.TokenBucket, limiter.Limit{Max: 2, Interval: time.Second, Amount: 2}},
-		{Algorithm{Kind: Leaky}, "10 per second", limiter.LeakyBucket, limiter.Limit{Max: 10, Interval: 100 * time.Millisecond}},
+		{Algorithm{Kind: Bucket}, "2 per second burst 20", limiter.ScaledBucket, limiter.Limit{Max: 20, Interval: time.Second, Amount: 2}},
+		{Algorithm{Kind: Bucket}, "2 per second", limiter.ScaledBucket, limiter.Limit{Max: 2, Interval: time.Second, Amount: 2}},
+		{Algorithm{Kind: Leaky}, "10 per second", limiter.ScaledLeaky, limiter.Limit{Max: 10, Interval: 100 * time.Millisecond}},
 	} {
 		c := counter(t, &Limit{Algorithm: tt.algorithm}, tt.amount)
 		if c.Kind != tt.kind || c.Limit != tt.want || c.Nominal != tt.want.Max || c.Reserved != 0 {
@@ -56,7 +56,7 @@ func TestCounter(t *testing.T) {
 // TestCounter_Default checks that the amounts of a default are decided by GCRA.
 func TestCounter_Default(t *testing.T) {
 	c := counter(t, nil, "3 per second")
-	if want := (limiter.Limit{Max: 3, Interval: 333333334}); c.Kind != limiter.Throttle || c.Limit != want {
+	if want := (limiter.Limit{Max: 3, Interval: 333333334}); c.Kind != limiter.ScaledThrottle || c.Limit != want {
 		t.Errorf("got %+v, want %+v", c, want)
 	}
 }

@@ -121,7 +121,7 @@ func (d *decoder) defaultLimit(v value) *Default {
 	d.amounts = nil
 	x := &Default{}
 	if defaultKeys.decode(d, v, x) {
-		amountCheck{d.report, d.amounts}.checkAmounts(Algorithm{})
+		amountCheck{d.report, d.amounts}.checkAmounts(&Limit{})
 	}
 	return x
 }

@@ -176,8 +176,12 @@ func errKeyTwice(first, second int, key []byte) replyError {
 		first+1, second+1, quote(key)))
 }
 
-// commandOf returns the command whose keys have the given kind, with its mode if the command has more than one.
+// commandOf returns the command whose keys have the given kind, with its mode if the command has more than one. For the
+// kinds that only rules use, it returns "a rule".
 func commandOf(kind limiter.Kind) string {
+	if kind.Known() && kind > limiter.LeakyBucket {
+		return "a rule"
+	}
 	for i := range limitForms {
 		for _, m := range limitForms[i].modes {
 			if m.kind == kind {

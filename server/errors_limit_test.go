@@ -97,7 +97,12 @@ func TestUndecided(t *testing.T) {
 
 // TestCommandOf checks that commandOf returns the command that creates keys of the given kind.
 func TestCommandOf(t *testing.T) {
-	for k := limiter.Kind(1); k.Known(); k++ {
+	for k := limiter.ScaledThrottle; k.Known(); k++ {
+		if got := commandOf(k); got != "a rule" {
+			t.Errorf("commandOf(%v %s) is %s, want a rule", k, k.Encoding(), got)
+		}
+	}
+	for k := limiter.Throttle; k <= limiter.LeakyBucket; k++ {
 		name, word, mode := commandOf(k), strings.ToUpper(k.String()), strings.ToUpper(k.Encoding())
 		if name != "CL."+word && name != "CL."+word+" "+mode {
 			t.Errorf("commandOf(%v %s) is %s, want the command that creates such keys", k, k.Encoding(), name)

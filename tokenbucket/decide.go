@@ -50,8 +50,7 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 	d.ResetAfter = b.until(l, 0, now)
 	if c.Set {
 		c.Expires = now + uint64(d.ResetAfter)
-		c.Tail = binary.LittleEndian.AppendUint64(room[:0], b.used)
-		c.Tail = binary.LittleEndian.AppendUint64(c.Tail, b.anchor)
+		c.Tail = appendPair(room[:0], b.used, b.anchor)
 	}
 	return c, d
 }

@@ -78,9 +78,18 @@
 // next charge or refund, a state that was stored under faster refills expires when those
 // refills would have filled the bucket. Retry after and reset after take this into account.
 //
+// # Changed limits
+//
+// [DecideScaled] is for limits that change while keys are in use. Its state also contains the interval and the amount of
+// the refills under which it was last charged, and the refills that are due up to now count with these. Only a charge or
+// a refund stores the new interval and amount. Until then, tokens are refilled as before, however many requests are
+// refused. If the interval has changed, the anchor becomes the time of that charge or refund, so the next refill is due
+// a whole new interval later. A change of the limit alone refills no token.
+//
 // # State
 //
-// The Data of a key is 16 bytes, little endian: used, then the anchor, uint64 each.
+// The Data of a key is 16 bytes, little endian: used, then the anchor, uint64 each. In the state of DecideScaled, the
+// interval and the amount of the refills precede them, 8 bytes each.
 // Expires is the time at which the bucket is full again; a full bucket needs no state. Data
 // of any other length counts as an absent state.
 //

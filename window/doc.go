@@ -2,9 +2,9 @@
 // of time: the sliding window, the fixed window, and the window of several buckets. It uses
 // integers only.
 //
-// [NewLimit] compiles a caller's parameters (limit, period, parts) to a [limiter.Limit]. [Slide]
-// and [Count] take that limit, the state of a key and the time, and return the change of the state
-// and the decision. All three functions are pure: the package keeps no state, reads no clock, and is safe
+// [NewLimit] compiles a caller's parameters (limit, period, parts) to a [limiter.Limit]. [Slide],
+// [Count] and [Calendar] take that limit, the state of a key and the time, and return the change of the state
+// and the decision. All these functions are pure: the package keeps no state, reads no clock, and is safe
 // for concurrent use.
 //
 // # Terms
@@ -64,6 +64,18 @@
 // of them arrived at the end of the previous window, more than the limit may be admitted in the
 // period that starts with these requests. If most of them arrived at its start, less than the limit
 // is admitted. In a clock-aligned window SLIDING never admits more than the limit.
+//
+// # Calendar windows
+//
+// [Calendar] counts in windows whose length varies, such as days and months in a time zone. The caller computes the end
+// of the present window and passes it in the limit (see [NewCalendarLimit]), so this package needs no calendar. The
+// rules are those of FIXED, with these differences:
+//
+//   - A count is kept until the end of the window in which it was charged, even if a later request has another end, as
+//     after a change of the time zone. If a charge has a later end than the state, the whole count is kept until then.
+//     A changed end therefore never admits more.
+//   - If the window has ended between the time for which the limit was made and the decision, the charge counts in the
+//     next window, whose length is in the limit.
 //
 // # Examples
 //
@@ -126,6 +138,8 @@
 // A malformed state equals an absent one. If the newest sub-window begins after now, because the
 // state was made with a clock that was ahead, that sub-window is used as the current one, and no
 // count expires or loses weight before its start.
+//
+// The Data of a Calendar state is the count, in 8 bytes, and its Expires is the end of the window.
 //
 // # Ranges
 //
