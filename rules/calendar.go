@@ -94,8 +94,10 @@ func firstShown(zone *time.Location, now, local int64) int64 {
 		t := time.Unix(now, 0).In(zone)
 		_, offset := t.Zone()
 		at := max(local-int64(offset), now) // later than now unless a change of the clock has skipped the local time
+		// ZoneBounds returns an end that is not after t on the last day of a leap year without known changes of the
+		// clock. There is no change of the clock on that day.
 		_, changed := t.ZoneBounds()
-		if changed.IsZero() || at < changed.Unix() {
+		if changed.IsZero() || !changed.After(t) || at < changed.Unix() {
 			return at
 		}
 		now = changed.Unix()

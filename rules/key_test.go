@@ -1,8 +1,11 @@
 package rules
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // TestAppendKey checks keys of all forms.
@@ -65,4 +68,88 @@ func TestAppendKey_NoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { buf = c.AppendKey(buf[:0], per) }); n != 0 {
 		t.Errorf("AppendKey allocates %v times", n)
 	}
+}
+
+// anyText draws a text with characters that have a meaning in keys. Some texts are about as long as maxValue.
+func anyText(r *rand.Rand) string {
+	const alphabet = "%|~=-a2\x00\n\xff"
+	n := r.IntN(4)
+	if r.IntN(4) == 0 {
+		n = maxValue - 1 + r.IntN(3)
+	}
+	text := make([]byte, n)
+	for i := range text {
+		text[i] = alphabet[0]
+		if i < 3 || i >= maxValue-1 {
+			text[i] = alphabet[r.IntN(len(alphabet))]
+		}
+	}
+	return string(text)
+}
+
+// TestAppendKey_Distinct checks that different counters and values have different keys. Names of domains, limits and
+// attributes have no special characters (see isName).
+func TestAppendKey_Distinct(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 20))
+	names, seen := []string{"a", "b", "a-b", "-", "a.b"}, map[string]string{}
+	kinds := []Algorithm{{}, {Kind: Fixed}, {Kind: Log}, {Kind: Bucket}}
+	for range 200_000 {
+		domain, limit := names[r.IntN(len(names))], names[r.IntN(len(names))]
+		l := &Limit{Algorithm: kinds[r.IntN(len(kinds))]}
+		a := Amount{Kind: AmountKind(r.IntN(3)), Count: 1, Per: Period{1 + r.Int64N(2), Day + Unit(r.IntN(2))}}
+		c, err := compileCounter(domain, limit, l, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var per []Value
+		for range r.IntN(3) {
+			per = append(per, Value{names[r.IntN(len(names))], []byte(anyText(r))})
+			if r.IntN(4) == 0 {
+				per[len(per)-1] = Value{}
+			}
+		}
+		input := fmt.Sprintf("%q %q %v %q", domain, limit, l.Algorithm.Kind, per)
+		if a.Kind == Rate {
+			input += windowOf(l, a)
+		} else {
+			input += a.String()
+		}
+		key := string(c.AppendKey(nil, per))
+		if other, ok := seen[key]; ok && other != input {
+			t.Fatalf("%q is the key of\n%s\n%s", key, input, other)
+		}
+		seen[key] = input
+		if most := len(c.prefix) + len(per)*(2+3+3*maxValue); len(key) > most || strings.ContainsFunc(key, unicode.IsControl) {
+			t.Fatalf("the key %q has more than %d bytes, or a control character", key, most)
+		}
+	}
+}
+
+// FuzzAppendKey checks that the keys of two pairs of values are equal only if the values are.
+func FuzzAppendKey(f *testing.F) {
+	long := strings.Repeat("x", maxValue)
+	for _, text := range []string{"", "-", "%", "%25", "|", "a|b=c", "%7C", "\x00", "%00", long, long + "x", "%~", long[:keptValue] + "%~00"} {
+		f.Add("a", text, "b", text, "a", text, "b", "")
+		f.Add("a", text, "", "", "a", text, "b", text)
+		f.Add("a", text+"|b="+text, "", "", "a", text, "b", text)
+	}
+	c := counter(f, nil, "5/min")
+	valid := func(v Value) bool { return v.Attribute == "" && len(v.Value) == 0 || isName(v.Attribute) }
+	f.Fuzz(func(t *testing.T, a1, v1, a2, v2, a3, v3, a4, v4 string) {
+		one := []Value{{a1, []byte(v1)}, {a2, []byte(v2)}}
+		two := []Value{{a3, []byte(v3)}, {a4, []byte(v4)}}
+		for i := range one {
+			if !valid(one[i]) || !valid(two[i]) {
+				return
+			}
+		}
+		equal := a1 == a3 && a2 == a4 && v1 == v3 && v2 == v4
+		x, y := string(c.AppendKey(nil, one)), string(c.AppendKey(nil, two))
+		if (x == y) != equal {
+			t.Errorf("%q has the key %q, %q has the key %q", one, x, two, y)
+		}
+		if short := string(c.AppendKey(nil, one[:1])); short == x || short == y {
+			t.Errorf("%q is the key of one and of two values", short)
+		}
+	})
 }
