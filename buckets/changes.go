@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// ErrChanges is returned for changes that Collect cannot have produced.
-var ErrChanges = errors.New("malformed changes")
+// ErrChanges is returned for changes that Collect cannot have produced, in this version of the program.
+var ErrChanges = errors.New("malformed changes, or changes of a later version; run the same version on all nodes")
 
 // Collect returns no bytes if nothing has changed. Otherwise it returns one byte for the version,
 // which is 1, and a sequence of changes. The first byte of a change is its type. The fields that

@@ -103,8 +103,8 @@ func TestMalformedChanges(t *testing.T) {
 	for what, changes := range map[string][]byte{
 		"no version":                {0},
 		"a future version":          {changesVersion + 1},
-		"an unknown kind":           join(8, expires, 0, 0),
-		"a tail of unknown kind":    join(0x88, expires, 0, 0, 0),
+		"an unknown kind":           join(int(limiter.Ban)+1, expires, 0, 0),
+		"a tail of unknown kind":    join(changeTail|int(limiter.Ban)+1, expires, 0, 0, 0),
 		"a tail without a kind":     join(0x80, expires, 0, 0, 0),
 		"a tail of kind Throttle":   join(0x81, expires, 0, 0, 0),
 		"a flag of the arena":       join(0x41, 0),

@@ -52,6 +52,9 @@ var kinds = [...]struct{ name, encoding string }{
 // Known reports whether k is one of the kinds.
 func (k Kind) Known() bool { return k > 0 && int(k) < len(kinds) }
 
+// OfRules reports whether only rules use keys of this kind.
+func (k Kind) OfRules() bool { return k.Known() && k >= ScaledThrottle }
+
 // String returns the name that TYPE reports for a key of this kind, or "none".
 func (k Kind) String() string {
 	if !k.Known() {

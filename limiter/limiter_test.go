@@ -42,6 +42,9 @@ func TestKindValues(t *testing.T) {
 			t.Errorf("kind %v has the value %d, and Known returns %t; want Known true and the value %d, because the values are stored with keys", k, k, k.Known(), i+1)
 		}
 	}
+	if LeakyBucket.OfRules() || !ScaledThrottle.OfRules() || !Ban.OfRules() || Kind(0).OfRules() || (Ban + 1).OfRules() {
+		t.Error("OfRules is wrong for a kind")
+	}
 	if Kind(0).Known() || Kind(len(kinds)+1).Known() {
 		t.Error("Known returns true for kind 0 or for the kind after the last one of this test, want false for both")
 	}

@@ -126,8 +126,13 @@ func TestRecord(t *testing.T) {
 		{Kind: 9, Key: []byte("key"), Expires: 5, State: []byte("state")},
 		{Kind: 9, Key: []byte("key"), Expires: 5, State: []byte("state"), Gauge: 255},
 		{Kind: limiter.Throttle, Key: []byte{}, Expires: 5, Gauge: 1},
+		{Kind: limiter.Ban, Key: []byte("key"), Expires: 5, State: []byte{}},
+		{Kind: limiter.Ban, Key: []byte("key"), Expires: 5, State: []byte{}, Gauge: 200},
 	} {
 		checkRecord(t, rec)
+	}
+	for k := limiter.SlidingWindow; k.Known(); k++ {
+		checkRecord(t, limiter.Record{Kind: k, Key: []byte("key"), Expires: 1 << 60, State: []byte("12345678"), Gauge: byte(k)})
 	}
 }
 

@@ -78,7 +78,7 @@ func (r *reader) visit(at int64, payload []byte, yield func(limiter.Record) bool
 	for rest := payload; len(rest) > 0; {
 		pos := at + int64(headSize-placeSize+len(payload)-len(rest))
 		if !kindOf(rest[0]).Known() {
-			return r.fail(pos, ErrUnknown, fmt.Errorf("unknown record kind %d", rest[0]))
+			return r.fail(pos, ErrUnknown, fmt.Errorf("unknown record kind %d: use the version that wrote it", rest[0]))
 		}
 		var rec limiter.Record
 		var ok bool

@@ -179,7 +179,7 @@ func errKeyTwice(first, second int, key []byte) replyError {
 // commandOf returns the command whose keys have the given kind, with its mode if the command has more than one. For the
 // kinds that only rules use, it returns "a rule".
 func commandOf(kind limiter.Kind) string {
-	if kind.Known() && kind > limiter.LeakyBucket {
+	if kind.OfRules() {
 		return "a rule"
 	}
 	for i := range limitForms {

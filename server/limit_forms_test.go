@@ -43,8 +43,8 @@ func TestLimitForms(t *testing.T) {
 	}
 	for k := limiter.Kind(1); k.Known(); k++ {
 		want := 1
-		if k > limiter.LeakyBucket {
-			want = 0 // the kinds of rules
+		if k.OfRules() {
+			want = 0
 		}
 		if kinds[k] != want {
 			t.Errorf("%d modes have the kind %s %s, want %d", kinds[k], k, k.Encoding(), want)

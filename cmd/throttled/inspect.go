@@ -100,7 +100,11 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 	for kind, n := range c.kinds {
 		if n > 0 {
 			k := limiter.Kind(kind)
-			row("  "+k.String()+" ("+k.Encoding()+")", "%d", n)
+			of := ""
+			if k.OfRules() {
+				of = " of rules" // the name can be that of another kind
+			}
+			row("  "+k.String()+" ("+k.Encoding()+")"+of, "%d", n)
 		}
 	}
 	row("key bytes", "%d in total, %d in the longest key", c.keyBytes, c.longest)
