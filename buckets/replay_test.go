@@ -73,7 +73,7 @@ func TestRestore(t *testing.T) {
 	if err := table.Restore(rec, start); err != nil || contentOf(table)["a"] == "" {
 		t.Errorf("Restore of a new key: error %v, content %q; want no error, and key a", err, contentOf(table))
 	}
-	for _, kind := range []limiter.Kind{0, 8, 31, 32, 64, 128, 255} {
+	for _, kind := range []limiter.Kind{0, limiter.Ban + 1, 31, 32, 64, 128, 255} {
 		if err := table.Restore(limiter.Record{Kind: kind, Key: []byte("b"), Expires: start + 2}, start); !errors.Is(err, ErrChanges) {
 			t.Errorf("Restore of kind %d: %v, want ErrChanges", kind, err)
 		}

@@ -43,7 +43,7 @@ func (c amountCheck) checkAmounts(l *Limit) {
 
 // checkCounter refuses an amount that the algorithm of the limit cannot represent.
 func (c amountCheck) checkCounter(a placedAmount, l *Limit) {
-	_, err := compileCounter("", "", l, a.amount)
+	_, err := compileCounter(l, a.amount)
 	if err == nil {
 		return
 	}

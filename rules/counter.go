@@ -56,16 +56,17 @@ func compileCounters(domain, limit string, l *Limit, amounts []Amount) ([]Counte
 	counters := make([]Counter, len(amounts))
 	for i, amount := range amounts {
 		var err error
-		if counters[i], err = compileCounter(domain, limit, l, amount); err != nil {
+		if counters[i], err = compileCounter(l, amount); err != nil {
 			return nil, fmt.Errorf("domain %s, limit %q, amount %q: %w", domain, limit, amount, err)
 		}
+		counters[i].prefix = keyPrefix(domain, limit, l.Algorithm.Kind, windowOf(l, amount))
 	}
 	return counters, nil
 }
 
-// compileCounter returns the counter for one amount.
-func compileCounter(domain, limit string, l *Limit, amount Amount) (Counter, error) {
-	c := Counter{Amount: amount, prefix: keyPrefix(domain, limit, l.Algorithm.Kind, windowOf(l, amount))}
+// compileCounter returns the counter for one amount, without the prefix of its key.
+func compileCounter(l *Limit, amount Amount) (Counter, error) {
+	c := Counter{Amount: amount}
 	switch amount.Kind {
 	case Unlimited:
 		return c, nil

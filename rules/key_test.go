@@ -97,10 +97,11 @@ func TestAppendKey_Distinct(t *testing.T) {
 		domain, limit := names[r.IntN(len(names))], names[r.IntN(len(names))]
 		l := &Limit{Algorithm: kinds[r.IntN(len(kinds))]}
 		a := Amount{Kind: AmountKind(r.IntN(3)), Count: 1, Per: Period{1 + r.Int64N(2), Day + Unit(r.IntN(2))}}
-		c, err := compileCounter(domain, limit, l, a)
+		counters, err := compileCounters(domain, limit, l, []Amount{a})
 		if err != nil {
 			t.Fatal(err)
 		}
+		c := counters[0]
 		var per []Value
 		for range r.IntN(3) {
 			per = append(per, Value{names[r.IntN(len(names))], []byte(anyText(r))})
