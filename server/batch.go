@@ -25,17 +25,28 @@ type batch struct {
 	callsArray [batchSize]call // initial backing array of the field calls
 	args       [][]byte        // arguments of calls that may be forwarded
 
-	// The first n elements of reqs are the requests of all parsed calls. The first n elements of out are the
-	// decisions on them.
-	n    int
-	reqs [batchSize]limiter.Request
-	out  [batchSize]limiter.Decision
+	parsing
+	reqsArray [batchSize]limiter.Request  // backing array of the field reqs
+	out       [batchSize]limiter.Decision // out[i] is the decision on reqs[i]
 
-	token      limiter.CommitToken // commit token of the decisions
-	lost       error               // result of WaitCommitted for the token
-	started    time.Duration       // uptime of the server when deciding or forwarding began
-	forwarded  forward.Batch
-	logEntries int64 // value of the option window-log-max-entries, at least 1
+	token     limiter.CommitToken // commit token of the decisions
+	lost      error               // result of WaitCommitted for the token
+	started   time.Duration       // uptime of the server when deciding or forwarding began
+	forwarded forward.Batch
+}
+
+// parsing is passed to a parseFunc.
+type parsing struct {
+	logEntries int64 // input: value of the option window-log-max-entries, at least 1
+
+	reqs []limiter.Request // result: the requests of all parsed calls. All requests of a group except the last are Linked
+	unit time.Duration     // result: time unit of the reply to the last call
+}
+
+// add appends a request with a quantity, and returns it so that the caller can set the other fields.
+func (p *parsing) add(quantity int64) *limiter.Request {
+	p.reqs = append(p.reqs, limiter.Request{Quantity: quantity})
+	return &p.reqs[len(p.reqs)-1]
 }
 
 // batchStage is the next step of a batch.
@@ -92,7 +103,7 @@ func (c *call) ownStream() bool { return c.cmd.ownStream || c.tx != nil && c.tx.
 
 var batches = sync.Pool{New: func() any {
 	b := new(batch)
-	b.calls = b.callsArray[:0]
+	b.calls, b.reqs = b.callsArray[:0], b.reqsArray[:0]
 	return b
 }}
 
@@ -112,21 +123,22 @@ func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 	case forLeader:
 		return b.forLeader && !cmd.ownStream
 	}
-	return !b.forLeader && b.n+mostRequests(args) <= batchSize
+	return !b.forLeader && len(b.reqs)+mostRequests(args) <= batchSize
 }
 
 // add parses a limiter command and adds the command to the batch. If the error is not nil, the batch is unchanged. If
 // keep is set, add also keeps the arguments, so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
-	reqs, unit, err := cmd.parse(b.reqs[:b.n], args, b.logEntries)
-	if err != nil {
+	from := len(b.reqs)
+	if err := cmd.parse(&b.parsing, args); err != nil {
+		b.reqs = b.reqs[:from]
 		return err
 	}
-	c := call{cmd: cmd, from: b.n, n: len(reqs) - b.n, unit: unit, accounted: true}
+	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, unit: b.unit, accounted: true}
 	if keep {
 		c.args = b.keep(args)
 	}
-	b.calls, b.n = append(b.calls, c), len(reqs)
+	b.calls = append(b.calls, c)
 	return nil
 }
 
@@ -156,12 +168,17 @@ func (b *batch) reset() {
 	clear(b.calls)
 	clear(b.args)
 	b.stage, b.complete, b.forLeader, b.answered = batchCollecting, false, false, 0
-	b.n, b.calls, b.args = 0, b.callsArray[:0], b.args[:0]
+	b.calls, b.reqs, b.args = b.callsArray[:0], b.reqsArray[:0], b.args[:0]
 	b.lost = nil
 	if cap(b.args) > keepArgs {
 		b.args = nil
 	}
 	b.forwarded.Reset()
+}
+
+// decide passes the requests of all calls to the engine.
+func (b *batch) decide(engine limiter.Engine) limiter.CommitToken {
+	return engine.Decide(b.reqs, b.out[:len(b.reqs)])
 }
 
 // requests returns the requests of a parsed call and the decisions on them.
@@ -225,7 +242,7 @@ func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) 
 	if anyLimited(decisions) {
 		s.limited.Add(1)
 	}
-	call.cmd.reply(out, call.unit, reqs, decisions)
+	call.cmd.reply(out, b, call)
 }
 
 // anyLimited reports whether any decision is a refusal. In that case the whole command is refused.

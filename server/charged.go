@@ -26,13 +26,10 @@ func (e *era) recordDecisions(b *batch, t limiter.CommitToken) {
 
 // charges reports whether any call in a decided batch has charged anything.
 func (b *batch) charges() bool {
-	reqs, out := b.reqs[:b.n], b.out[:b.n]
 	for i := range b.calls {
-		n := b.calls[i].n
-		if charges(reqs[:n], out[:n]) {
+		if charges(b.requests(&b.calls[i])) {
 			return true
 		}
-		reqs, out = reqs[n:], out[n:]
 	}
 	return false
 }

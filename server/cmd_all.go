@@ -1,38 +1,34 @@
 package server
 
 import (
-	"time"
-
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
 )
 
 // parseAll is the parseFunc of CL.ALL quantity SPEC [SPEC ...] [MS]. A SPEC consists of the word of a limit form,
 // such as WINDOW, and its parameters. The requests form one group.
-func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
+func parseAll(p *parsing, args [][]byte) error {
 	quantity, ok := resp.ParseSigned(args[1])
 	if !ok {
-		return dst, 0, errQuantityOfAll(args[1])
+		return errQuantityOfAll(args[1])
 	}
-	specs, unit := cutUnit(args[2:])
-	extended := dst
+	var specs [][]byte
+	specs, p.unit = cutUnit(args[2:])
 	var before *limitForm // form of the previous limit if that limit could have a mode but has none, otherwise nil
-	for len(specs) > 0 {
-		at := len(extended) - len(dst)
+	for at := 0; len(specs) > 0; at++ {
 		f := limitFormOf(specs[0])
 		switch {
 		case at == limiter.MaxGroup:
-			return dst, 0, errManyLimits
+			return errManyLimits
 		case f == nil:
-			return dst, 0, errLimitWord(at, specs[0], before)
+			return errLimitWord(at, specs[0], before)
 		case len(specs) <= f.size:
-			return dst, 0, f.errShort(at, specs[1:])
+			return f.errShort(at, specs[1:])
 		}
-		extended = append(extended, limiter.Request{Quantity: quantity})
-		req, given := &extended[len(extended)-1], specs[1+f.size:]
-		rest, err := f.parseLimit(req, specs[1:1+f.size], given, logEntries)
+		req, given := p.add(quantity), specs[1+f.size:]
+		rest, err := f.parseLimit(req, specs[1:1+f.size], given, p.logEntries)
 		if err != nil {
-			return dst, 0, errOfLimit(at, specs[1], err)
+			return errOfLimit(at, specs[1], err)
 		}
 		before = nil
 		if len(rest) == len(given) && len(f.modes) > 1 {
@@ -41,7 +37,7 @@ func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter
 		req.Linked = len(rest) > 0
 		specs = rest
 	}
-	return extended, unit, nil
+	return nil
 }
 
 // explainAll returns an error that names the incomplete limit. It returns nil if no word follows the word of the first
@@ -50,17 +46,17 @@ func explainAll(args [][]byte) error {
 	if len(args) < 4 {
 		return nil
 	}
-	_, _, err := parseAll(nil, args, 1)
-	return err
+	return parseAll(&parsing{logEntries: 1}, args)
 }
 
 // replyAll appends the five integers of the limit that determines the result, followed by an array of
 // integers for each limit.
-func replyAll(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision) {
+func replyAll(out *resp.Reply, b *batch, call *call) {
+	reqs, decisions := b.requests(call)
 	out.Array(5 + len(decisions))
-	replyFive(out, unit, deciding(decisions))
+	replyFive(out, call.unit, deciding(decisions))
 	for i := range decisions {
-		replyDecision(out, unit, reqs[i].Kind, &decisions[i])
+		replyDecision(out, call.unit, reqs[i].Kind, &decisions[i])
 	}
 }
 

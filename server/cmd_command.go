@@ -324,11 +324,11 @@ func (r *registry) keysIn(args [][]byte) (*command, [][]byte, error) {
 
 // movedKeys parses a command with movable keys, and returns its keys. The caller has checked the arity.
 func (cmd *command) movedKeys(args [][]byte) (keys [][]byte, err error) {
-	reqs, _, err := cmd.parse(nil, args, 1)
-	if err != nil {
+	p := parsing{logEntries: 1}
+	if err := cmd.parse(&p, args); err != nil {
 		return nil, errBadArguments
 	}
-	for _, req := range reqs {
+	for _, req := range p.reqs {
 		keys = append(keys, req.Key)
 	}
 	return keys, nil

@@ -9,29 +9,29 @@ import (
 )
 
 // parse is the parseFunc of a limit form: CL.<WORD> key ... [quantity] [mode] [MS].
-func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
-	rest, unit := cutUnit(args[1+f.size:])
+func (f *limitForm) parse(p *parsing, args [][]byte) error {
+	var rest [][]byte
+	rest, p.unit = cutUnit(args[1+f.size:])
 	if len(rest) > 1 && len(f.modes) == 1 {
-		return dst, 0, errArity("cl." + f.word)
+		return errArity("cl." + f.word)
 	}
 	quantity := int64(1)
 	// If the form has several modes, an argument that begins with a letter is a mode and not a quantity.
 	if len(rest) > 0 && (len(f.modes) == 1 || !beginsWord(rest[0])) {
 		var ok bool
 		if quantity, ok = resp.ParseSigned(rest[0]); !ok {
-			return dst, 0, errQuantity(rest[0])
+			return errQuantity(rest[0])
 		}
 		rest = rest[1:]
 	}
-	extended := append(dst, limiter.Request{Quantity: quantity})
-	left, err := f.parseLimit(&extended[len(dst)], args[1:1+f.size], rest, logEntries)
+	left, err := f.parseLimit(p.add(quantity), args[1:1+f.size], rest, p.logEntries)
 	if err != nil {
-		return dst, 0, err
+		return err
 	}
 	if len(left) > 0 {
-		return dst, 0, f.errUnexpectedArgument(left[0], len(left) == len(rest))
+		return f.errUnexpectedArgument(left[0], len(left) == len(rest))
 	}
-	return extended, unit, nil
+	return nil
 }
 
 // parseLimit sets the kind, key and limit of req. params are the arguments described by f.args. rest are the
@@ -138,8 +138,8 @@ func beginsWord(b []byte) bool {
 }
 
 // replyLimit appends the reply to a command for one limit.
-func replyLimit(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision) {
-	replyDecision(out, unit, reqs[0].Kind, &decisions[0])
+func replyLimit(out *resp.Reply, b *batch, call *call) {
+	replyDecision(out, call.unit, b.reqs[call.from].Kind, &b.out[call.from])
 }
 
 // replyDecision appends the five integers of a decision. For a LeakyBucket it appends a sixth integer, the time to

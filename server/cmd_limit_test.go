@@ -27,7 +27,10 @@ func parseCommand(line string) (p parsed) {
 	if !cmd.arityFits(len(args)) {
 		return parsed{err: cmd.errArguments(args)}
 	}
-	p.reqs, p.unit, p.err = cmd.parse(nil, args, 77)
+	var got parsing
+	got.logEntries = 77
+	p.err = cmd.parse(&got, args)
+	p.reqs, p.unit = got.reqs, got.unit
 	return p
 }
 

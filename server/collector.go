@@ -119,7 +119,7 @@ func (l *collector) decide(b *batch) need {
 // decideLocked passes a batch to the engine, and then releases the exec lock.
 func (l *collector) decideLocked(b *batch) limiter.CommitToken {
 	defer l.execution.lock.release()
-	t := l.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
+	t := b.decide(l.srv.engine)
 	l.charged.recordDecisions(b, t)
 	return t
 }

@@ -3,9 +3,7 @@ package server
 import (
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
 )
 
@@ -92,10 +90,10 @@ func (k keySpec) withAccess(access string) keySpec {
 	return k
 }
 
-// parseFunc appends the requests of a limiter command to dst, all Linked except the last, and returns the time unit of
-// the reply. The keys point into args. The caller has checked the arity. logEntries is the value of the option
-// window-log-max-entries, at least 1. If the error is not nil, dst is returned unchanged.
-type parseFunc func(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error)
+// parseFunc parses the arguments of a limiter command. The caller has checked the arity. A parseFunc appends the requests
+// of the command to p.reqs. Their keys point into args. If the error is not nil, the caller drops the requests that were
+// appended.
+type parseFunc func(p *parsing, args [][]byte) error
 
 // command is a row of the command table.
 type command struct {
@@ -133,8 +131,8 @@ type command struct {
 	// explain is called if the number of arguments is wrong. It returns an error that is more precise than errArity, or
 	// nil. Optional.
 	explain func(args [][]byte) error
-	// reply appends the reply to a command whose requests are decided. The decisions contain no error.
-	reply func(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision)
+	// reply appends the reply to a call of the command in b, whose requests are decided. The decisions contain no error.
+	reply func(out *resp.Reply, b *batch, call *call)
 
 	// newRegistry sets the fields below.
 	id     int    // index of the name in commandNames

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
 )
 
@@ -91,10 +89,8 @@ func required(list []argument) (n int) {
 func TestRegistryRefuses(t *testing.T) {
 	t.Parallel()
 	run := func(*client, [][]byte) error { return nil }
-	parse := func(dst []limiter.Request, _ [][]byte, _ int64) ([]limiter.Request, time.Duration, error) {
-		return dst, 0, nil
-	}
-	reply := func(*resp.Reply, time.Duration, []limiter.Request, []limiter.Decision) {}
+	parse := func(*parsing, [][]byte) error { return nil }
+	reply := func(*resp.Reply, *batch, *call) {}
 	f := func(table ...command) {
 		t.Helper()
 		defer func() {

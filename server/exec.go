@@ -89,7 +89,7 @@ func answerQueued(c *client, b *batch) {
 		return
 	}
 	start := c.srv.uptime()
-	c.pipe.charged.recordDecisions(b, c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n]))
+	c.pipe.charged.recordDecisions(b, b.decide(c.srv.engine))
 	b.setOutcomes(false)
 	accountBatch(c, b, c.srv.uptime()-start)
 	for i := range b.calls {

@@ -167,7 +167,7 @@ func (e *execution) decide() error {
 	if err := e.limiterBatch.add(e.cmd, e.args, false); err != nil {
 		return err
 	}
-	e.after = e.client.srv.engine.Decide(e.limiterBatch.reqs[:e.limiterBatch.n], e.limiterBatch.out[:e.limiterBatch.n])
+	e.after = e.limiterBatch.decide(e.client.srv.engine)
 	e.charged.recordDecisions(e.limiterBatch, e.after)
 	e.before, e.keys = e.after, true
 	return nil

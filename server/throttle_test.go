@@ -24,9 +24,10 @@ func throttleArgs(numbers ...string) [][]byte {
 
 // parseThrottle parses CL.THROTTLE.
 func parseThrottle(args [][]byte, req *limiter.Request) error {
-	reqs, _, err := limitFormOf([]byte("throttle")).parse(nil, args, 1)
+	p := parsing{logEntries: 1}
+	err := limitFormOf([]byte("throttle")).parse(&p, args)
 	if err == nil {
-		*req = reqs[0]
+		*req = p.reqs[0]
 	}
 	return err
 }
