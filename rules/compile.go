@@ -39,6 +39,7 @@ func (c *compiler) compileLimit(l *compiledLimit, limit *Limit) error {
 	if l.overrides, err = c.overrides(limit); err != nil {
 		return err
 	}
+	l.ban = compileBan(c.domain, limit)
 	if limit.Priority.Share > 0 {
 		when := c.clause(limit.Priority.When)
 		l.priority = &when

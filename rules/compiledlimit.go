@@ -9,6 +9,7 @@ import (
 // compiledLimit is a compiled Limit.
 type compiledLimit struct {
 	limit     *Limit
+	ban       *Counter // nil if the limit does not ban
 	when      clause
 	per       []attributeID
 	allow     compiledAllow
@@ -64,7 +65,7 @@ func (l *compiledLimit) add(now time.Time, m *Matches) error {
 		return fmt.Errorf("limit %s: %w", l.limit.Name, err)
 	}
 	matched := m.add(l.allowAt(r, now), l.per)
-	matched.Limit, matched.Cost = l.limit, cost
+	matched.Limit, matched.Ban, matched.Cost = l.limit, l.ban, cost
 	matched.Priority = l.priority != nil && l.priority.matches(r)
 	return nil
 }

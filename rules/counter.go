@@ -36,6 +36,9 @@ type Counter struct {
 	// Reserved is the number of units of Limit.Max that only requests with priority can charge. It is at most Nominal.
 	Reserved int64
 
+	// Window is the short name of the period, such as "15m", or "unlimited" or "none".
+	Window string
+
 	prefix   string // of the key
 	calendar calendar
 }
@@ -59,12 +62,13 @@ func compileCounters(domain, limit string, l *Limit, amounts []Amount) ([]Counte
 		if counters[i], err = compileCounter(l, amount); err != nil {
 			return nil, fmt.Errorf("domain %s, limit %q, amount %q: %w", domain, limit, amount, err)
 		}
-		counters[i].prefix = keyPrefix(domain, limit, l.Algorithm.Kind, windowOf(l, amount))
+		counters[i].Window = windowOf(l, amount)
+		counters[i].prefix = keyPrefix(domain, limit, l.Algorithm.Kind, counters[i].Window)
 	}
 	return counters, nil
 }
 
-// compileCounter returns the counter for one amount, without the prefix of its key.
+// compileCounter returns the counter for one amount, without its Window and the prefix of its key.
 func compileCounter(l *Limit, amount Amount) (Counter, error) {
 	c := Counter{Amount: amount}
 	switch amount.Kind {
@@ -91,6 +95,19 @@ func compileCounter(l *Limit, amount Amount) (Counter, error) {
 	var err error
 	c.Kind, c.Limit, err = engineLimit(l.Algorithm, amount, most)
 	return c, err
+}
+
+// compileBan returns the counter for the bans of a limit, or nil if it has no ban. The counter has no units: a request with
+// quantity 0 asks for a ban, and a request with quantity 1 begins one. The key does not depend on the length of the ban,
+// so a ban stays if the length changes.
+func compileBan(domain string, l *Limit) *Counter {
+	if l.Ban.For == 0 {
+		return nil
+	}
+	return &Counter{
+		Kind: limiter.Ban, Limit: limiter.Limit{Max: 1, Interval: l.Ban.For}, Nominal: 1, Window: "ban",
+		prefix: fmt.Sprintf("rule|%s|%s|ban|-", domain, l.Name),
+	}
 }
 
 // windowOf returns the name of the window of an amount in keys.

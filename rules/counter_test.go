@@ -130,3 +130,17 @@ func TestCounter_Errors(t *testing.T) {
 		}
 	}
 }
+
+// TestCompileBan checks the counter of bans.
+func TestCompileBan(t *testing.T) {
+	if c := compileBan("shop", &Limit{Name: "login"}); c != nil {
+		t.Errorf("a limit without a ban has the counter %+v", c)
+	}
+	c := compileBan("shop", &Limit{Name: "login", Ban: Ban{After: rate(20, 1, Hour), For: time.Hour}})
+	if want := (limiter.Limit{Max: 1, Interval: time.Hour}); c.Kind != limiter.Ban || c.LimitAt(time.Time{}, false) != want {
+		t.Errorf("got kind %v and limit %+v, want %+v", c.Kind, c.LimitAt(time.Time{}, false), want)
+	}
+	if got := string(c.AppendKey(nil, []Value{{"ip", []byte("::1")}})); got != "rule|shop|login|ban|-|ip=::1" {
+		t.Errorf("the key is %s", got)
+	}
+}

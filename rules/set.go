@@ -66,6 +66,7 @@ func (m *Matches) Reset() {
 type Matched struct {
 	Limit    *Limit    // nil for the default of the domain
 	Counters []Counter // at least one: those of the tier, or of the override that applies. They must not be changed
+	Ban      *Counter  // for the bans of the limit; nil if it does not ban
 	Cost     int64     // units to charge, at least 1
 	Per      []Value   // the value of each attribute in Limit.Per or Default.Per
 	Priority bool      // the request may use the share that Limit.Priority reserves
