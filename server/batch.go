@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type batch struct {
 	reqsArray [batchSize]limiter.Request  // backing array of the field reqs
 	out       [batchSize]limiter.Decision // out[i] is the decision on reqs[i]
 
+	waits     bool                // the replies must not be sent before the commit
 	token     limiter.CommitToken // commit token of the decisions
 	lost      error               // result of WaitCommitted for the token
 	started   time.Duration       // uptime of the server when deciding or forwarding began
@@ -38,9 +40,15 @@ type batch struct {
 // parsing is passed to a parseFunc.
 type parsing struct {
 	logEntries int64 // input: value of the option window-log-max-entries, at least 1
+	rule       ruleParsing
 
-	reqs []limiter.Request // result: the requests of all parsed calls. All requests of a group except the last are Linked
-	unit time.Duration     // result: time unit of the reply to the last call
+	// Results.
+	reqs    []limiter.Request // requests of all parsed calls. All requests of a group except the last are Linked
+	unit    time.Duration     // time unit of the reply to the last call
+	limits  []applied         // of the last call, if it uses the rules
+	shadows int               // number of requests at the end of the last call that do not affect its outcome
+	fills   bool              // counters that refuse the last call are filled; see batch.fill
+	async   bool              // the reply to the last call need not wait for the commit of its charges
 }
 
 // add appends a request with a quantity, and returns it so that the caller can set the other fields.
@@ -64,6 +72,9 @@ const (
 type call struct {
 	cmd       *command
 	from, n   int           // index of the first request, number of requests; both are 0 if the command was not parsed
+	shadows   int           // number of requests at the end that do not affect the outcome
+	limits    []applied     // counters of a call that uses the rules
+	fills     bool          // counters that refuse the call are filled; see batch.fill
 	unit      time.Duration // time unit of the reply
 	args      [][]byte      // arguments, if the command may be forwarded; otherwise nil
 	tx        *transaction  // transaction that EXEC runs; nil for other commands
@@ -110,6 +121,11 @@ var batches = sync.Pool{New: func() any {
 // newBatch returns an empty batch. release returns it to the pool.
 func newBatch() *batch { return batches.Get().(*batch) }
 
+// configure sets the inputs of the parse functions. It must be called before commands are added.
+func (b *batch) configure(s *Server) {
+	b.logEntries, b.rule.state = int64(s.opts.Get().WindowLogMaxEntries), &s.rules
+}
+
 func (b *batch) release() {
 	b.reset()
 	batches.Put(b)
@@ -123,21 +139,23 @@ func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 	case forLeader:
 		return b.forLeader && !cmd.ownStream
 	}
-	return !b.forLeader && len(b.reqs)+mostRequests(args) <= batchSize
+	return !b.forLeader && len(b.reqs)+mostRequests(cmd, args) <= batchSize
 }
 
 // add parses a limiter command and adds the command to the batch. If the error is not nil, the batch is unchanged. If
 // keep is set, add also keeps the arguments, so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	from := len(b.reqs)
+	b.limits, b.shadows, b.fills, b.async = nil, 0, false, false
 	if err := cmd.parse(&b.parsing, args); err != nil {
 		b.reqs = b.reqs[:from]
 		return err
 	}
-	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, unit: b.unit, accounted: true}
+	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
 	if keep {
 		c.args = b.keep(args)
 	}
+	b.waits = b.waits || !b.async
 	b.calls = append(b.calls, c)
 	return nil
 }
@@ -169,7 +187,8 @@ func (b *batch) reset() {
 	clear(b.args)
 	b.stage, b.complete, b.forLeader, b.answered = batchCollecting, false, false, 0
 	b.calls, b.reqs, b.args = b.callsArray[:0], b.reqsArray[:0], b.args[:0]
-	b.lost = nil
+	b.lost, b.waits = nil, false
+	b.rule.reset()
 	if cap(b.args) > keepArgs {
 		b.args = nil
 	}
@@ -177,8 +196,25 @@ func (b *batch) reset() {
 }
 
 // decide passes the requests of all calls to the engine.
-func (b *batch) decide(engine limiter.Engine) limiter.CommitToken {
-	return engine.Decide(b.reqs, b.out[:len(b.reqs)])
+func (b *batch) decide(s *Server) limiter.CommitToken {
+	if b.rule.followUp {
+		return b.decideTwice(s)
+	}
+	return s.engine.Decide(b.reqs, b.out[:len(b.reqs)])
+}
+
+// awaitCommit waits until the replies may be sent. Usually this is when everything that the token covers is committed. If
+// no limit of the batch requires a commit, it is when this node is known to be the leader. The result is that of
+// limiter.Engine.WaitCommitted.
+func (b *batch) awaitCommit(engine limiter.Engine, t limiter.CommitToken) error {
+	if b.waits {
+		return engine.WaitCommitted(t)
+	}
+	err := engine.WaitCommitted(limiter.CommitToken{Epoch: t.Epoch})
+	if isNotLeading(err) && t.Generation > 0 {
+		return limiter.ErrUncertain // some of the changes may be committed
+	}
+	return err
 }
 
 // requests returns the requests of a parsed call and the decisions on them.
@@ -229,8 +265,18 @@ func (b *batch) setOutcomes(forwards bool) (undone int) {
 // "CL.WINDOW key limit period" as a command.
 const leastSpec = 4
 
-// mostRequests returns an upper bound for the number of requests of a limiter command.
-func mostRequests(args [][]byte) int { return min(len(args)/leastSpec, limiter.MaxGroup) }
+// mostRequests returns an upper bound for the number of requests of a limiter command. For a command that uses the rules,
+// the number is not known before it is parsed, so mostRequests returns 1. If the requests do not fit in the batch, the
+// parseFunc of the command returns errBatchFull.
+func mostRequests(cmd *command, args [][]byte) int {
+	if cmd.rules {
+		return 1
+	}
+	return min(len(args)/leastSpec, limiter.MaxGroup)
+}
+
+// errBatchFull is returned by batch.add if the command must be added to an empty batch.
+var errBatchFull = errors.New("the batch is full")
 
 // replyDecided appends the reply to a call whose decisions contain no error. If marks is set and the call has charged
 // anything, ChargedMark precedes the reply.
@@ -239,7 +285,7 @@ func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) 
 	if marks && charges(reqs, decisions) {
 		out.Raw(chargedMark)
 	}
-	if anyLimited(decisions) {
+	if anyLimited(decisions[:call.n-call.shadows]) || anyFull(call.limits) {
 		s.limited.Add(1)
 	}
 	call.cmd.reply(out, b, call)
@@ -249,6 +295,16 @@ func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) 
 func anyLimited(out []limiter.Decision) bool {
 	for i := range out {
 		if out[i].Limited {
+			return true
+		}
+	}
+	return false
+}
+
+// anyFull reports whether any counter was filled without charging all units.
+func anyFull(limits []applied) bool {
+	for i := range limits {
+		if limits[i].full {
 			return true
 		}
 	}

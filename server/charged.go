@@ -34,22 +34,20 @@ func (b *batch) charges() bool {
 	return false
 }
 
-// charges reports whether a call with these requests and decisions has charged anything.
+// charges reports whether a call with these requests and decisions has charged anything: it has a group that was admitted,
+// and that has a request with a quantity other than 0 that is not a trial.
 func charges(reqs []limiter.Request, out []limiter.Decision) bool {
+	admitted, asks := true, false // of the group so far
 	for i := range out {
-		if out[i].Err != nil || out[i].Limited {
-			return false
+		admitted = admitted && out[i].Err == nil && !out[i].Limited
+		asks = asks || reqs[i].Quantity != 0 && !reqs[i].Trial
+		if reqs[i].Linked {
+			continue
 		}
-	}
-	return asksForAny(reqs)
-}
-
-// asksForAny reports whether any request has a quantity other than 0.
-func asksForAny(reqs []limiter.Request) bool {
-	for i := range reqs {
-		if reqs[i].Quantity != 0 {
+		if admitted && asks {
 			return true
 		}
+		admitted, asks = true, false
 	}
 	return false
 }

@@ -122,7 +122,7 @@ func FuzzAll(f *testing.F) {
 			return
 		}
 		reqs := p.reqs
-		if len(reqs) < 1 || len(reqs) > mostRequests(args) {
+		if len(reqs) < 1 || len(reqs) > mostRequests(cmd, args) {
 			t.Fatalf("%q: got %d requests, want 1 to mostRequests", line, len(reqs))
 		}
 		keys, err := cmd.movedKeys(args)

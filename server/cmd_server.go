@@ -71,6 +71,7 @@ func errConfigSet(err error) replyError {
 
 func cmdConfigResetStat(c *client, _ [][]byte) error {
 	c.srv.stats.reset()
+	c.srv.rules.counts.reset()
 	c.srv.forward.Reset()
 	c.srv.auth.reset()
 	c.srv.clientMemory.evicted.Store(0)

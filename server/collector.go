@@ -38,7 +38,7 @@ func (l *collector) open() *batch {
 		l.batch = newBatch()
 	}
 	if len(l.batch.calls) == 0 {
-		l.batch.logEntries = int64(l.srv.opts.Get().WindowLogMaxEntries)
+		l.batch.configure(l.srv)
 	}
 	return l.batch
 }
@@ -119,7 +119,7 @@ func (l *collector) decide(b *batch) need {
 // decideLocked passes a batch to the engine, and then releases the exec lock.
 func (l *collector) decideLocked(b *batch) limiter.CommitToken {
 	defer l.execution.lock.release()
-	t := b.decide(l.srv.engine)
+	t := b.decide(l.srv)
 	l.charged.recordDecisions(b, t)
 	return t
 }
@@ -213,7 +213,7 @@ func (l *collector) finishCall(b *batch, call *call) {
 }
 
 // awaitCommit waits until the decisions are committed.
-func (l *collector) awaitCommit() { l.batch.lost = l.srv.engine.WaitCommitted(l.batch.token) }
+func (l *collector) awaitCommit() { l.batch.lost = l.batch.awaitCommit(l.srv.engine, l.batch.token) }
 
 // exchange sends the calls without an outcome to the leader and waits for the replies.
 func (l *collector) exchange() { l.forwarding.exchange(l.batch) }

@@ -121,6 +121,9 @@ type command struct {
 	// afterReplies marks a command that may block for long. The replies to earlier commands are written before it runs.
 	afterReplies bool
 
+	// rules marks a limiter command that uses the rules.
+	rules bool
+
 	// A row sets either refusal, or run, or both parse and reply. The row of a command with subcommands may set none
 	// of these fields.
 

@@ -47,9 +47,9 @@ func unacknowledgedError(err error, wrote bool) error {
 // limiter.ErrUncertain, and any other call fails with limiter.ErrNotLeading. With any other error in lost, the call
 // fails with that error.
 func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
-	for i := range out {
+	for i := range out[:len(out)-c.shadows] {
 		if out[i].Err != nil {
-			return callError(reqs, out, i)
+			return c.decisionError(reqs, out, i)
 		}
 	}
 	switch {

@@ -126,18 +126,29 @@ func (p *pipeline) collect() {
 		p.current.stage = stageCollect
 		return
 	}
-	showMonitors(p.client, cur.cmd, cur.args)
-	p.session.setLastRun(cur.cmd)
 	if forLeader {
+		p.beginCollected()
 		p.collectForLeader(false)
 		return
 	}
-	if cur.err = p.collector.open().add(cur.cmd, cur.args, p.srv.cluster != nil); cur.err != nil {
+	cur.err = p.collector.open().add(cur.cmd, cur.args, p.srv.cluster != nil)
+	if cur.err == errBatchFull {
+		p.current.stage = stageCollect
+		return
+	}
+	p.beginCollected()
+	if cur.err != nil {
 		p.srv.stats.of(cur.cmd).calls.Add(1)
 		p.current.stage = stageFail
 		return
 	}
 	p.done()
+}
+
+// beginCollected shows the current command to clients in MONITOR mode, and in CLIENT LIST.
+func (p *pipeline) beginCollected() {
+	showMonitors(p.client, p.current.cmd, p.current.args)
+	p.session.setLastRun(p.current.cmd)
 }
 
 // collectForLeader adds the current command to the batch that is forwarded to the leader. The argument accounted is

@@ -134,16 +134,21 @@ func errOfLimit(at int, key []byte, err error) replyError {
 	return replyError(fmt.Sprintf("%s %s (key %s): %s", code, limitAt(at), quote(key), text))
 }
 
-// callError returns the error of a call if some of its requests could not be decided. The parameter at is the index of
-// the first such request. If the error of that request is ErrGroup, callError uses the first error after it that is not
-// ErrGroup: this error is the reason for ErrGroup.
-func callError(reqs []limiter.Request, out []limiter.Decision, at int) error {
+// cause returns the index of the request whose error is the reason why a call failed. The parameter at is the index of
+// the first request that could not be decided. If the error of that request is ErrGroup, the reason is the first error
+// after it that is not ErrGroup.
+func cause(out []limiter.Decision, at int) int {
 	for i := at; i < len(out); i++ {
 		if err := out[i].Err; err != nil && !errors.Is(err, limiter.ErrGroup) {
-			at = i
-			break
+			return i
 		}
 	}
+	return at
+}
+
+// callError returns the error of a call of a limiter command if some of its requests could not be decided. The parameter
+// at is the index of the request that is the cause.
+func callError(reqs []limiter.Request, out []limiter.Decision, at int) error {
 	err, key := out[at].Err, reqs[at].Key
 	var holder limiter.WrongKindError
 	switch {

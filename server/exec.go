@@ -50,7 +50,7 @@ func (e *execution) runAll() {
 	c := e.client
 	b := newBatch()
 	defer b.release()
-	b.logEntries = int64(c.srv.opts.Get().WindowLogMaxEntries)
+	b.configure(c.srv)
 	c.session.tx.running = true
 	for _, q := range e.tx.queued {
 		if q.cmd.parse != nil {
@@ -76,7 +76,12 @@ func decideQueued(c *client, b *batch, q queuedCommand) {
 	}
 	showMonitors(c, q.cmd, q.args)
 	c.session.setLastRun(q.cmd)
-	if err := b.add(q.cmd, q.args, false); err != nil {
+	err := b.add(q.cmd, q.args, false)
+	if err == errBatchFull {
+		answerQueued(c, b)
+		err = b.add(q.cmd, q.args, false)
+	}
+	if err != nil {
 		answerQueued(c, b)
 		c.srv.stats.of(q.cmd).calls.Add(1)
 		c.fail(q.cmd, err)
@@ -89,7 +94,7 @@ func answerQueued(c *client, b *batch) {
 		return
 	}
 	start := c.srv.uptime()
-	c.pipe.charged.recordDecisions(b, b.decide(c.srv.engine))
+	c.pipe.charged.recordDecisions(b, b.decide(c.srv))
 	b.setOutcomes(false)
 	accountBatch(c, b, c.srv.uptime()-start)
 	for i := range b.calls {

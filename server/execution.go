@@ -163,11 +163,11 @@ func (e *execution) runLocked() error {
 func (e *execution) decide() error {
 	defer e.lock.release()
 	e.limiterBatch = newBatch()
-	e.limiterBatch.logEntries = int64(e.client.srv.opts.Get().WindowLogMaxEntries)
+	e.limiterBatch.configure(e.client.srv)
 	if err := e.limiterBatch.add(e.cmd, e.args, false); err != nil {
 		return err
 	}
-	e.after = e.limiterBatch.decide(e.client.srv.engine)
+	e.after = e.limiterBatch.decide(e.client.srv)
 	e.charged.recordDecisions(e.limiterBatch, e.after)
 	e.before, e.keys = e.after, true
 	return nil
@@ -195,12 +195,13 @@ func (e *execution) mustAwait() bool {
 // command.
 func (e *execution) awaitCommit() {
 	engine := e.client.srv.engine
-	err := engine.WaitCommitted(e.after)
 	if e.limiterBatch != nil {
+		err := e.limiterBatch.awaitCommit(engine, e.after)
 		reqs, decisions := e.limiterBatch.requests(&e.limiterBatch.calls[0])
 		e.err = e.limiterBatch.calls[0].outcome(reqs, decisions, err)
 		return
 	}
+	err := engine.WaitCommitted(e.after)
 	if isNotLeading(err) && !isNotLeading(engine.WaitCommitted(e.before)) {
 		err = limiter.ErrUncertain // this node was the leader before the command, but not after it
 	}

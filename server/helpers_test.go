@@ -18,6 +18,7 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/ruleset"
 )
 
 // patience is the maximum time that a test waits for an expected event. It is much longer than any event takes.
@@ -35,6 +36,8 @@ type setup struct {
 	stop      func(save bool)
 	listen    func(ln net.Listener) net.Listener // wraps the listener
 	turns     int                                // 0: unlimited
+	rules     *ruleset.Store
+	tune      func(s *Server) // called before the server starts
 }
 
 // testServer is a server that runs until the end of the test, on a loopback port or on pipes.
@@ -81,10 +84,14 @@ func (u setup) build(t testing.TB) *Server {
 	if u.engine == nil {
 		u.engine = buckets.New(buckets.Config{Shards: 8})
 	}
-	return New(Config{
+	s := New(Config{
 		Engine: u.engine, Snapshots: u.snapshots, Options: store, Log: u.log, Version: "test", Stop: u.stop,
-		Turns: u.turns,
+		Turns: u.turns, Rules: u.rules,
 	})
+	if u.tune != nil {
+		u.tune(s)
+	}
+	return s
 }
 
 // end shuts the server down immediately, and closes connections that are in use.

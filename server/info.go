@@ -154,6 +154,9 @@ func infoStats(s *Server, w *infoWriter) {
 	w.field("auth_attempts_refused", s.auth.refused.Load())
 	w.field("displaced_connections", s.stats.displaced.Load())
 	w.field("limited_decisions", s.stats.limited.Load())
+	for _, count := range s.rules.counts.all() {
+		w.field(count.name, count.n.Load())
+	}
 	w.field("protocol_errors", s.stats.protocolErrors.Load())
 	w.field("timed_out_connections", s.stats.timeouts.Load())
 	w.field("handler_panics", s.stats.panics.Load())

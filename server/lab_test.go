@@ -66,6 +66,17 @@ type labEngine struct {
 
 const labName = "lab"
 
+// labRules are the rules of all nodes of a lab.
+const labRules = `
+version: 1
+domain: d
+limits:
+  two: {when: {a: x}, allow: [2 per 1m, 3 per 1h], algorithm: fixed}
+  login: {when: {b: x}, allow: 2 per 1m, charge: {status: [401]}, algorithm: fixed}
+  late: {when: {c: x}, allow: 3 per 1m, consistency: async, algorithm: fixed}
+  ban: {when: {e: x}, allow: 1 per 1m, algorithm: fixed, ban: {after: 4 per 1h, for: 1h}}
+`
+
 // The errors with which a node reports that it has not run a command.
 const (
 	notLeadingLine = "-" + forward.NotLeading + "\r\n"
@@ -132,7 +143,7 @@ func (n *labNode) start(t testing.TB) {
 	if err != nil {
 		t.Fatalf("options: %v", err)
 	}
-	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test", Turns: 1})
+	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test", Turns: 1, Rules: newRules(t, labRules)})
 	if !n.lab.piped {
 		srv.leaderPatience, srv.forward.Timeouts = patience, forward.Timeouts{Reply: patience, FormerLeader: patience}
 	}
@@ -299,10 +310,24 @@ func (e labEngine) writes(what string) bool {
 	return l.deciding == e.node.id
 }
 
+// leads returns limiter.ErrNotLeading unless the node decides in an epoch.
+func (e labEngine) leads(epoch uint64) error {
+	l := e.node.lab
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.deciding != e.node.id || l.term != epoch {
+		return limiter.ErrNotLeading
+	}
+	return nil
+}
+
 func (e labEngine) WaitCommitted(t limiter.CommitToken) error {
 	l := e.node.lab
-	if t.Generation == 0 {
+	if t.Epoch == 0 {
 		return limiter.ErrNotLeading
+	}
+	if t.Generation == 0 {
+		return e.leads(t.Epoch)
 	}
 	l.mu.Lock()
 	held := l.held

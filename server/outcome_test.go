@@ -14,6 +14,8 @@ import (
 func TestOutcome(t *testing.T) {
 	failed := errors.New("failed")
 	one, none := limiter.Request{Quantity: 1}, limiter.Request{}
+	first, peek, trial := one, none, one // first and peek are followed by another request of the group
+	first.Linked, peek.Linked, trial.Trial = true, true, true
 	admitted, refused := limiter.Decision{}, limiter.Decision{Limited: true}
 	for _, tc := range []struct {
 		what string
@@ -27,8 +29,11 @@ func TestOutcome(t *testing.T) {
 		{"a charge, commit fails with ErrNotLeading", []limiter.Request{one}, []limiter.Decision{admitted}, limiter.ErrNotLeading, limiter.ErrNotLeading},
 		{"a peek", []limiter.Request{none}, []limiter.Decision{admitted}, limiter.ErrUncertain, limiter.ErrNotLeading},
 		{"a refusal", []limiter.Request{one}, []limiter.Decision{refused}, limiter.ErrUncertain, limiter.ErrNotLeading},
-		{"a group that is refused", []limiter.Request{one, one}, []limiter.Decision{admitted, refused}, limiter.ErrUncertain, limiter.ErrNotLeading},
-		{"a group with a peek and a charge", []limiter.Request{none, one}, []limiter.Decision{admitted, admitted}, limiter.ErrUncertain, limiter.ErrUncertain},
+		{"a group that is refused", []limiter.Request{first, one}, []limiter.Decision{admitted, refused}, limiter.ErrUncertain, limiter.ErrNotLeading},
+		{"a group with a peek and a charge", []limiter.Request{peek, one}, []limiter.Decision{admitted, admitted}, limiter.ErrUncertain, limiter.ErrUncertain},
+		{"a trial", []limiter.Request{trial}, []limiter.Decision{admitted}, limiter.ErrUncertain, limiter.ErrNotLeading},
+		{"a group that is refused, and a charge", []limiter.Request{first, one, one}, []limiter.Decision{admitted, refused, admitted}, limiter.ErrUncertain, limiter.ErrUncertain},
+		{"a group that is refused, and a trial", []limiter.Request{first, one, trial}, []limiter.Decision{admitted, refused, admitted}, limiter.ErrUncertain, limiter.ErrNotLeading},
 		{"a decision with an error and an uncertain commit", []limiter.Request{one, one}, []limiter.Decision{admitted, {Err: failed}}, limiter.ErrUncertain, failed},
 		{"commit fails with another error", []limiter.Request{one}, []limiter.Decision{admitted}, failed, failed},
 	} {

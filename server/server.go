@@ -12,6 +12,7 @@ import (
 	"github.com/throttledhq/throttled/internal/lograte"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -26,6 +27,8 @@ type Config struct {
 	Snapshots Snapshots
 	// Cluster is the cluster that this server belongs to. Nil means standalone.
 	Cluster topology.Cluster
+	// Rules holds the active rules. Optional; if nil, the commands that use rules fail.
+	Rules *ruleset.Store
 	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
 	// Stop is called at most once: for the first SHUTDOWN that the server does not refuse. If save is set, the program
@@ -55,6 +58,7 @@ type Server struct {
 	// a client while it holds exec.
 	exec sync.RWMutex
 
+	rules    ruleState
 	stats    stats
 	slowlog  slowlog
 	latency  latencyMonitor
@@ -114,6 +118,7 @@ func New(c Config) *Server {
 		s.commands[f.set] = newRegistry(commandTable(), f.set)
 	}
 	s.stats.init(len(s.names))
+	s.rules.init(c.Rules)
 	s.clientMemory.init(s.opts)
 	s.admission.ended = sync.NewCond(&s.mu)
 	s.checkMaxClients()

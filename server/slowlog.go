@@ -60,7 +60,7 @@ func accountBatch(c *client, b *batch, took time.Duration) {
 			n += b.calls[to].n
 			to++
 		}
-		c.srv.stats.of(cmd).add(to-from, took*time.Duration(n)/time.Duration(len(b.reqs)))
+		c.srv.stats.of(cmd).add(to-from, took*time.Duration(n)/time.Duration(max(len(b.reqs), 1)))
 		from = to
 	}
 	recordSlow(c, b.calls[0].cmd, took, b.slowArgs)

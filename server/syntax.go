@@ -120,7 +120,8 @@ func plain(w string) argument {
 	return a
 }
 
-func isWord(w string) bool { return w == strings.ToUpper(w) && w != strings.ToLower(w) }
+// isWord reports whether w is a literal word: in upper case, or "--".
+func isWord(w string) bool { return w == "--" || w == strings.ToUpper(w) && w != strings.ToLower(w) }
 
 // String formats an argument as in HELP.
 func (a argument) String() string {

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// refusals counts the refusals of limits that ban clients, on the node that decides. The counts are not replicated; only
+// the bans are. The memory is bounded: if there are more keys than slots, the key with the fewest refusals in a set of
+// slots is forgotten.
+type refusals struct {
+	seed  maphash.Seed
+	mu    sync.Mutex
+	slots []refusalSlot // nil before the first refusal
+}
+
+// refusalSlot holds the count of one key. The zero value is free.
+type refusalSlot struct {
+	hash  uint64
+	since time.Duration // uptime of the server at the first refusal that is counted
+	n     int64
+}
+
+const (
+	refusalSlots = 1 << 14
+	refusalWays  = 8 // slots in which a key may be
+)
+
+// add counts a refusal, and reports whether a key has been refused limit times in the period that began with the first
+// of these refusals. If so, counting starts again.
+func (r *refusals) add(key []byte, limit int64, period, now time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.slots == nil {
+		r.seed, r.slots = maphash.MakeSeed(), make([]refusalSlot, refusalSlots)
+	}
+	hash := maphash.Bytes(r.seed, key)
+	s := r.slotOf(hash)
+	if s.hash != hash || s.n == 0 || now-s.since >= period {
+		*s = refusalSlot{hash: hash, since: now}
+	}
+	s.n++
+	if s.n < limit {
+		return false
+	}
+	*s = refusalSlot{}
+	return true
+}
+
+// slotOf returns the slot with a hash, or else the slot with the smallest count in the same set.
+func (r *refusals) slotOf(hash uint64) *refusalSlot {
+	from := int(hash%(refusalSlots/refusalWays)) * refusalWays
+	set := r.slots[from : from+refusalWays]
+	least := &set[0]
+	for i := range set {
+		if set[i].hash == hash && set[i].n > 0 {
+			return &set[i]
+		}
+		if set[i].n < least.n {
+			least = &set[i]
+		}
+	}
+	return least
+}
+
+// decideTwice passes the requests of all calls to the engine, and then those that follow from the decisions: bans, and
+// the units of reports that fit. The token covers both.
+func (b *batch) decideTwice(s *Server) limiter.CommitToken {
+	if s.hold() {
+		defer s.release()
+	}
+	t := s.engine.Decide(b.reqs, b.out[:len(b.reqs)])
+	for i := range b.calls {
+		c := &b.calls[i]
+		b.countRefusals(c, s)
+		if c.fills {
+			t = b.fill(c, s.engine, t)
+		}
+	}
+	return t
+}
+
+// later returns the later of two tokens. b was made after a. If it is from another epoch, a is returned: waiting for its
+// commit then fails.
+func later(a, b limiter.CommitToken) limiter.CommitToken {
+	if b.Epoch == a.Epoch && b.Generation > a.Generation {
+		return b
+	}
+	return a
+}
+
+// countRefusals counts the refusals of a call by limits that ban, and writes the bans that follow. The reply to the call
+// does not depend on the bans, so it need not wait for their commit.
+func (b *batch) countRefusals(c *call, s *Server) {
+	for i := range c.limits {
+		a := &c.limits[i]
+		if !a.counts || a.isCounted(c.limits[:i]) || !b.refusedBy(c, a.ban) {
+			continue
+		}
+		period, _ := a.limit.Ban.After.Per.Duration() // always fits: the parser of rules has checked it
+		req := b.reqs[a.ban]
+		if !s.rules.refusals.add(req.Key, a.limit.Ban.After.Count, period, s.uptime()) {
+			continue
+		}
+		s.rules.counts.bans.Add(1)
+		req.Quantity, req.Linked, req.Trial = 1, false, false
+		var out [1]limiter.Decision
+		s.engine.Decide([]limiter.Request{req}, out[:])
+	}
+}
+
+// isCounted reports whether an earlier counter has the same request for a ban, that is, belongs to the same limit.
+func (a *applied) isCounted(before []applied) bool {
+	return len(before) > 0 && before[len(before)-1].ban == a.ban
+}
+
+// refusedBy reports whether the limit with a ban has refused the call, while the ban did not apply.
+func (b *batch) refusedBy(c *call, ban int32) bool {
+	if b.out[ban].Limited || b.out[ban].Err != nil {
+		return false
+	}
+	for i := range c.limits {
+		a := &c.limits[i]
+		if a.ban == ban && a.request >= 0 && b.out[a.request].Limited {
+			return true
+		}
+	}
+	return false
+}

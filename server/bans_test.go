@@ -1,0 +1,165 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// TestBans checks that refusals are counted, and that a ban follows.
+func TestBans(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, `
+limits:
+  login:
+    when: {path: /login}
+    per: [ip]
+    allow: [1 per 1m, 100 per 1d]
+    algorithm: fixed
+    ban: {after: 3 per 1h, for: 2h}
+  all: {allow: 100 per 1h, algorithm: fixed}
+`)
+	p := s.dial()
+	const (
+		admitted = "[0 1 0 -1 40 login [] [[login 1m 0 1 0 -1 40 []] [login 1d 0 100 99 -1 6400 []] [all 1h 0 100 99 -1 2800 []]]]"
+		refused  = "[1 1 0 40 40 login [] [[login 1m 1 1 0 40 40 []] [login 1d 0 100 99 -1 6400 []] [all 1h 0 100 99 -1 2800 []]]]"
+		banned   = "[1 1 0 7200 7200 login [banned] [[login 1m 1 1 0 7200 7200 [banned]] [login 1d 1 100 0 7200 7200 [banned]] [all 1h 0 100 99 -1 2800 []]]]"
+	)
+	p.checks("CL.CHECK d path /login ip a", admitted)
+	for range 5 {
+		p.checks("CL.CHECK d PEEK path /login ip a", admitted)
+		p.checks("CL.CHECK d DRYRUN path /login ip a", refused)
+	}
+	p.checks("CL.CHECK d COST -1 path /other", "[0 100 100 -1 0 all [] [[all 1h 0 100 100 -1 0 []]]]")
+	p.checks("CL.CHECK d path /other", "[0 100 99 -1 2800 all [] [[all 1h 0 100 99 -1 2800 []]]]")
+	for range 3 {
+		p.checks("CL.CHECK d path /login ip a", refused)
+	}
+	for range 5 {
+		p.checks("CL.CHECK d path /login ip a", banned)
+	}
+	p.checks("CL.CHECK d PEEK path /login ip a", banned)
+	p.checks("TYPE rule|d|login|ban|-|ip=a", "ban")
+	p.checks("TTL rule|d|login|ban|-|ip=a", "7200")
+	if got := p.ask(words("CL.CHECK d path /login ip b")...); got.list[0].int() != 0 {
+		t.Errorf("another address got %s, want an admission", got.brief())
+	}
+	s.clock.advance(time.Hour)
+	if got := p.ask(words("CL.CHECK d path /login ip a")...); got.list[3].int() != 3600 {
+		t.Errorf("after an hour: got %s, want a ban for another hour", got.brief())
+	}
+	s.clock.advance(time.Hour)
+	if got := p.ask(words("CL.CHECK d path /login ip a")...); got.list[0].int() != 0 {
+		t.Errorf("after the ban: got %s, want an admission", got.brief())
+	}
+	for name, want := range map[string]int64{"rules_bans": 1, "rules_banned": 7} {
+		if got := p.count("stats", name); got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+}
+
+// TestBansOfReports checks that refusals before a report count, and that a report does not.
+func TestBansOfReports(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, "\nlimits:\n  a: {allow: 1 per 1m, charge: {status: [401]}, ban: {after: 2 per 1h, for: 1h}}\n  b: {when: {x: y}, allow: unlimited, ban: {after: 1 per 1h, for: 1h}}\n")
+	p := s.dial()
+	const full = "[1 1 0 60 60 a [report] [[a 1m 1 1 0 60 60 [report]]]]"
+	p.ask(words("CL.REPORT d OUTCOME status=401")...)
+	for range 3 {
+		p.checks("CL.REPORT d OUTCOME status=401", "[1 1 0 -1 60 a [report] [[a 1m 1 1 0 -1 60 [report]]]]")
+	}
+	p.checks("CL.CHECK d", full)
+	p.checks("CL.CHECK d", full)
+	p.checks("CL.CHECK d", "[1 1 0 3600 3600 a [banned report] [[a 1m 1 1 0 3600 3600 [banned report]]]]")
+	p.ask("DEL", "rule|d|a|ban|-")
+	p.checks("CL.CHECK d", full)
+	p.checks("DBSIZE", "1")
+	p.ask("FLUSHALL")
+	p.checks("CL.CHECK d x y", "[0 1 0 -1 60 a [report] [[a 1m 0 1 0 -1 60 [report]] [b unlimited "+unlimitedFive+" [unlimited]]]]")
+}
+
+// TestBansOfFollowers checks that the leader counts the refusals of forwarded requests.
+func TestBansOfFollowers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p, q := l.nodes["b"].dial(), l.nodes["a"].dial()
+	q.checks("CL.CHECK d e x", "[0 1 0 -1 40 ban [] [[ban 1m 0 1 0 -1 40 []]]]")
+	for range 2 {
+		for _, c := range []*peer{p, q} {
+			c.checks("CL.CHECK d e x", "[1 1 0 40 40 ban [] [[ban 1m 1 1 0 40 40 []]]]")
+		}
+	}
+	for _, c := range []*peer{p, q} {
+		c.checks("CL.CHECK d e x", "[1 1 0 3600 3600 ban [banned] [[ban 1m 1 1 0 3600 3600 [banned]]]]")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	var r refusals
+	f := func(want bool, key string, limit int64, now time.Duration) {
+		t.Helper()
+		if got := r.add([]byte(key), limit, time.Hour, now); got != want {
+			t.Errorf("refusal of %s at %v with limit %d: got %v, want %v", key, now, limit, got, want)
+		}
+	}
+	f(true, "one", 1, 0)
+	f(true, "one", 1, 0)
+	f(false, "a", 3, 0)
+	f(false, "a", 3, time.Minute)
+	f(false, "b", 3, time.Minute)
+	f(true, "a", 3, time.Hour-1)
+	f(false, "a", 3, time.Hour-1) // counting starts again
+	f(false, "b", 3, time.Hour+time.Minute-1)
+	f(false, "b", 3, time.Hour+time.Minute) // the hour of the first refusal is over
+	f(false, "b", 3, 2*time.Hour)
+	f(true, "b", 3, 2*time.Hour)
+}
+
+// TestRefusalsAreBounded checks that a flood of keys does not displace a key with more refusals.
+func TestRefusalsAreBounded(t *testing.T) {
+	var r refusals
+	for range 9 {
+		r.add([]byte("often"), 10, time.Hour, 0)
+	}
+	for i := range 10 * refusalSlots {
+		r.add(fmt.Append(nil, "once", i), 10, time.Hour, 0)
+	}
+	if !r.add([]byte("often"), 10, time.Hour, 0) {
+		t.Error("a flood of other keys has displaced a key with more refusals")
+	}
+	if len(r.slots) != refusalSlots {
+		t.Errorf("there are %d slots, want %d", len(r.slots), refusalSlots)
+	}
+}
+
+// TestLaterTokens checks the token that covers two calls of the engine.
+func TestLaterTokens(t *testing.T) {
+	token := func(epoch, generation uint64) limiter.CommitToken {
+		return limiter.CommitToken{Epoch: epoch, Generation: generation}
+	}
+	for _, row := range []struct{ a, b, want limiter.CommitToken }{
+		{token(1, 1), token(1, 2), token(1, 2)},
+		{token(1, 2), token(1, 0), token(1, 2)},
+		{token(1, 2), token(0, 0), token(1, 2)},
+		{token(1, 2), token(2, 9), token(1, 2)},
+		{token(0, 0), token(0, 0), token(0, 0)},
+	} {
+		if got := later(row.a, row.b); got != row.want {
+			t.Errorf("later(%v, %v) is %v, want %v", row.a, row.b, got, row.want)
+		}
+	}
+}
+
+// TestBansDoNotAllocate checks that refusals that are counted do not allocate memory.
+func TestBansDoNotAllocate(t *testing.T) {
+	var r refusals
+	key := []byte("key")
+	r.add(key, 1<<40, time.Hour, 0)
+	if n := leastAllocs(func() { r.add(key, 1<<40, time.Hour, 0) }); n != 0 {
+		t.Errorf("a refusal allocates %v times, want 0", n)
+	}
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/rules"
+)
+
+// parseReport is the parseFunc of CL.REPORT domain OUTCOME name=value [COST units] [MS] [--] [name value ...]. Unlike the
+// requests of CL.CHECK, each request is decided on its own: a full counter does not prevent others from being charged.
+func parseReport(p *parsing, args [][]byte) error {
+	o := newCheckOptions()
+	pairs, err := o.read(args[2:], optionsReport)
+	if err != nil {
+		return err
+	}
+	status, err := parseOutcome(o.outcome)
+	if err != nil {
+		return err
+	}
+	if err := p.rule.match(args[1], pairs); err != nil {
+		return err
+	}
+	p.unit = o.unit
+	return p.addReports(&o, status)
+}
+
+// parseOutcome parses status=CODE.
+func parseOutcome(arg []byte) (status int, err error) {
+	if arg == nil {
+		return 0, errNoOutcome
+	}
+	name, text, found := bytes.Cut(arg, []byte("="))
+	if !found || !spells(name, "status") {
+		return 0, errInvalid("OUTCOME", arg, "status=CODE, such as status=401")
+	}
+	status, err = strconv.Atoi(string(text))
+	if err != nil || len(text) != 3 || status < 100 {
+		return 0, errInvalid("status of OUTCOME", text, "an integer from 100 to 999")
+	}
+	return status, nil
+}
+
+// addReports appends the requests for the limits in p.rule.matches that are charged by an outcome. They are not linked.
+func (p *parsing) addReports(o *checkOptions, status int) error {
+	list := p.rule.matches.List
+	if len(p.reqs)+mostOf(list) > batchSize {
+		return errBatchFull
+	}
+	limits, live := len(p.rule.limits), 0
+	for _, shadow := range [...]bool{false, true} {
+		live = len(p.reqs)
+		for i := range list {
+			if isCharged(list[i].Limit, status) && list[i].Limit.Shadow == shadow {
+				p.addMatch(&list[i], o)
+			}
+		}
+	}
+	p.finishCall(limits, live)
+	p.fills, p.rule.followUp = true, true
+	return nil
+}
+
+// isCharged reports whether a limit, which may be nil, is charged by an outcome.
+func isCharged(l *rules.Limit, status int) bool { return l != nil && slices.Contains(l.Charge, status) }
+
+// fill charges as many units as fit to each counter that has refused a call whose counters are charged each on its own:
+// CL.REPORT, and CL.CHECK in a domain with the semantics of Envoy. The request and the decision are replaced. It returns the later one of t and the tokens of the new decisions.
+func (b *batch) fill(c *call, engine limiter.Engine, t limiter.CommitToken) limiter.CommitToken {
+	for i := range c.limits {
+		a := &c.limits[i]
+		if a.request < 0 || b.out[a.request].Err != nil || !b.out[a.request].Limited {
+			continue
+		}
+		a.full, a.retry = true, b.out[a.request].RetryAfter
+		if c.cmd.name == "cl.report" {
+			a.retry = limiter.NoRetry // a report is not repeated
+		}
+		if a.counter.Amount.Kind == rules.None || b.out[a.request].Remaining < 1 {
+			continue
+		}
+		b.reqs[a.request].Quantity = b.out[a.request].Remaining
+		t = later(t, engine.Decide(b.reqs[a.request:a.request+1], b.out[a.request:a.request+1]))
+	}
+	return t
+}

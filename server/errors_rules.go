@@ -1,0 +1,75 @@
+package server
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/throttledhq/throttled/internal/nearest"
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// The errors of the commands that use the rules.
+const (
+	errNoRules     replyError = "ERR no rules are loaded: start the server with --rules FILE, or use CL.RULES SET"
+	errManyMatches replyError = "ERR more than 32 amounts apply to the request, with one more for each ban: use fewer limits, or narrower conditions"
+	errNoOutcome   replyError = "ERR CL.REPORT needs OUTCOME after the domain, such as OUTCOME status=401"
+)
+
+// errDomain returns the error for a domain that the rules do not have.
+func errDomain(name []byte, domains []string) replyError {
+	text := "ERR unknown domain " + quote(name) + ": "
+	if near := nearest.Word(string(name), domains); near != "" {
+		return replyError(text + "did you mean " + near + "?")
+	}
+	const most = 8 // domains that the error lists
+	shown := strings.Join(domains[:min(len(domains), most)], ", ")
+	if len(domains) > most {
+		shown += " and others"
+	}
+	return replyError(text + "the rules have " + shown)
+}
+
+// errNoValue returns the error for an odd number of arguments after the options. name is the last argument.
+func errNoValue(name []byte) replyError {
+	text := "ERR attribute " + quote(name) + " has no value: attributes are pairs of a name and a value"
+	if _, ok := checkOptionOf(name, optionsCheck|optionsReport); ok {
+		text += "; options must follow the domain"
+	}
+	return replyError(text)
+}
+
+func errOptionTwice(word []byte) replyError {
+	return replyError("ERR option " + quote(word) + " is given twice: write -- before an attribute of this name")
+}
+
+func errOptionValue(option checkOption) replyError {
+	return replyError("ERR option " + strings.ToUpper(checkWords[option]) + " needs a value")
+}
+
+// decisionError returns the error of a call if some of its requests could not be decided. The parameter at is the index of
+// the first such request.
+func (c *call) decisionError(reqs []limiter.Request, out []limiter.Decision, at int) error {
+	at = cause(out, at)
+	var holder limiter.WrongKindError
+	if c.limits == nil || !errors.As(out[at].Err, &holder) {
+		return callError(reqs, out, at)
+	}
+	return errRuleKeyInUse(c.limitOf(c.from+at), reqs[at].Key, limiter.Kind(holder))
+}
+
+// limitOf returns the name of the limit to which a request of the call belongs.
+func (c *call) limitOf(request int) string {
+	for i := range c.limits {
+		if a := &c.limits[i]; int(a.request) == request || int(a.ban) == request {
+			return a.name()
+		}
+	}
+	return ""
+}
+
+// errRuleKeyInUse returns the error for a key of a limit that holds the state of a different algorithm. The keys of rules
+// name the algorithm, so another command has created the key.
+func errRuleKeyInUse(limit string, key []byte, holder limiter.Kind) replyError {
+	return replyError("WRONGTYPE limit " + quote([]byte(limit)) + ": key " + quote(key) + " is in use by " + commandOf(holder) +
+		": DEL this key, and do not use keys that begin with 'rule|' in other commands")
+}

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/rules"
+)
+
+// ruleFlags is a set of flags in the reply to CL.CHECK.
+type ruleFlags uint16
+
+const (
+	flagSoft      ruleFlags = 1 << iota // admitted, with units of the soft share
+	flagWarn                            // the percentage of "warn" is used
+	flagBanned                          // refused by a ban
+	flagShadow                          // of a limit: it is a shadow limit; of the reply: a shadow limit would have refused
+	flagReport                          // the limit is charged by CL.REPORT, after the request
+	flagDefault                         // the limit is the default of the domain
+	flagUnmatched                       // no limit applies
+	flagUnlimited                       // the amount is unlimited
+	flagError                           // the shadow limit could not be decided
+)
+
+// ruleFlagNames holds the names of the flags in the order of their bits.
+var ruleFlagNames = [...]string{"soft", "warn", "banned", "shadow", "report", "default", "unmatched", "unlimited", "error"}
+
+// shownLimit is a counter as the reply shows it.
+type shownLimit struct {
+	decision limiter.Decision
+	flags    ruleFlags
+}
+
+// name returns the name of the limit. That of the default of a domain is empty.
+func (a *applied) name() string {
+	if a.limit == nil {
+		return ""
+	}
+	return a.limit.Name
+}
+
+// unlimited is the decision for a request to which no limit applies, and that of the amount "unlimited".
+var unlimited = limiter.Decision{Limit: math.MaxInt64, Remaining: math.MaxInt64, RetryAfter: limiter.NoRetry}
+
+// replyCheck appends the reply to CL.CHECK or CL.REPORT.
+func replyCheck(out *resp.Reply, b *batch, c *call) {
+	p := &b.rule
+	p.shown = p.shown[:0]
+	for i := range c.limits {
+		p.shown = append(p.shown, b.show(&c.limits[i]))
+	}
+	top, name := shownLimit{decision: unlimited, flags: flagUnmatched}, ""
+	if at := decidingLimit(c.limits, p.shown); at >= 0 {
+		top, name = p.shown[at], c.limits[at].name()
+		top.flags = 0
+	}
+	clearSoft(c.limits, p.shown, top.decision.Limited)
+	top.flags |= summarize(c.limits, p.shown)
+	if c.cmd.name == "cl.check" {
+		p.state.counts.add(top.flags)
+	}
+	if out.Protocol() == 3 {
+		mapCheck(out, c, &top, name, p.shown)
+	} else {
+		arrayCheck(out, c, &top, name, p.shown)
+	}
+}
+
+// show returns a counter as the reply shows it. The flag flagSoft is set if units of the soft share are used, whether or
+// not the request is admitted.
+func (b *batch) show(a *applied) shownLimit {
+	s := shownLimit{decision: unlimited, flags: a.staticFlags()}
+	switch {
+	case a.request < 0:
+	case b.out[a.request].Err != nil:
+		s.flags |= flagError
+	default:
+		b.showDecision(a, &s)
+	}
+	if a.ban >= 0 && b.out[a.ban].Limited {
+		d, wait := &s.decision, b.out[a.ban].RetryAfter
+		d.Limited, d.Remaining, d.RetryAfter, d.ResetAfter = true, 0, wait, max(wait, d.ResetAfter)
+		s.flags |= flagBanned
+	}
+	return s
+}
+
+// showDecision sets s to the decision on a counter, relative to its nominal limit.
+func (b *batch) showDecision(a *applied, s *shownLimit) {
+	s.decision = b.out[a.request]
+	d, most, soft := &s.decision, b.reqs[a.request].Limit.Max, a.counter.Limit.Max-a.counter.Nominal
+	s.flags |= a.stateFlags(most-soft, most-d.Remaining)
+	d.Limit, d.Remaining = most-soft, max(d.Remaining-soft, 0)
+	if a.full {
+		d.Limited, d.RetryAfter = true, a.retry
+	}
+	if a.limit != nil && a.limit.RetryJitter > 0 && d.Limited {
+		d.RetryAfter = jittered(d.RetryAfter, a.limit.RetryJitter, b.rule.state.random())
+	}
+}
+
+// staticFlags returns the flags that do not depend on the decision.
+func (a *applied) staticFlags() (flags ruleFlags) {
+	switch {
+	case a.limit == nil:
+		flags = flagDefault
+	case len(a.limit.Charge) > 0:
+		flags = flagReport
+	}
+	if a.isShadow() {
+		flags |= flagShadow
+	}
+	if a.request < 0 {
+		flags |= flagUnlimited
+	}
+	return flags
+}
+
+// stateFlags returns the flags of a counter of whose nominal limit a number of units is used.
+func (a *applied) stateFlags(nominal, used int64) (flags ruleFlags) {
+	if a.limit == nil {
+		return 0
+	}
+	if used > nominal && a.limit.Soft > 0 {
+		flags |= flagSoft
+	}
+	if a.limit.Warn > 0 && nominal > 0 && isShare(used, nominal, a.limit.Warn) {
+		flags |= flagWarn
+	}
+	return flags
+}
+
+// isShare reports whether part is at least a percentage of whole. Neither may be negative.
+func isShare(part, whole int64, percent int) bool {
+	partHigh, partLow := bits.Mul64(uint64(part), 100)
+	high, low := bits.Mul64(uint64(whole), uint64(percent))
+	return partHigh > high || partHigh == high && partLow >= low
+}
+
+// jittered lengthens the time after which a refused request may be repeated, by up to a percentage. The requests that
+// were refused at the same time are then not repeated at the same time. The parameter random is uniformly distributed.
+// NoRetry is returned unchanged.
+func jittered(retry time.Duration, percent int, random uint64) time.Duration {
+	if retry <= 0 {
+		return retry
+	}
+	high, low := bits.Mul64(uint64(retry), uint64(percent))
+	most, _ := bits.Div64(high, low, 100) // percent is at most 100, so high is less than 100
+	extra, _ := bits.Mul64(random, most)
+	return time.Duration(min(uint64(retry)+extra, math.MaxInt64))
+}
+
+// decidingLimit returns the index of the live counter that determines the result, or -1 if there is none.
+func decidingLimit(limits []applied, shown []shownLimit) int {
+	at := -1
+	for i := range shown {
+		if !limits[i].isShadow() && (at < 0 || outranks(&shown[i].decision, &shown[at].decision)) {
+			at = i
+		}
+	}
+	return at
+}
+
+// clearSoft clears flagSoft in counters that have not admitted the request. The parameter limited reports whether the live
+// limits have refused it.
+func clearSoft(limits []applied, shown []shownLimit, limited bool) {
+	for i := range shown {
+		if limits[i].isShadow() && shown[i].decision.Limited || !limits[i].isShadow() && limited {
+			shown[i].flags &^= flagSoft
+		}
+	}
+}
+
+// summarize returns the flags of the whole reply.
+func summarize(limits []applied, shown []shownLimit) (flags ruleFlags) {
+	for i := range shown {
+		switch {
+		case !limits[i].isShadow():
+			flags |= shown[i].flags &^ flagUnlimited
+		case shown[i].decision.Limited:
+			flags |= flagShadow
+		}
+	}
+	return flags
+}
+
+// arrayCheck appends the reply in RESP2: an array whose first seven elements do not depend on the number of limits.
+func arrayCheck(out *resp.Reply, c *call, top *shownLimit, name string, shown []shownLimit) {
+	out.Array(8)
+	replyFive(out, c.unit, &top.decision)
+	out.Text(name)
+	replyRuleFlags(out, top.flags)
+	out.Array(len(shown))
+	for i := range shown {
+		a, s := &c.limits[i], &shown[i]
+		out.Array(8 + countTrue(a.isLeaky()))
+		out.Text(a.name())
+		out.Text(a.counter.Window)
+		replyFive(out, c.unit, &s.decision)
+		replyRuleFlags(out, s.flags)
+		if a.isLeaky() {
+			out.Int(limiter.Ceil(s.decision.Wait, time.Millisecond))
+		}
+	}
+}
+
+// isLeaky reports whether the decision of the counter includes a time for which the caller must delay the request.
+func (a *applied) isLeaky() bool {
+	return a.request >= 0 && a.limit != nil && a.limit.Algorithm.Kind == rules.Leaky
+}
+
+// mapCheck appends the reply in RESP3: a map, with a map for each counter.
+func mapCheck(out *resp.Reply, c *call, top *shownLimit, name string, shown []shownLimit) {
+	out.Map(8)
+	mapFive(out, c.unit, &top.decision)
+	out.Text("name")
+	out.Text(name)
+	out.Text("flags")
+	replyRuleFlags(out, top.flags)
+	out.Text("limits")
+	out.Array(len(shown))
+	for i := range shown {
+		a, s := &c.limits[i], &shown[i]
+		out.Map(8 + countTrue(a.isLeaky()))
+		out.Text("name")
+		out.Text(a.name())
+		out.Text("window")
+		out.Text(a.counter.Window)
+		mapFive(out, c.unit, &s.decision)
+		out.Text("flags")
+		replyRuleFlags(out, s.flags)
+		if a.isLeaky() {
+			out.Text("wait_ms")
+			out.Int(limiter.Ceil(s.decision.Wait, time.Millisecond))
+		}
+	}
+}
+
+// mapFive appends the five integers of a decision with their names.
+func mapFive(out *resp.Reply, unit time.Duration, d *limiter.Decision) {
+	out.Text("limited")
+	out.Int(int64(countTrue(d.Limited)))
+	out.Text("limit")
+	out.Int(d.Limit)
+	out.Text("remaining")
+	out.Int(d.Remaining)
+	out.Text("retry_after")
+	out.Int(limiter.Ceil(d.RetryAfter, unit))
+	out.Text("reset_after")
+	out.Int(limiter.Ceil(d.ResetAfter, unit))
+}
+
+// replyRuleFlags appends the names of flags as a set.
+func replyRuleFlags(out *resp.Reply, flags ruleFlags) {
+	out.Set(bits.OnesCount16(uint16(flags)))
+	for i, name := range ruleFlagNames {
+		if flags&(1<<i) != 0 {
+			out.Text(name)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/rules"
+)
+
+// ruleParsing is the part of parsing for the commands that use the rules.
+type ruleParsing struct {
+	state *ruleState // input
+
+	// The active set and the wall time when the first of the commands of the batch was parsed. All of them use the same
+	// set, so that no command is decided by two versions of the rules. set is nil before the first of them.
+	set *rules.Set
+	now time.Time
+
+	semantics rules.Semantics // of the domain of the last call
+	matches   rules.Matches
+	keys      []byte    // keys of requests
+	limits    []applied // of all calls
+	followUp  bool      // decisions of the batch can cause further decisions
+
+	shown []shownLimit // scratch for replies
+}
+
+// applied is a counter of a limit that applies to a request of CL.CHECK or CL.REPORT.
+type applied struct {
+	limit   *rules.Limit // nil for the default of the domain
+	counter *rules.Counter
+	request int32         // index in parsing.reqs; -1 if the amount is unlimited
+	ban     int32         // index of the request for the ban of the limit; -1 if the limit does not ban
+	counts  bool          // a refusal is counted for the ban
+	full    bool          // not all units were charged, because the counter is full; see batch.fill
+	retry   time.Duration // RetryAfter of the reply if the counter is full
+}
+
+func (a *applied) isShadow() bool { return isShadow(a.limit) }
+
+// Limits of the memory that is kept for the next batch.
+const (
+	keepKeys   = 64 << 10
+	keepLimits = 8 * batchSize
+)
+
+// reset prepares for the next batch.
+func (p *ruleParsing) reset() {
+	if p.set == nil {
+		return
+	}
+	p.set, p.followUp = nil, false
+	if cap(p.keys) > keepKeys {
+		p.keys = nil
+	}
+	if cap(p.limits) > keepLimits {
+		p.limits = nil
+	}
+	clear(p.limits)
+	p.keys, p.limits = p.keys[:0], p.limits[:0]
+}
+
+// domain returns a domain of the active set.
+func (p *ruleParsing) domain(name []byte) (*rules.CompiledDomain, error) {
+	if p.set == nil {
+		set, err := p.state.active()
+		if err != nil {
+			return nil, err
+		}
+		p.set, p.now = set, p.state.clock()
+	}
+	d := p.set.Domain(name)
+	if d == nil {
+		return nil, errDomain(name, p.set.File().Names())
+	}
+	return d, nil
+}
+
+// match sets p.matches to the limits that apply to a request of a domain.
+func (p *ruleParsing) match(domain []byte, pairs [][]byte) error {
+	d, err := p.domain(domain)
+	switch {
+	case err != nil:
+		return err
+	case len(pairs)%2 != 0:
+		return errNoValue(pairs[len(pairs)-1])
+	}
+	p.semantics = d.Domain().Semantics
+	if err := d.Match(pairs, p.now, &p.matches); err != nil {
+		return replyError("ERR " + err.Error())
+	}
+	return nil
+}
+
+// addMatches appends the requests for the limits in p.rule.matches. The live limits form one group. Each shadow limit
+// forms a group of its own, after it.
+func (p *parsing) addMatches(o *checkOptions) error {
+	from, list := len(p.reqs), p.rule.matches.List
+	if from+mostOf(list) > batchSize {
+		return errBatchFull
+	}
+	limits := len(p.rule.limits)
+	for i := range list {
+		if !isShadow(list[i].Limit) {
+			p.addMatch(&list[i], o)
+		}
+	}
+	p.link(from)
+	live := len(p.reqs)
+	if live-from > limiter.MaxGroup {
+		return errManyMatches
+	}
+	for i := range list {
+		if isShadow(list[i].Limit) {
+			group := len(p.reqs)
+			p.addMatch(&list[i], o)
+			p.link(group)
+		}
+	}
+	p.finishCall(limits, live)
+	p.fills = p.rule.semantics == rules.Envoy && o.cost > 0 && !o.dryRun
+	p.rule.followUp = p.rule.followUp || p.fills
+	return nil
+}
+
+// finishCall sets the results of a call. limits and live are the numbers of applied limits before the call, and of
+// requests before those of its shadow limits.
+func (p *parsing) finishCall(limits, live int) {
+	p.shadows = len(p.reqs) - live
+	p.limits = p.rule.limits[limits:len(p.rule.limits):len(p.rule.limits)]
+	p.async = areAsync(p.limits)
+}
+
+// areAsync reports whether no live limit requires that its charges are committed before the reply.
+func areAsync(limits []applied) bool {
+	for i := range limits {
+		if l := limits[i].limit; !isShadow(l) && (l == nil || l.Consistency == rules.Sync) {
+			return false
+		}
+	}
+	return true
+}
+
+// isShadow reports whether a limit, which may be nil, never refuses requests.
+func isShadow(l *rules.Limit) bool { return l != nil && l.Shadow }
+
+// mostOf returns an upper bound for the number of requests that addMatches appends.
+func mostOf(list []rules.Matched) (n int) {
+	for i := range list {
+		n += len(list[i].Counters) + 1 // for a ban
+	}
+	return n
+}
+
+// link makes the requests from an index on a group, unless the limits of the domain are charged each on its own.
+func (p *parsing) link(from int) {
+	if p.rule.semantics == rules.Envoy {
+		return
+	}
+	for i := from; i < len(p.reqs)-1; i++ {
+		p.reqs[i].Linked = true
+	}
+}
+
+// addMatch appends the requests for one limit.
+func (p *parsing) addMatch(m *rules.Matched, o *checkOptions) {
+	quantity := product(o.cost, m.Cost)
+	trial := o.dryRun || o.outcome == nil && m.Limit != nil && len(m.Limit.Charge) > 0
+	ban := p.addBan(m, o)
+	counts := ban >= 0 && o.cost > 0 && !o.dryRun
+	p.rule.followUp = p.rule.followUp || counts
+	for i := range m.Counters {
+		a := applied{limit: m.Limit, counter: &m.Counters[i], request: -1, ban: ban, counts: counts}
+		if a.counter.Kind != 0 {
+			a.request = int32(len(p.reqs))
+			p.addCounter(m, a.counter, quantity).Trial = trial
+		}
+		p.rule.limits = append(p.rule.limits, a)
+	}
+}
+
+// addBan appends a request that asks whether a live limit bans the client, and returns its index. It returns -1 if the
+// limit does not ban.
+func (p *parsing) addBan(m *rules.Matched, o *checkOptions) int32 {
+	if m.Ban == nil || m.Limit.Shadow || o.outcome != nil {
+		return -1
+	}
+	p.addCounter(m, m.Ban, 0)
+	return int32(len(p.reqs) - 1)
+}
+
+// addCounter appends the request for one counter.
+func (p *parsing) addCounter(m *rules.Matched, c *rules.Counter, quantity int64) *limiter.Request {
+	if c.Amount.Kind == rules.None {
+		quantity = 2 // more than the Max of the limit, so the request is refused even if it is a peek
+	}
+	req := p.add(quantity)
+	from := len(p.rule.keys)
+	p.rule.keys = c.AppendKey(p.rule.keys, m.Per)
+	req.Kind, req.Key, req.Limit = c.Kind, p.rule.keys[from:len(p.rule.keys):len(p.rule.keys)], c.LimitAt(p.rule.now, m.Priority)
+	return req
+}
+
+// product returns n*cost, or the nearest value that fits in an int64. cost must be at least 1.
+func product(n, cost int64) int64 {
+	if cost == 1 || n == 0 {
+		return n
+	}
+	size := uint64(n)
+	if n < 0 {
+		size = -size
+	}
+	high, low := bits.Mul64(size, uint64(cost))
+	if high > 0 || low > math.MaxInt64 {
+		low = math.MaxInt64
+	}
+	if n < 0 {
+		return -int64(low)
+	}
+	return int64(low)
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/ruleset"
+)
+
+// ruleState is the state of a server for the commands that use the rules.
+type ruleState struct {
+	store    *ruleset.Store // nil if the server has no rules
+	clock    func() time.Time
+	random   func() uint64
+	counts   ruleCounts
+	refusals refusals
+}
+
+// ruleCounts holds the counters of INFO about requests of CL.CHECK.
+type ruleCounts struct {
+	unmatched     atomic.Int64 // requests to which no limit applied
+	soft          atomic.Int64 // requests admitted within a soft share
+	banned        atomic.Int64 // requests refused by a ban
+	bans          atomic.Int64 // bans that have begun
+	shadowLimited atomic.Int64 // requests that a shadow limit would have refused
+}
+
+// namedCount is a counter with its name in INFO.
+type namedCount struct {
+	name string
+	n    *atomic.Int64
+}
+
+// all returns all counters.
+func (c *ruleCounts) all() []namedCount {
+	return []namedCount{
+		{"rules_unmatched", &c.unmatched}, {"rules_soft", &c.soft}, {"rules_banned", &c.banned},
+		{"rules_bans", &c.bans}, {"rules_shadow_limited", &c.shadowLimited},
+	}
+}
+
+// reset sets the counters to zero, as CONFIG RESETSTAT does.
+func (c *ruleCounts) reset() {
+	for _, count := range c.all() {
+		count.n.Store(0)
+	}
+}
+
+// add counts a reply to CL.CHECK with these flags.
+func (c *ruleCounts) add(flags ruleFlags) {
+	if flags == 0 {
+		return
+	}
+	for _, row := range [...]struct {
+		flag ruleFlags
+		n    *atomic.Int64
+	}{{flagUnmatched, &c.unmatched}, {flagSoft, &c.soft}, {flagBanned, &c.banned}, {flagShadow, &c.shadowLimited}} {
+		if flags&row.flag != 0 {
+			row.n.Add(1)
+		}
+	}
+}
+
+func (r *ruleState) init(store *ruleset.Store) {
+	r.store, r.clock, r.random = store, time.Now, rand.Uint64
+}
+
+// active returns the active set. The error states why there is none.
+func (r *ruleState) active() (*rules.Set, error) {
+	if r.store == nil {
+		return nil, errNoRules
+	}
+	a := r.store.Active()
+	switch {
+	case a.Err != nil:
+		return nil, replyError("ERR " + a.Err.Error())
+	case a.Set == nil:
+		return nil, errNoRules
+	}
+	return a.Set, nil
+}
