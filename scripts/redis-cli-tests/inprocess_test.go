@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/persistence"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server"
 )
 
@@ -48,6 +51,7 @@ func startInProcess(t testing.TB, sec *section) place {
 	snapshots := openSnapshots(t, table)
 	srv := server.New(server.Config{
 		Engine:    table,
+		Rules:     loadRules(t, sec.rules),
 		Snapshots: snapshots,
 		Options:   opts,
 		Version:   "test",
@@ -72,6 +76,23 @@ func startInProcess(t testing.TB, sec *section) place {
 		}
 	})
 	return place{addr: ln.Addr().String(), advance: func(wait time.Duration) { now.Add(uint64(wait)) }}
+}
+
+// loadRules returns a store with the rules of a file in corpus/rules, or nil if the name is empty.
+func loadRules(t testing.TB, name string) *ruleset.Store {
+	t.Helper()
+	if name == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join("corpus", "rules", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := ruleset.NewStore()
+	if _, err := ruleset.NewLocal(store, time.Now).Propose(t.Context(), ruleset.Proposal{Name: name, Text: string(text)}); err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
 // openSnapshots opens a snapshot store in a temporary directory.

@@ -24,6 +24,7 @@ type section struct {
 	redis  bool        // also applies to Redis
 	notCLI bool        // redis-cli cannot run the section
 	config [][2]string // options that are set before the steps
+	rules  string      // name of the rules file in corpus/rules; "" for none
 	steps  []*step
 }
 
@@ -110,6 +111,8 @@ func (sec *section) applyDirective(directive string) error {
 		sec.redis = true
 	case strings.HasPrefix(directive, "not redis-cli: "):
 		sec.notCLI = true
+	case words[0] == "rules" && len(words) == 2:
+		sec.rules, sec.notCLI = words[1], true // the program that redis-cli connects to has no rules
 	case words[0] == "config" && len(words) == 3:
 		sec.config = append(sec.config, [2]string{words[1], words[2]})
 	default:
