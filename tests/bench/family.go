@@ -44,7 +44,7 @@ func compareFamily(s settings, b *board) error {
 		return withServer(nil, func(p *process) error {
 			b.note("server CPU per request; %d keys, %d connections, median of %d rounds", familyKeys, s.conns, s.rounds)
 			for _, d := range familyDepths {
-				costs, err := g.costs(p.addr, d.pipeline, d.requests, s)
+				costs, err := g.costs(p.addr, family, d.pipeline, d.requests, s)
 				if err != nil {
 					return err
 				}
@@ -66,7 +66,7 @@ func showFamily(pipeline int, costs []float64, b *board) {
 }
 
 // costs returns the median CPU microseconds per request of each command.
-func (g generator) costs(addr string, pipeline, requests int, s settings) ([]float64, error) {
+func (g generator) costs(addr string, family []relative, pipeline, requests int, s settings) ([]float64, error) {
 	rounds := make([][]float64, len(family))
 	for range s.rounds {
 		for i, r := range family {

@@ -7,6 +7,7 @@
 //	bench idle      memory of idle connections, and one connection above the limit
 //	bench hotkey    many connections on one key: exact admission
 //	bench family    cost of each limiter command relative to CL.THROTTLE
+//	bench check     cost of CL.CHECK relative to a CL.ALL of the same limits
 //	bench groups    concurrent clients that charge and refund several limits in one call
 //	bench fresh     from git clone to the first reply
 //	bench table     decisions on one core and on two, compared with memory access
@@ -56,6 +57,7 @@ var measurements = []struct {
 	{"idle", idle},
 	{"hotkey", hotKey},
 	{"family", compareFamily},
+	{"check", compareCheck},
 	{"groups", groups},
 	{"fresh", fresh},
 	{"table", table},
