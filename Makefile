@@ -11,7 +11,7 @@ LINT := bin/golangci-lint-$(LINT_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Packages without goroutines. They run without the race detector, which would take ten times as long.
-RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./rules ./tokenbucket ./window ./windowlog
+RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./rules ./rules/envoy ./tokenbucket ./window ./windowlog
 # Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They also run
 # without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal

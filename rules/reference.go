@@ -43,3 +43,7 @@ func (ks keys[T]) reference() []Key {
 	}
 	return list
 }
+
+// IsName reports whether a text can be the name of a domain, a limit, an attribute or a tier: it has 1 to 64 letters
+// (A to Z), digits, "-", "_" or ".".
+func IsName(text string) bool { return isName(text) }

@@ -46,7 +46,7 @@ var commands = []command{
 	{"dump", "FILE", "print a snapshot as JSON, a line for each key", runDump},
 	{"certs", "--cluster NAME NODE ...", "create the certificates of the nodes of a cluster", runCerts},
 	{"recover", "--data-dir DIR ...", "recover a cluster that has lost its majority", runRecover},
-	{"rules", "check|explain|schema ...", "verify a rules file, or explain which limits apply", runRules},
+	{"rules", "check|explain|import|schema ...", "verify, explain or import rules files", runRules},
 	{"import", "--from URL ...", "create a snapshot from redis-cell or Dragonfly", runImport},
 }
 

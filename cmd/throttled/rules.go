@@ -16,26 +16,44 @@ import (
 
 const rulesUsage = `Usage: throttled rules check FILE
        throttled rules explain [--at TIME] FILE DOMAIN [NAME=VALUE ...]
+       throttled rules import --from envoy [--merge] FILE [FILE ...]
        throttled rules schema
 
 check verifies a rules file. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
 explain prints which limits apply to a request with the given attributes, and why others do not.
+import prints a rules file that decides like the configuration files of Envoy's ratelimit service.
 schema prints a JSON Schema, with which editors complete and check rules files.
 
 `
 
 // errRulesUsage is returned for wrong arguments.
-var errRulesUsage = errors.New(`wrong arguments: write "check FILE", "explain FILE DOMAIN NAME=VALUE ..." or "schema"`)
+var errRulesUsage = errors.New(`wrong arguments: write "check FILE", "explain FILE DOMAIN NAME=VALUE ...", "import --from envoy FILE ..." or "schema"`)
+
+// rulesFlags holds the flags of "throttled rules".
+type rulesFlags struct {
+	at    time.Time
+	from  string
+	merge bool
+}
+
+// flagSet returns the flags, which are stored in r.
+func (r *rulesFlags) flagSet() *flag.FlagSet {
+	r.at = time.Now()
+	f := flag.NewFlagSet("rules", flag.ContinueOnError)
+	f.SetOutput(io.Discard) // runRules prints errors
+	f.Func("at", "explain: `TIME` of the request, such as 2027-01-31T18:00:00+01:00; default: now", func(text string) (err error) {
+		r.at, err = time.Parse(time.RFC3339, text)
+		return err
+	})
+	f.StringVar(&r.from, "from", "", "import: `SYSTEM` whose files are converted: envoy")
+	f.BoolVar(&r.merge, "merge", false, "import: merge files with the same domain, like MERGE_DOMAIN_CONFIG of Envoy's service")
+	return f
+}
 
 // runRules runs the command "throttled rules".
 func runRules(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	at := time.Now()
-	f := flag.NewFlagSet("rules", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // runRules prints errors
-	f.Func("at", "`TIME` of the request, such as 2027-01-31T18:00:00+01:00; default: now", func(text string) (err error) {
-		at, err = time.Parse(time.RFC3339, text)
-		return err
-	})
+	var flags rulesFlags
+	f := flags.flagSet()
 	name := ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name, args = args[0], args[1:]
@@ -46,7 +64,7 @@ func runRules(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if err == nil {
-		if err = runRulesCommand(name, f.Args(), at, stdout); !errors.Is(err, errRulesUsage) {
+		if err = runRulesCommand(name, f.Args(), flags, stdout, stderr); !errors.Is(err, errRulesUsage) {
 			return check(stderr, err)
 		}
 	}
@@ -55,12 +73,14 @@ func runRules(_ context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // runRulesCommand runs the subcommand with the given name.
-func runRulesCommand(name string, args []string, at time.Time, stdout io.Writer) error {
+func runRulesCommand(name string, args []string, flags rulesFlags, stdout, stderr io.Writer) error {
 	switch {
 	case name == "check" && len(args) == 1:
 		return checkRules(args[0], stdout)
 	case name == "explain" && len(args) >= 2:
-		return explainRules(args[0], args[1], args[2:], at, stdout)
+		return explainRules(args[0], args[1], args[2:], flags.at, stdout)
+	case name == "import" && len(args) >= 1:
+		return importRules(args, flags.from, flags.merge, stdout, stderr)
 	case name == "schema" && len(args) == 0:
 		_, err := stdout.Write(rules.Schema())
 		return err

@@ -33,11 +33,35 @@ domain: billing
 limits: {all: {allow: 10/s, when: {plan: free}}}
 `
 
-// runIn writes shopRules and a malformed file to a new directory, and runs the program there.
+const envoyConfig = `domain: d
+descriptors:
+- key: ip
+  value_to_metric: true
+  rate_limit: {unit: minute, requests_per_unit: 5}
+`
+
+const importedRules = `# Converted from the configuration of Envoy's ratelimit service by: throttled rules import --from envoy
+version: 1
+domain: d
+semantics: envoy
+limits:
+  ip:
+    when:
+      descriptor: ip
+    per: [ip]
+    allow: 5 per minute
+    algorithm: fixed
+`
+
+// runIn writes shopRules, a malformed file and envoyConfig to a new directory, and runs the program there.
 func runIn(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{"rules.yaml": shopRules, "bad.yaml": strings.Replace(shopRules, "5 per 15m", "5", 1)} {
+	for name, text := range map[string]string{
+		"rules.yaml": shopRules,
+		"bad.yaml":   strings.Replace(shopRules, "5 per 15m", "5", 1),
+		"envoy.yaml": envoyConfig,
+	} {
 		if err := os.WriteFile(filepath.Join(".", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -63,6 +87,15 @@ func TestRules(t *testing.T) {
 		{"rules", exitUsage, "", "throttled rules: wrong arguments"},
 		{"rules schema rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
 		{"rules schema", exitOK, string(rules.Schema()), ""},
+		{"rules import --from envoy envoy.yaml", exitOK, importedRules,
+			"note: envoy.yaml:4:20: descriptors[0].value_to_metric: not converted"},
+		{"rules import --from envoy envoy.yaml envoy.yaml", exitError, "", `envoy.yaml:1:9: domain: "d" is also the domain of another file`},
+		{"rules import --from envoy --merge envoy.yaml envoy.yaml", exitError, "", `the list has another descriptor "ip"`},
+		{"rules import --from envoy bad.yaml", exitError, "", "the configuration cannot be converted\nbad.yaml:1:1: version: unknown key"},
+		{"rules import --from envoy missing.yaml", exitError, "", "missing.yaml: no such file"},
+		{"rules import envoy.yaml", exitError, "", "--from is missing: write --from envoy"},
+		{"rules import --from nginx envoy.yaml", exitError, "", "--from nginx: only envoy is supported"},
+		{"rules import --from envoy", exitUsage, "", "throttled rules: wrong arguments"},
 		{"rules play rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
 		{"rules check --no rules.yaml", exitUsage, "", "flag provided but not defined"},
 		{"rules explain --at yesterday rules.yaml shop", exitUsage, "", `invalid value "yesterday"`},
