@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/rules"
 	"go.yaml.in/yaml/v3"
 )
@@ -98,6 +99,7 @@ type system struct {
 	name        string
 	descriptors []*oracleNode
 	domain      *rules.Domain
+	compiled    *rules.CompiledDomain
 
 	keys, values []string // of random requests
 }
@@ -124,7 +126,11 @@ func newSystem(t testing.TB, name, text string) *system {
 	if x == nil || x.Semantics != rules.Envoy || len(file.Domains) != 1 {
 		t.Fatalf("%s: domain %+v", name, x)
 	}
-	return &system{name: name, descriptors: config.Descriptors, domain: x}
+	set, err := rules.Compile(file)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, converted)
+	}
+	return &system{name: name, descriptors: config.Descriptors, domain: x, compiled: set.Domain([]byte(x.Name))}
 }
 
 // match returns the limit that matches a descriptor in the converted file, and its counter. It returns nil if there is
@@ -139,6 +145,7 @@ func (s *system) match(t testing.TB, entries []Entry) (l *rules.Limit, counter s
 		request[pairs[i]] = pairs[i+1]
 	}
 	matches, err := s.domain.Match(request, time.Time{})
+	s.checkCompiled(t, pairs, matches)
 	switch {
 	case err != nil || len(matches) > 1:
 		t.Fatalf("%s: %v: %d limits match, want at most one: %+v, %v", s.name, entries, len(matches), matches, err)
@@ -148,6 +155,25 @@ func (s *system) match(t testing.TB, entries []Entry) (l *rules.Limit, counter s
 		t.Errorf("%s: %v: %+v", s.name, entries, matches[0])
 	}
 	return matches[0].Limit, fmt.Sprintf("%s %q", matches[0].Limit.Name, matches[0].Per)
+}
+
+// checkCompiled checks that the server finds the same limits, and counts them in windows of a fixed length.
+func (s *system) checkCompiled(t testing.TB, pairs []string, want []rules.Match) {
+	t.Helper()
+	words := make([][]byte, len(pairs))
+	for i := range pairs {
+		words[i] = []byte(pairs[i])
+	}
+	var m rules.Matches
+	if err := s.compiled.Match(words, time.Time{}, &m); err != nil || len(m.List) != len(want) {
+		t.Fatalf("%s: %q: %d limits of the compiled set match, want %d: %v", s.name, pairs, len(m.List), len(want), err)
+	}
+	for i, one := range m.List {
+		counter := one.Counters[0]
+		if one.Limit != want[i].Limit || counter.Amount.Kind == rules.Rate && counter.Kind != limiter.FixedWindow {
+			t.Errorf("%s: %q: limit %+v, counter %+v; want the limit %+v in a fixed window", s.name, pairs, one.Limit, counter, want[i].Limit)
+		}
+	}
 }
 
 // lengths are the periods of the service in seconds.
