@@ -8,6 +8,9 @@ require (
 	go.yaml.in/yaml/v3 v3.0.4
 )
 
-require golang.org/x/text v0.14.0 // indirect
+require (
+	github.com/gaissmai/bart v0.30.0 // indirect
+	golang.org/x/text v0.14.0 // indirect
+)
 
 replace github.com/throttledhq/throttled => ../..
