@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"cluster/wal": 3,
 
 	"persistence":        4,
+	"internal/ruletest":  4, // runs the test files of rules
 	"rules/envoy":        4, // converts to the format of rules
 	"ruleset":            4, // the live rules and their versions
 	"cluster/transport":  4,

@@ -34,7 +34,7 @@ func TestRulesFiles(t *testing.T) {
 				converted = convert(t, name, block[2])
 				continue
 			}
-			if _, err := rules.Parse(name, []byte(block[2]), time.LoadLocation); err != nil {
+			if err := parse(name, block[1], block[2]); err != nil {
 				t.Errorf("%v\n%s", err, block[2])
 			}
 		}
@@ -47,6 +47,16 @@ func TestRulesFiles(t *testing.T) {
 			t.Errorf("%s: %d blocks of YAML, want at least 2", name, found[name])
 		}
 	}
+}
+
+// parse parses a block of YAML with the given kind: a rules file, or a test file.
+func parse(name, kind, text string) error {
+	if kind == "test" {
+		_, err := rules.ParseTests(name, []byte(text))
+		return err
+	}
+	_, err := rules.Parse(name, []byte(text), time.LoadLocation)
+	return err
 }
 
 // convert returns the rules file for a configuration of Envoy's service.

@@ -15,7 +15,7 @@ type Key struct {
 	Required bool
 }
 
-// Reference returns the tables of all keys of a rules file.
+// Reference returns the tables of all keys of rules files and test files.
 func Reference() []KeyTable {
 	return []KeyTable{
 		{"document", domainKeys.reference()},
@@ -30,6 +30,9 @@ func Reference() []KeyTable {
 		{"during", duringKeys.reference()},
 		{"envoy", envoyKeys.reference()},
 		{"matcher", matcherKeys().reference()},
+		{"test file", testKeys.reference()},
+		{"step", stepKeys.reference()},
+		{"expect", expectKeys.reference()},
 	}
 }
 

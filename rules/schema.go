@@ -42,14 +42,18 @@ type schema struct {
 // wrong types. It does not detect all errors that Parse detects.
 func Schema() []byte {
 	root := domainKeys.schema().withAny("limits", "default")
-	root.Draft = "http://json-schema.org/draft-07/schema#"
-	root.Title = "rules file of throttled"
 	root.Definitions = map[string]*schema{
 		"when":    whenSchema(),
 		"matcher": matcherSchema(),
 		"allow":   allowSchema(),
 	}
-	text, err := json.MarshalIndent(root, "", "  ")
+	return root.document("rules file of throttled")
+}
+
+// document returns the text of the schema of a document.
+func (s *schema) document(title string) []byte {
+	s.Draft, s.Title = "http://json-schema.org/draft-07/schema#", title
+	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		panic("rules: the schema has a value without a JSON form: " + err.Error())
 	}

@@ -22,7 +22,13 @@ const testdata = "../../rules/testdata"
 // compile returns the validator of rules files.
 func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(rules.Schema()))
+	return compileText(t, rules.Schema())
+}
+
+// compileText returns the validator of a schema.
+func compileText(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +112,21 @@ func TestSchema_Valid(t *testing.T) {
 	}
 }
 
+// TestSchema_TestFiles checks the schema of test files.
+func TestSchema_TestFiles(t *testing.T) {
+	compiled := compileText(t, rules.TestSchema())
+	for name, text := range files(t, "tests") {
+		if err := validate(compiled, text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, text := range []string{"rules: a", "rules: a\ncases: {a: []}", "rules: a\ncases: {a: [{chek: {a: b}}]}", "rules: a\ncases: {a: [{check: {a: b}, expect: no}]}"} {
+		if err := validate(compiled, []byte(text)); err == nil {
+			t.Errorf("the schema permits %s", text)
+		}
+	}
+}
+
 // structural matches the errors of Parse that depend on the keys and the types of values only.
 var structural = regexp.MustCompile(`^(unknown key|the key .* is missing|the value must be a (map|list|text)|the (map|list) is empty|.* is not supported yet|.* is not a (boolean|percentage))`)
 
@@ -168,8 +189,8 @@ func TestSchema_Mutations(t *testing.T) {
 
 // TestSchema_Keys checks that each key of the reference is in the schema, with its meaning.
 func TestSchema_Keys(t *testing.T) {
-	text := rules.Schema()
-	if !json.Valid(text) {
+	text := append(rules.Schema(), rules.TestSchema()...)
+	if !json.Valid(rules.Schema()) {
 		t.Fatal("the schema is not JSON")
 	}
 	for _, table := range rules.Reference() {
