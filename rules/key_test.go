@@ -93,7 +93,7 @@ func TestAppendKey_Distinct(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 20))
 	names, seen := []string{"a", "b", "a-b", "-", "a.b"}, map[string]string{}
 	kinds := []Algorithm{{}, {Kind: Fixed}, {Kind: Log}, {Kind: Bucket}}
-	for range 200_000 {
+	for range 50_000 {
 		domain, limit := names[r.IntN(len(names))], names[r.IntN(len(names))]
 		l := &Limit{Algorithm: kinds[r.IntN(len(kinds))]}
 		a := Amount{Kind: AmountKind(r.IntN(3)), Count: 1, Per: Period{1 + r.Int64N(2), Day + Unit(r.IntN(2))}}
