@@ -170,8 +170,9 @@ func (s *system) checkCompiled(t testing.TB, pairs []string, want []rules.Match)
 	}
 	for i, one := range m.List {
 		counter := one.Counters[0]
-		if one.Limit != want[i].Limit || counter.Amount.Kind == rules.Rate && counter.Kind != limiter.FixedWindow {
-			t.Errorf("%s: %q: limit %+v, counter %+v; want the limit %+v in a fixed window", s.name, pairs, one.Limit, counter, want[i].Limit)
+		fixed := counter.Kind == limiter.FixedWindow || counter.Kind == limiter.Calendar
+		if one.Limit != want[i].Limit || counter.Amount.Kind == rules.Rate && !fixed {
+			t.Errorf("%s: %q: limit %v, counted as %v (%v); want the limit %v in a fixed window", s.name, pairs, one.Limit.Name, counter.Kind, counter.Kind.Encoding(), want[i].Limit.Name)
 		}
 	}
 }
