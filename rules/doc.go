@@ -14,6 +14,8 @@
 // minute" ([Amount]). [Domain.Match] returns the limits that apply to the [Attributes] of a request, and [Domain.Explain]
 // the reasons why others do not.
 //
+// A test file has requests with their times, and the decisions that are expected. [ParseTests] parses it.
+//
 // [Compile] converts a File to a [Set], whose [CompiledDomain.Match] returns the same limits as Domain.Match for the
 // attributes as they arrive in a request, without allocating memory. Domain.Match is the definition of their meaning.
 //

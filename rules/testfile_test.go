@@ -35,6 +35,26 @@ func TestParseTests(t *testing.T) {
 	checkKeys(t, expectKeys, readAll(t, "testdata/tests/*.yaml")["shop_test.yaml"])
 }
 
+// FuzzParseTests checks that no text makes ParseTests panic, and that the places of errors are in the file.
+func FuzzParseTests(f *testing.F) {
+	for _, text := range readAll(f, "testdata/tests/*.yaml") {
+		f.Add([]byte(text))
+	}
+	f.Add([]byte("rules: a.yaml\ncases: {a: [{chek: {a: b}, at: 5, times: -1, expect: {by: [], flags: {a: b}}}, {}, {report: 1}], b: c, 1: []}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		tests, err := ParseTests("fuzz.yaml", text)
+		if err != nil {
+			checkErrors(t, string(text), err)
+			return
+		}
+		for _, c := range tests.Cases {
+			if len(c.Steps) == 0 || c.Line < 1 {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}
+
 // TestParseTests_Malformed checks the place, the path and the reason of the first error.
 func TestParseTests_Malformed(t *testing.T) {
 	step := func(text string) string { return "rules: a.yaml\ncases:\n  one:\n    - " + text }

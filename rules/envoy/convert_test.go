@@ -182,20 +182,7 @@ func randomConfig(r *rand.Rand) string {
 				fmt.Fprintf(&b, "%s  share_threshold: true\n", indent)
 			}
 			if r.IntN(3) > 0 {
-				unit := []string{"second", "MINUTE", "Hour", "day", "week", "month", "year"}[r.IntN(7)]
-				limit := fmt.Sprintf("unit: %s, requests_per_unit: %d", unit, r.IntN(6))
-				if r.IntN(6) == 0 {
-					limit = "unlimited: true"
-				}
-				if r.IntN(3) == 0 {
-					limit += ", name: " + []string{"n", "m"}[r.IntN(2)]
-				}
-				if r.IntN(3) == 0 {
-					limit += ", replaces: [{name: o}, {name: p}]"
-				} else if r.IntN(3) == 0 && !strings.Contains(limit, "name: n") {
-					limit += ", replaces: [{name: n}]"
-				}
-				fmt.Fprintf(&b, "%s  rate_limit: {%s}\n", indent, limit)
+				fmt.Fprintf(&b, "%s  rate_limit: {%s}\n", indent, randomLimit(r))
 			}
 			for _, mode := range []string{"shadow_mode", "quota_mode"} {
 				if r.IntN(4) == 0 {
@@ -210,6 +197,24 @@ func randomConfig(r *rand.Rand) string {
 	}
 	write("  ", 1)
 	return b.String()
+}
+
+// randomLimit returns the keys of a rate limit.
+func randomLimit(r *rand.Rand) string {
+	unit := []string{"second", "MINUTE", "Hour", "day", "week", "month", "year"}[r.IntN(7)]
+	limit := fmt.Sprintf("unit: %s, requests_per_unit: %d", unit, r.IntN(6))
+	if r.IntN(6) == 0 {
+		limit = "unlimited: true"
+	}
+	if r.IntN(3) == 0 {
+		limit += ", name: " + []string{"n", "m"}[r.IntN(2)]
+	}
+	if r.IntN(3) == 0 {
+		limit += ", replaces: [{name: o}, {name: p}]"
+	} else if r.IntN(3) == 0 && !strings.Contains(limit, "name: n") {
+		limit += ", replaces: [{name: n}]"
+	}
+	return limit
 }
 
 // systems returns the configurations of the service, and random ones.

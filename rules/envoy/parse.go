@@ -250,10 +250,10 @@ func (p *parser) replaces(n *yaml.Node, path, own string) []string {
 			continue
 		}
 		name := p.text(m["name"], at+".name")
-		switch {
-		case name == "":
+		switch name {
+		case "":
 			p.fail(placeOf(resolve(item), at), "the name of the replaced limit is missing", "add name: NAME")
-		case name == own:
+		case own:
 			p.fail(placeOf(m["name"], at+".name"), fmt.Sprintf("%q is the name of the limit itself", name), "write the name of another limit")
 		}
 		names = append(names, name)
