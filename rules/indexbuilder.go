@@ -156,7 +156,7 @@ func (b *indexBuilder) newIndex(entries []indexEntry, chosen []int8) *index {
 		}
 	}
 	targets := map[attributeID]*keyTargets{}
-	order := []attributeID(nil)
+	var order []attributeID // of the first keys, so that equal files have equal indexes
 	for _, g := range b.groups(entries, chosen) {
 		key := &b.keys[g.key]
 		t := targets[key.attribute]
@@ -168,15 +168,23 @@ func (b *indexBuilder) newIndex(entries []indexEntry, chosen []int8) *index {
 		t[key.kind] = append(t[key.kind], keyedTarget{key.text, b.target(x, entries, chosen, g.entries)})
 	}
 	for _, id := range order {
-		x.attributes = append(x.attributes, targets[id].index(id))
-	}
-	if len(order) > few {
-		x.byID = make(map[attributeID]uint32, len(order))
-		for i, id := range order {
-			x.byID[id] = uint32(i)
-		}
+		x.addTargets(id, targets[id])
 	}
 	return x
+}
+
+// addTargets adds the keys of an attribute.
+func (x *index) addTargets(id attributeID, targets *keyTargets) {
+	x.attributes = append(x.attributes, targets.index(id))
+	if len(x.attributes) <= few {
+		return
+	}
+	if x.byID == nil {
+		x.byID = map[attributeID]uint32{}
+	}
+	for i := len(x.byID); i < len(x.attributes); i++ {
+		x.byID[x.attributes[i].attribute] = uint32(i)
+	}
 }
 
 // group is the entries with one key.
@@ -226,21 +234,20 @@ func (b *indexBuilder) eachChosen(entries []indexEntry, chosen []int8, f func(i 
 
 // target returns the target of a key, and adds its bucket if several elements share the key.
 func (b *indexBuilder) target(x *index, entries []indexEntry, chosen []int8, members []uint32) target {
-	var elements []uint32
-	first := entries[members[0]].element
-	if first == entries[members[len(members)-1]].element {
+	first, last := entries[members[0]].element, entries[members[len(members)-1]].element
+	if first == last {
 		return target(first)
 	}
+	var shared bucket
 	if len(members) > few {
-		if sub := b.refine(entries, chosen, members); sub != nil {
-			x.buckets = append(x.buckets, bucket{index: sub})
-			return bucketFlag | target(len(x.buckets)-1)
+		shared.index = b.refine(entries, chosen, members)
+	}
+	if shared.index == nil {
+		for _, i := range members {
+			shared.elements = appendElement(shared.elements, entries[i].element)
 		}
 	}
-	for _, i := range members {
-		elements = appendElement(elements, entries[i].element)
-	}
-	x.buckets = append(x.buckets, bucket{elements: elements})
+	x.buckets = append(x.buckets, shared)
 	return bucketFlag | target(len(x.buckets)-1)
 }
 

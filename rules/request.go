@@ -15,8 +15,9 @@ type request struct {
 	names     nameSet // names that the domain does not use
 	tier      int     // see tierTable; -1 if the request has none
 
-	found    []uint32 // see lookUp
-	reversed []byte   // see addSuffixes
+	found     []uint32 // see lookUp
+	reversed  []byte   // see addSuffixes
+	canonical []byte   // memory of attributeValue.canonical
 }
 
 // attributeValue is the value of one attribute of a request.
@@ -54,7 +55,7 @@ func (r *request) read(table *attributeTable, pairs [][]byte) error {
 // reset removes all attributes. The table is that of the next request, or nil.
 func (r *request) reset(table *attributeTable) {
 	clear(r.values)
-	r.table, r.values = table, r.values[:0]
+	r.table, r.values, r.canonical = table, r.values[:0], r.canonical[:0]
 	r.names.reset()
 }
 
@@ -134,7 +135,9 @@ func (r *request) counted(id attributeID) Value {
 		return Value{info.name, v.text}
 	}
 	if v.canonical == nil {
-		v.canonical = v.appendCanonical(nil, info.ipv6Prefix)
+		start := len(r.canonical)
+		r.canonical = v.appendCanonical(r.canonical, info.ipv6Prefix)
+		v.canonical = r.canonical[start:len(r.canonical):len(r.canonical)]
 	}
 	return Value{info.name, v.canonical}
 }

@@ -8,7 +8,7 @@ type Set struct {
 	domains map[string]*CompiledDomain
 }
 
-// Compile compiles a file. The file must not be changed afterward, because the set refers to it.
+// Compile compiles a file that Parse has returned. The file must not be changed afterward, because the set refers to it.
 //
 // The error names the domain, the limit, and an amount that the algorithm of the limit cannot count.
 func Compile(f *File) (*Set, error) {

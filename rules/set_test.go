@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -31,8 +32,9 @@ func pairsOf(words string) [][]byte {
 	return pairs
 }
 
-// checkMatch compares the result of a compiled domain with that of Domain.Match. It returns the error of both.
-func checkMatch(t testing.TB, d *CompiledDomain, pairs [][]byte, now time.Time, m *Matches) error {
+// checkMatch compares the result of a compiled domain with that of Domain.Match. It reports whether both
+// return an error.
+func checkMatch(t testing.TB, d *CompiledDomain, pairs [][]byte, now time.Time, m *Matches) (failed bool) {
 	t.Helper()
 	request := Attributes{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -53,7 +55,7 @@ func checkMatch(t testing.TB, d *CompiledDomain, pairs [][]byte, now time.Time, 
 	for i := range want {
 		checkMatched(t, d.domain, request, m.List[i], want[i])
 	}
-	return err
+	return err != nil
 }
 
 // checkMatched compares one limit.
@@ -131,6 +133,28 @@ func TestSet_Match_KeepsPer(t *testing.T) {
 	for _, words := range []string{"ip=2001:db8:1:2::3 user=u", "ip=::ffff:10.0.0.1", "user=v", ""} {
 		if checkMatch(t, d, pairsOf(words), time.Time{}, &m); len(m.List) != 20 {
 			t.Errorf("%s: %d limits, want 20", words, len(m.List))
+		}
+	}
+}
+
+// TestSet_Match_DoesNotAllocate checks that no kind of condition, cost or counted value allocates memory.
+func TestSet_Match_DoesNotAllocate(t *testing.T) {
+	g := &randomRules{Rand: rand.New(rand.NewPCG(14, 8))}
+	var m Matches
+	for range 200 {
+		set, err := Compile(g.file())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := set.Domain([]byte("d"))
+		for range 10 {
+			pairs, now := g.request(), g.time()
+			if d.Match(pairs, now, &m) != nil {
+				continue // errors allocate
+			}
+			if got := testing.AllocsPerRun(5, func() { _ = d.Match(pairs, now, &m) }); got != 0 {
+				t.Errorf("Match(%q) allocates memory %v times, want 0", pairs, got)
+			}
 		}
 	}
 }
