@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -24,6 +25,10 @@ type Question struct {
 	Last    entryID       `json:"last,omitzero"`     // newest entry in the log of Node when it started
 	// RecordStart makes the answering node record the start of Node.
 	RecordStart bool `json:"note,omitempty"`
+	// Proposal is a rule set without its text. The text is the body.
+	Proposal *ruleset.Proposal `json:"proposal,omitempty"`
+	Size     int               `json:"size,omitempty"` // of the body, in bytes
+	body     []byte            // follows the question on the stream; too large for JSON
 }
 
 // Answer is the answer to a question.
@@ -43,15 +48,18 @@ type Answer struct {
 	Members  []topology.Member `json:"members,omitempty"`  // known members, for a node that was started with data
 
 	Heartbeat *heartbeatAnswer `json:"heartbeat,omitempty"`
+	Rules     *ruleset.Result  `json:"rules,omitempty"`
 }
 
-// maxMessage is the maximum size of a question or an answer, in bytes.
+// maxMessage is the maximum size of a question without its body, or of an answer, in bytes.
 const maxMessage = 64 << 10
 
 // Errors returned if a node may not ask a question.
 var (
 	ErrNotItself = errors.New("a node may ask about itself only; check node-id and certificate of that node")
 	ErrNotMember = errors.New("the node is not a member of the cluster")
+
+	errBody = errors.New("the body of the question is missing, not permitted or too large")
 )
 
 // control answers questions from other nodes.
@@ -87,23 +95,48 @@ func (c *control) serveOne(conn net.Conn) error {
 		return err
 	}
 	var q Question
-	if err := json.NewDecoder(io.LimitReader(conn, maxMessage)).Decode(&q); err != nil {
+	decoder := json.NewDecoder(io.LimitReader(conn, maxMessage))
+	if err := decoder.Decode(&q); err != nil {
 		return fmt.Errorf("read a question: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(c.life.ctx, messageWithin)
+	within := topics[q.About].timeout()
+	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.life.ctx, within)
 	defer cancel()
-	return json.NewEncoder(conn).Encode(c.replyTo(ctx, transport.PeerOf(conn), q))
+	return json.NewEncoder(conn).Encode(c.replyTo(ctx, transport.PeerOf(conn), q, io.MultiReader(decoder.Buffered(), conn)))
 }
 
 // replyTo answers a question from a peer if the peer may ask it. peer is "" on a connection without authentication, on
 // which all questions are permitted.
-func (c *control) replyTo(ctx context.Context, peer string, q Question) Answer {
+// The body of the question, if it has one, is read from r.
+func (c *control) replyTo(ctx context.Context, peer string, q Question, r io.Reader) Answer {
 	if peer != "" {
 		if err := c.mayAsk(peer, &q); err != nil {
 			return Answer{Node: c.self, Error: err.Error()}
 		}
 	}
+	if err := q.readBody(r); err != nil {
+		return Answer{Node: c.self, Error: err.Error()}
+	}
 	return c.reply(ctx, q)
+}
+
+// readBody reads the body of a question. The JSON of the question ends in a newline.
+func (q *Question) readBody(r io.Reader) error {
+	if q.Size == 0 {
+		return nil
+	}
+	if q.Size < 0 || q.Size > ruleset.MaxText || !topics[q.About].body {
+		return fmt.Errorf("%d bytes: %w", q.Size, errBody)
+	}
+	b, err := io.ReadAll(io.LimitReader(r, int64(q.Size)+1))
+	if err != nil || len(b) <= q.Size || b[0] != '\n' {
+		return fmt.Errorf("%d bytes: %w", q.Size, errors.Join(errBody, err))
+	}
+	q.body = b[1:]
+	return nil
 }
 
 // mayAsk returns an error if the peer may not ask the question.
@@ -136,6 +169,11 @@ func AskOver(ctx context.Context, conn net.Conn, q Question) (a Answer, err erro
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if err := json.NewEncoder(conn).Encode(q); err != nil {
 		return a, fmt.Errorf("ask about %s: %w", q.About, err)
+	}
+	if len(q.body) > 0 {
+		if _, err := conn.Write(q.body); err != nil {
+			return a, fmt.Errorf("ask about %s: %w", q.About, err)
+		}
 	}
 	if err := json.NewDecoder(io.LimitReader(conn, maxMessage)).Decode(&a); err != nil {
 		return a, fmt.Errorf("ask about %s: %w", q.About, err)

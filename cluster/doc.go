@@ -45,6 +45,11 @@
 // submission of the newest committed entry, the leader may answer from its table without contacting other nodes. See
 // [Node.SetHeartbeat].
 //
+// # Rules
+//
+// The log also contains the versions of the rules (package ruleset). [Node.Propose] appends a version. Each node has all
+// versions in one order, and the leader decides with the newest one.
+//
 // # Parts
 //
 // A node consists of parts, each a type with its own state. New creates and connects them (wiring.go). A part refers
@@ -56,6 +61,7 @@
 //   - observer publishes views of the cluster.
 //   - membership adds, promotes and removes members.
 //   - heartbeatAgreement changes the heartbeat.
+//   - rulesProposals changes the rules.
 //   - control answers questions from other nodes, as defined in the topics table.
 //   - access determines with which nodes this node may have streams.
 //

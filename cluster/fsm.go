@@ -24,6 +24,7 @@ type fsm struct {
 	clock     *logClock
 	setting   *heartbeatSetting
 	announced *announcements
+	rules     rulesState
 	failure   *failure
 	ended     <-chan struct{} // closed when the node is closed
 	fsmCounters
@@ -81,6 +82,8 @@ func (f *fsm) apply(log *raft.Log, arrival time.Duration) error {
 		}
 		f.applySettings(log, s)
 		return nil
+	case rulesChunkEntry, rulesVersionEntry:
+		return f.applyRules(log)
 	case memberEntry:
 		a, err := parseAnnouncement(log.Data)
 		if err != nil {
@@ -98,6 +101,22 @@ func (f *fsm) applySettings(log *raft.Log, s settings) {
 		f.setting.apply(log.Index, s)
 		f.setGauges()
 	}
+}
+
+// applyRules applies an entry of the rules.
+func (f *fsm) applyRules(log *raft.Log) error {
+	if log.Data[0] == rulesChunkEntry {
+		c, err := parseRulesChunk(log.Data)
+		if err == nil {
+			f.rules.applyChunk(log, &c)
+		}
+		return err
+	}
+	v, err := parseRulesVersion(log.Data)
+	if err == nil {
+		f.rules.applyVersion(log, &v)
+	}
+	return err
 }
 
 // applyAnnouncement applies the announcement of a node, unless it contradicts an earlier announcement of that node.
@@ -180,5 +199,6 @@ func (f *fsm) fingerprint() topology.Fingerprint {
 	defer f.state.Unlock()
 	p := topology.Fingerprint{Index: f.appliedIndex, LogTime: f.clock.lastApplied()}
 	p.Sum, p.Keys = f.table.Hash(p.LogTime)
+	p.Sum ^= f.rules.sum()
 	return p
 }

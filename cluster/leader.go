@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -23,6 +24,7 @@ type leader struct {
 	clock       *logClock
 	times       *timeKeeper
 	setting     *heartbeatSetting
+	rules       *ruleset.Store
 	view        *observer
 	tracker     *tracker
 	async       bool

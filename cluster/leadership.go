@@ -152,7 +152,8 @@ func (d *leader) takeOver() {
 var errTerm = errors.New("the term has changed")
 
 // begin begins a leadership. Before that, it waits until the previous leadership of this node has submitted its last
-// entry, and uses a barrier of Raft to wait until all earlier entries are applied. It reads the term before and after
+// entry, and uses a barrier of Raft to wait until all earlier entries are applied. It then compiles the newest version of
+// the rules, so that the leadership does not decide requests by an older version. It reads the term before and after
 // the barrier, to ensure that the leadership belongs to the term of the barrier.
 func (d *leader) begin() error {
 	d.drain()
@@ -163,7 +164,8 @@ func (d *leader) begin() error {
 			return err
 		}
 	}
-	d.view.refresh() // startingTime needs the voters of this term
+	d.rules.CompileNewest() // no later version can be applied until this node proposes one
+	d.view.refresh()        // startingTime needs the voters of this term
 	from := d.times.startingTime()
 	if d.raft.CurrentTerm() != term {
 		return errTerm

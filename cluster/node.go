@@ -15,6 +15,7 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -44,6 +45,7 @@ type Config struct {
 	// value.
 	Heartbeat time.Duration
 
+	Rules *ruleset.Store // the replicated rules; nil means a store that only this node uses
 	Table *buckets.Table // the replicated table; must use Clock
 	Clock *Clock
 
@@ -87,6 +89,9 @@ func (c *Config) setDefaults() {
 	if c.Wall == nil {
 		c.Wall = Wall
 	}
+	if c.Rules == nil {
+		c.Rules = ruleset.NewStore()
+	}
 }
 
 // Node is one node of a cluster. It implements limiter.Engine and topology.Cluster. Its methods may be called
@@ -101,6 +106,7 @@ type Node struct {
 	leader    *leader
 	agreement *heartbeatAgreement
 	members   *membership
+	rules     *rulesProposals
 	bootstrap *bootstrap
 	control   *control
 	access    *access
@@ -112,6 +118,7 @@ type Node struct {
 var (
 	_ limiter.Engine   = (*Node)(nil)
 	_ topology.Cluster = (*Node)(nil)
+	_ ruleset.Log      = (*Node)(nil)
 )
 
 // Errors returned if a node cannot start.
@@ -296,4 +303,14 @@ func (n *Node) Transfer(ctx context.Context, id string) error { return n.members
 // shortest heartbeat that any voter may be using.
 func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
 	return n.agreement.setHeartbeat(ctx, d)
+}
+
+// Propose makes a rule set the next version of the rules of all nodes. A follower sends the proposal to the leader, so
+// the store of a follower may change after Propose has returned.
+//
+// The errors are those of [ruleset.Store.Prepare], whose type is lost if this node is a follower; topology.ErrNoLeader;
+// topology.ErrNoRules, if the cluster has no rules yet and a member is down or runs a program without rules; and
+// topology.ErrChanging. After another error of the leader or of the log, the outcome is unknown.
+func (n *Node) Propose(ctx context.Context, p ruleset.Proposal) (ruleset.Result, error) {
+	return n.rules.Propose(ctx, p)
 }

@@ -18,7 +18,7 @@ type Peers interface {
 	Dial(ctx context.Context, to topology.Member) (net.Conn, error)
 }
 
-// messageWithin is the timeout of a question.
+// messageWithin is the timeout of most questions.
 const messageWithin = 5 * time.Second
 
 // answerError is an error that another node has returned in its answer.
@@ -58,7 +58,7 @@ func (c *peerClient) dial(ctx context.Context, id string) (net.Conn, error) {
 // If the answer reports that the data of this node is out of date, and the topic permits such answers, the process
 // exits.
 func (c *peerClient) ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, messageWithin)
+	ctx, cancel := context.WithTimeout(ctx, topics[q.About].timeout())
 	defer cancel()
 	a, err := c.peers.Ask(ctx, to, q)
 	if err == nil && a.Stale != "" && topics[q.About].stale {
@@ -101,11 +101,16 @@ func (c *peerClient) askThrough(ctx context.Context, to topology.Member, q Quest
 // askLeader sends a question to the leader. It returns topology.ErrNoLeader if there is no leader or this node is the
 // leader.
 func (c *peerClient) askLeader(ctx context.Context, q Question) error {
+	_, err := c.answerOfLeader(ctx, q)
+	return err
+}
+
+// answerOfLeader sends a question to the leader and returns the answer. The errors are those of askLeader.
+func (c *peerClient) answerOfLeader(ctx context.Context, q Question) (Answer, error) {
 	v := c.members.View()
 	leader := v.Find(v.Leader)
-	if leader == nil || leader.ID == v.Self {
-		return topology.ErrNoLeader
+	if leader == nil || leader.ID == v.Self || c.peers == nil {
+		return Answer{}, topology.ErrNoLeader
 	}
-	_, err := c.ask(ctx, *leader, q)
-	return err
+	return c.ask(ctx, *leader, q)
 }

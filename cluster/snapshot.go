@@ -23,11 +23,13 @@ type head struct {
 	Wall      int64          `json:"wall"`  // wall time of the leader when that entry was decided
 	Announced []Announcement `json:"announced"`
 	Heartbeat heartbeats     `json:"heartbeat"`
+	RulesPart rulesPart      `json:"rules_part,omitzero"`
 }
 
 const (
-	snapshotVersion = 1
-	maxHead         = 1 << 20 // bytes
+	snapshotVersion      = 1       // of a snapshot without rules
+	rulesSnapshotVersion = 2       // rules follow the head
+	maxHead              = 1 << 20 // bytes
 )
 
 // Snapshot returns a snapshot with a copy of all state except the records. The records are written while more entries
@@ -38,21 +40,27 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	defer f.state.Unlock()
 	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Announced: f.announced.all(), Heartbeat: f.setting.replicated()}
 	f.clock.save(&h)
+	rules := f.rules.copied()
+	if !rules.isEmpty() {
+		h.Version, h.RulesPart = rulesSnapshotVersion, rules.part
+	}
 	if failpoint.Is(failpoint.ForgottenTime) {
 		h.Time = 0
 	}
-	return &snapshot{f, h, f.restores.Load()}, nil
+	return &snapshot{f, h, rules, f.restores.Load()}, nil
 }
 
 type snapshot struct {
 	fsm      *fsm
 	head     head
+	rules    rulesCopy
 	restores uint64 // value of fsm.restores when the head was copied
 }
 
 var errReplaced = errors.New("the state was replaced by another snapshot in the meantime; retry")
 
-// Persist writes the length of the head, the head as JSON, and the records in the format of package persistence.
+// Persist writes the length of the head, the head as JSON, the rules if there are any, and the records in the format of
+// package persistence.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	if err := s.write(sink); err != nil {
 		_ = sink.Cancel() // the error from write is returned
@@ -75,6 +83,11 @@ func (s *snapshot) write(w io.Writer) error {
 	}
 	if _, err := w.Write(b); err != nil {
 		return err
+	}
+	if !s.rules.isEmpty() {
+		if err := s.rules.write(w); err != nil {
+			return err
+		}
 	}
 	f := s.fsm
 	_, err = persistence.Write(w, persistence.Info{Program: f.config.Version, Created: f.config.Wall()}, committedState{f.clock, f.table}, f.ended)
@@ -99,6 +112,10 @@ func (f *fsm) Restore(src io.ReadCloser) error {
 	if h.Cluster != f.config.Cluster {
 		return fmt.Errorf("read a snapshot of cluster %q: %w", h.Cluster, ErrOtherCluster)
 	}
+	rules, err := readRules(src, h)
+	if err != nil {
+		return fmt.Errorf("read a snapshot: %w", err)
+	}
 	f.state.Lock()
 	defer f.state.Unlock()
 	f.leader.stepDownCurrentLocked()
@@ -111,6 +128,7 @@ func (f *fsm) Restore(src io.ReadCloser) error {
 		return err
 	}
 	f.restoreHead(h)
+	f.rules.restore(rules)
 	if err := f.checkSelf(); err != nil {
 		f.failure.fail(err)
 		return err

@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"errors"
+	"time"
 
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -21,17 +23,21 @@ const (
 	topicOwnMembership  topic = "member"    // a node that has no leader asks whether it is a member
 	topicPeerMembership topic = "peer"      // a node asks whether another node is a member
 	topicHeartbeat      topic = "heartbeat" // the leader asks for the heartbeat that a voter runs with
+	topicRules          topic = "rules"     // the leader asks whether a member knows the entries of rules
+	topicPropose        topic = "propose"   // a follower proposes a rule set
 )
 
 // topicRow defines which nodes may ask about a topic, which nodes answer, and the handler. If no flag is set, only
 // members may ask, a node may ask only about itself, and only the leader answers.
 type topicRow struct {
-	nonMembers bool // nodes that are not members may ask
-	onBehalf   bool // a node may ask about another node
-	stale      bool // the answer can report that the data of the asking node is out of date
-	unstarted  bool // a node answers before Raft is started
-	followers  bool // nodes other than the leader answer, too
-	noNode     bool // the question need not name a node
+	nonMembers bool          // nodes that are not members may ask
+	onBehalf   bool          // a node may ask about another node
+	stale      bool          // the answer can report that the data of the asking node is out of date
+	unstarted  bool          // a node answers before Raft is started
+	followers  bool          // nodes other than the leader answer, too
+	noNode     bool          // the question need not name a node
+	body       bool          // a body follows the question
+	within     time.Duration // timeout; messageWithin by default
 	handle     func(r *responder, ctx context.Context, q *Question, a *Answer) error
 }
 
@@ -43,10 +49,20 @@ var topics = map[topic]topicRow{
 	topicReturn:         {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // nonMembers, because the asking node may have been added while this node was disconnected
 	topicTime:           {followers: true, noNode: true, handle: (*responder).time},
 	topicHeartbeat:      {followers: true, noNode: true, handle: (*responder).heartbeat},
+	topicRules:          {followers: true, noNode: true, handle: (*responder).knowsRules},
+	topicPropose:        {noNode: true, body: true, within: proposeWithin, handle: (*responder).proposal},
 	topicAnnounce:       {stale: true, handle: (*responder).announce},
 	topicVote:           {handle: (*responder).vote},
 	topicRemove:         {handle: (*responder).remove},
 	topicPeerMembership: {onBehalf: true, followers: true, handle: (*responder).confirm},
+}
+
+// timeout returns the time within which a question about the topic must be answered.
+func (r topicRow) timeout() time.Duration {
+	if r.within > 0 {
+		return r.within
+	}
+	return messageWithin
 }
 
 var errQuestion = errors.New("unknown question; run the same version on all nodes")
@@ -87,6 +103,7 @@ type responder struct {
 	returns          returnChecker
 	logTime          func() timeAnswer
 	runningHeartbeat func() heartbeatAnswer
+	propose          func(ctx context.Context, p ruleset.Proposal) (ruleset.Result, error)
 }
 
 // answer answers a question. The caller must have checked that the asking node may ask it.
@@ -127,6 +144,22 @@ func (r *responder) heartbeat(_ context.Context, _ *Question, a *Answer) error {
 	h := r.runningHeartbeat()
 	a.Heartbeat = &h
 	return nil
+}
+
+// knowsRules answers that this program knows the entries of rules. Earlier programs do not know the question.
+func (r *responder) knowsRules(context.Context, *Question, *Answer) error { return nil }
+
+func (r *responder) proposal(ctx context.Context, q *Question, a *Answer) error {
+	if q.Proposal == nil {
+		return errQuestion
+	}
+	p := *q.Proposal
+	p.Text = string(q.body)
+	result, err := r.propose(ctx, p)
+	if err == nil {
+		a.Rules = &result
+	}
+	return err
 }
 
 func (r *responder) checkReturn(_ context.Context, q *Question, a *Answer) error {

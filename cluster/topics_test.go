@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -44,6 +45,10 @@ func (r *answerRig) heartbeat() heartbeatAnswer {
 	return heartbeatAnswer{Version: 4}
 }
 
+func (r *answerRig) propose(_ context.Context, p ruleset.Proposal) (ruleset.Result, error) {
+	return ruleset.Result{Changed: true}, r.call("propose " + p.Author + " " + p.Text)
+}
+
 // newAnswerRig returns the control of n1, a member of a cluster in which n2 is the leader.
 func newAnswerRig() (*answerRig, *control) {
 	r := &answerRig{view: topology.View{
@@ -56,6 +61,7 @@ func newAnswerRig() (*answerRig, *control) {
 		log: slog.New(slog.DiscardHandler),
 		responder: &responder{
 			role: r, members: r, announced: announced, changes: r, handshake: r, returns: r, logTime: r.time, runningHeartbeat: r.heartbeat,
+			propose: r.propose,
 		},
 	}
 	return r, c
@@ -68,13 +74,13 @@ func (about topic) among(list ...topic) bool { return slices.Contains(list, abou
 // leader. It checks whether the node answers or redirects the question.
 func TestTopics_States(t *testing.T) {
 	for about := range topics {
-		byFollowers := about.among(topicHandshake, topicReturn, topicTime, topicHeartbeat, topicPeerMembership)
+		byFollowers := about.among(topicHandshake, topicReturn, topicTime, topicHeartbeat, topicRules, topicPeerMembership)
 		for _, state := range []struct {
 			takesPart, decides, answers bool
 		}{{false, false, about == topicHandshake}, {true, false, byFollowers}, {true, true, true}} {
 			r, c := newAnswerRig()
 			r.takesPart, r.decides = state.takesPart, state.decides
-			a := c.reply(t.Context(), Question{About: about, Node: &Announcement{ID: "n2"}})
+			a := c.reply(t.Context(), Question{About: about, Node: &Announcement{ID: "n2"}, Proposal: &ruleset.Proposal{}})
 			if answers := a.Error == ""; answers != state.answers {
 				t.Errorf("question about %s in state %+v: error %q, want no error if and only if answers is true", about, state, a.Error)
 			}
@@ -87,8 +93,8 @@ func TestTopics_States(t *testing.T) {
 		}
 		r, c := newAnswerRig()
 		r.takesPart, r.decides = true, true
-		if a := c.reply(t.Context(), Question{About: about}); (a.Error == errQuestion.Error()) == about.among(topicTime, topicHeartbeat) {
-			t.Errorf("question about %s without a node: error %q; want errQuestion, except about topicTime and topicHeartbeat", about, a.Error)
+		if a := c.reply(t.Context(), Question{About: about}); (a.Error == errQuestion.Error()) == about.among(topicTime, topicHeartbeat, topicRules) {
+			t.Errorf("question about %s without a node and a proposal: error %q; want errQuestion, except about topicTime, topicHeartbeat and topicRules", about, a.Error)
 		}
 	}
 }
@@ -115,10 +121,13 @@ func TestTopics_Answers(t *testing.T) {
 		{topicPeerMembership, "n2", "", Answer{MemberAddr: "h2:1"}},
 		{topicPeerMembership, "n9", "", Answer{}},
 		{topicHeartbeat, "n2", "heartbeat", Answer{Heartbeat: &heartbeatAnswer{Version: 4}}},
+		{topicRules, "n2", "", Answer{}},
+		{topicPropose, "n2", "propose ann text", Answer{Rules: &ruleset.Result{Changed: true}}},
 	} {
 		r, c := newAnswerRig()
 		r.takesPart, r.decides = true, true
-		a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: tt.id}})
+		q := Question{About: tt.about, Node: &Announcement{ID: tt.id}, Proposal: &ruleset.Proposal{Author: "ann"}, body: []byte("text")}
+		a := c.reply(t.Context(), q)
 		if a.Error != "" || a.KnownIncarnation != tt.want.KnownIncarnation || a.Recovery != tt.want.Recovery || a.Term != tt.want.Term || a.NotMember != tt.want.NotMember ||
 			a.MemberAddr != tt.want.MemberAddr || !slices.Equal(a.Members, tt.want.Members) {
 			t.Errorf("answer about %s of node %s: %+v, want %+v", tt.about, tt.id, a, tt.want)
@@ -128,6 +137,9 @@ func TestTopics_Answers(t *testing.T) {
 		}
 		if (a.Heartbeat == nil) != (tt.want.Heartbeat == nil) || a.Heartbeat != nil && *a.Heartbeat != *tt.want.Heartbeat {
 			t.Errorf("answer about %s: heartbeat %+v, want version 4 for topicHeartbeat, and nil otherwise", tt.about, a.Heartbeat)
+		}
+		if (a.Rules == nil) != (tt.want.Rules == nil) || a.Rules != nil && *a.Rules != *tt.want.Rules {
+			t.Errorf("answer about %s: rules %+v, want a result for topicPropose, and nil otherwise", tt.about, a.Rules)
 		}
 		if calls := slices.DeleteFunc([]string{tt.call}, func(s string) bool { return s == "" }); !slices.Equal(r.calls, calls) {
 			t.Errorf("question about %s: methods called %q, want %q", tt.about, r.calls, calls)
@@ -158,7 +170,7 @@ func TestTopics_Peers(t *testing.T) {
 		}
 	}
 	_, c := newAnswerRig()
-	if a := c.replyTo(t.Context(), "n2", Question{About: "nonsense"}); a.Error != `"nonsense": `+errQuestion.Error() {
+	if a := c.replyTo(t.Context(), "n2", Question{About: "nonsense"}, nil); a.Error != `"nonsense": `+errQuestion.Error() {
 		t.Errorf("question about an unknown topic: error %q, want errQuestion", a.Error)
 	}
 }

@@ -150,7 +150,7 @@ func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answ
 	defer cancel()
 	defer context.AfterFunc(p.process.ctx, cancel)()
 	err := p.process.exchange(ctx, to.Raft, func(there *process) error {
-		replyCtx, cancel := context.WithTimeout(there.ctx, messageWithin)
+		replyCtx, cancel := context.WithTimeout(there.ctx, topics[q.About].timeout())
 		defer cancel()
 		answers <- there.Reply(replyCtx, q)
 		return nil

@@ -81,7 +81,7 @@ func connectState(n *Node, s *shared) {
 	c := &n.config
 	n.leader = &leader{
 		leaderships: n.leaderships, state: &s.state, raft: n.raft, table: n.table, clock: n.clock, setting: n.setting,
-		view: n.observer, async: c.Async, beginResult: c.BeginResult, life: n.life, log: c.Logger,
+		rules: c.Rules, view: n.observer, async: c.Async, beginResult: c.BeginResult, life: n.life, log: c.Logger,
 		times: &timeKeeper{clock: n.clock, state: &s.state, view: n.observer, setting: n.setting, peers: n.peers, life: n.life},
 		tracker: &tracker{
 			Transport: n.access.rejoin, mayHold: mayHoldFor(n.observer, n.leaderships), ended: n.life.ended(), now: n.clock.monotonic,
@@ -96,10 +96,11 @@ func connectState(n *Node, s *shared) {
 	n.fsm = &fsm{
 		config: c, raft: n.raft, leader: n.leader, view: n.observer, keeper: s.keeper, table: n.table, clock: n.clock,
 		setting: n.setting, announced: s.announced, failure: s.failure, ended: n.life.ended(), state: &s.state,
+		rules: rulesState{store: c.Rules},
 	}
 }
 
-// connectMembers creates the parts that bootstrap the cluster and change its members and its heartbeat.
+// connectMembers creates the parts that bootstrap the cluster and change its members, its heartbeat and its rules.
 func connectMembers(n *Node, s *shared) {
 	c := &n.config
 	n.agreement = &heartbeatAgreement{
@@ -109,6 +110,10 @@ func connectMembers(n *Node, s *shared) {
 	n.members = &membership{
 		self: c.Self.ID, raft: n.raft, view: n.observer, leader: n.leader, peers: n.peers, announced: s.announced,
 		records: s.records, setting: n.setting, life: n.life, log: c.Logger,
+	}
+	n.rules = &rulesProposals{
+		store: c.Rules, raft: n.raft, leaderships: n.leaderships, view: n.observer, peers: n.peers, wall: c.Wall,
+		life: n.life, proposing: newMutex(),
 	}
 	n.bootstrap = &bootstrap{
 		self: &c.Self, advertise: c.Advertise, initialMembers: c.Bootstrap, joinAddrs: c.Join, storeRecovery: c.StoreRecovery, recovery: c.Recovery,
@@ -123,6 +128,7 @@ func connectControl(n *Node, s *shared) {
 		responder: &responder{
 			role: nodeRole{n.raft, n.leaderships}, members: n.observer, announced: s.announced, changes: n.members,
 			handshake: n.bootstrap, returns: s.keeper, logTime: n.leader.times.answer, runningHeartbeat: n.agreement.runsWith,
+			propose: n.rules.answer,
 		},
 	}
 }
@@ -139,7 +145,7 @@ func connectLoops(n *Node, s *shared) {
 	}
 	n.loops = []func(){
 		func() { n.clock.keepOffset(n.life.ended()) }, n.leader.run, compactor.run, s.keeper.run, n.rejoiner.run,
-		announcer.recordAnnounced,
+		announcer.recordAnnounced, n.rules.run,
 	}
 	if c.Peers != nil {
 		watch := &leaderWatch{raft: n.raft, view: n.observer, setting: n.setting, peers: n.peers, life: n.life}

@@ -12,14 +12,14 @@ import (
 
 // Proposal is a set that shall become the next version.
 type Proposal struct {
-	Name   string // name of the text in errors
-	Text   string
-	Author string
+	Name   string `json:"name"` // name of the text in errors
+	Text   string `json:"-"`
+	Author string `json:"author"`
 	// Base is the version on which the text is based. If it is not nil and is not the newest version, the proposal fails.
-	Base *uint64
+	Base *uint64 `json:"base,omitempty"`
 	// OnlyNew makes the proposal have no effect if the history has the hash of the text, even if other versions have
 	// followed.
-	OnlyNew bool
+	OnlyNew bool `json:"only_new,omitempty"`
 }
 
 // Result is the outcome of a proposal.
@@ -61,7 +61,7 @@ func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
 	before := s.newest()
 	n := &Prepared{
 		Result: Result{Changed: true, Version: Version{
-			Number: before.Number + 1, Author: clip(p.Author, maxAuthor), Time: now.UTC(), Hash: HashOf(p.Text), Size: len(p.Text),
+			Number: before.Number + 1, Author: clip(p.Author, maxAuthor), Time: now.UTC().Truncate(time.Millisecond), Hash: HashOf(p.Text), Size: len(p.Text),
 			Limits: countLimits(set.File()), Summary: summarize(before.file(s.Active()), set.File()),
 		}},
 		Packed: pack(p.Text), set: set,

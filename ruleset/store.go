@@ -120,6 +120,14 @@ func (s *Store) newest() record {
 // active set can be of an earlier version.
 func (s *Store) Newest() Version { return s.newest().Version }
 
+// Has reports whether the history has exactly the given version.
+func (s *Store) Has(v Version) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.history.find(v.Number)
+	return r != nil && r.Version == v
+}
+
 // History returns the versions, the newest first.
 func (s *Store) History() []Version {
 	s.mu.Lock()

@@ -135,6 +135,9 @@ var (
 	ErrNoHeartbeat = errors.New("the cluster has no heartbeat yet, because some voters have not responded; try again when all voters respond")
 )
 
+// ErrNoRules is returned if the first rules of a cluster cannot be set.
+var ErrNoRules = errors.New("all members must be running and support rules; start or remove the others, or replace their program")
+
 // Cluster is the interface through which the servers of a node use its cluster.
 type Cluster interface {
 	// View returns the current view.
