@@ -129,11 +129,11 @@ func explainRules(name, domain string, words []string, at time.Time, stdout io.W
 	if err != nil {
 		return err
 	}
-	matches, err := x.Match(request, at)
+	text, err := x.Describe(request, at)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(stdout, describeMatches(x.Explain(request, at), matches))
+	_, err = io.WriteString(stdout, text)
 	return err
 }
 
@@ -152,51 +152,4 @@ func parseAttributes(words []string) (rules.Attributes, error) {
 		request[name] = value
 	}
 	return request, nil
-}
-
-// describeMatches returns a line for each limit of a domain, and the amounts of those that apply.
-func describeMatches(list []rules.Explanation, matches []rules.Match) string {
-	var b strings.Builder
-	none := len(matches) == 0
-	for _, e := range list {
-		if e.Unmet != "" {
-			fmt.Fprintf(&b, "%s does not apply: %s\n", e.Limit, e.Unmet)
-			continue
-		}
-		fmt.Fprintf(&b, "%s applies: %s", e.Limit, describeMatch(matches[0]))
-		if e.Override > 0 {
-			fmt.Fprintf(&b, ", by override %d", e.Override)
-		}
-		b.WriteString("\n")
-		matches = matches[1:]
-	}
-	if len(matches) > 0 {
-		fmt.Fprintf(&b, "The default applies: %s\n", describeMatch(matches[0]))
-	}
-	if none {
-		b.WriteString("No limit applies: the request is admitted\n")
-	}
-	return b.String()
-}
-
-// describeMatch returns the amounts, the cost and the counted values of a limit that applies.
-func describeMatch(m rules.Match) string {
-	var b strings.Builder
-	for i, amount := range m.Amounts {
-		if i > 0 {
-			b.WriteString(" and ")
-		}
-		b.WriteString(amount.String())
-	}
-	for _, source := range m.Per {
-		if source.Attribute == "" {
-			b.WriteString(", for all requests without the attribute")
-			continue
-		}
-		fmt.Fprintf(&b, ", for %s %q", source.Attribute, source.Value)
-	}
-	if m.Cost != 1 {
-		fmt.Fprintf(&b, ", cost %d", m.Cost)
-	}
-	return b.String()
 }

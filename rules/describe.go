@@ -1,0 +1,64 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Describe returns text with a line for each limit of the domain: whether it applies to a request at a time, and with
+// which amounts, or why it does not apply. The errors are those of Match.
+func (x *Domain) Describe(request Attributes, now time.Time) (string, error) {
+	matches, err := x.Match(request, now)
+	if err != nil {
+		return "", err
+	}
+	return describeMatches(x.Explain(request, now), matches), nil
+}
+
+// describeMatches returns a line for each limit of a domain, and the amounts of those that apply.
+func describeMatches(list []Explanation, matches []Match) string {
+	var b strings.Builder
+	none := len(matches) == 0
+	for _, e := range list {
+		if e.Unmet != "" {
+			fmt.Fprintf(&b, "%s does not apply: %s\n", e.Limit, e.Unmet)
+			continue
+		}
+		fmt.Fprintf(&b, "%s applies: %s", e.Limit, describeMatch(matches[0]))
+		if e.Override > 0 {
+			fmt.Fprintf(&b, ", by override %d", e.Override)
+		}
+		b.WriteString("\n")
+		matches = matches[1:]
+	}
+	if len(matches) > 0 {
+		fmt.Fprintf(&b, "The default applies: %s\n", describeMatch(matches[0]))
+	}
+	if none {
+		b.WriteString("No limit applies: the request is admitted\n")
+	}
+	return b.String()
+}
+
+// describeMatch returns the amounts, the cost and the counted values of a limit that applies.
+func describeMatch(m Match) string {
+	var b strings.Builder
+	for i, amount := range m.Amounts {
+		if i > 0 {
+			b.WriteString(" and ")
+		}
+		b.WriteString(amount.String())
+	}
+	for _, source := range m.Per {
+		if source.Attribute == "" {
+			b.WriteString(", for all requests without the attribute")
+			continue
+		}
+		fmt.Fprintf(&b, ", for %s %q", source.Attribute, source.Value)
+	}
+	if m.Cost != 1 {
+		fmt.Fprintf(&b, ", cost %d", m.Cost)
+	}
+	return b.String()
+}
