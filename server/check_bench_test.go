@@ -13,17 +13,17 @@ const fourRules = `
 version: 1
 domain: shop
 limits:
-  site: {allow: 1000000/s}
-  tenant: {when: {path: /api/*}, per: [tenant], allow: 1000000/min}
-  user: {when: {path: /api/*}, per: [user], allow: 1000000/h}
-  search: {when: {path: /api/search, method: GET}, per: [user], allow: 1000000/day}
+  site: {allow: 1000000/s burst 1000000000}
+  tenant: {when: {path: /api/*}, per: [tenant], allow: 1/min burst 1000000}
+  user: {when: {path: /api/*}, per: [user], allow: 1/h burst 1000000}
+  search: {when: {path: /api/search, method: GET}, per: [user], allow: 1/day burst 100000}
   other: {when: {path: /login}, per: [ip], allow: 5 per 15m}
 `
 
 var (
 	fourCheck = request(words("CL.CHECK shop path /api/search method GET tenant acme user 1234567 ip 192.0.2.1")...)
-	fourAll   = request(words("CL.ALL 1 THROTTLE site 999999 1000000 1 THROTTLE tenant:acme 999999 1000000 60 THROTTLE user:1234567 999999 1000000 3600 " +
-		"THROTTLE user:1234567:search 999999 1000000 86400")...)
+	fourAll   = request(words("CL.ALL 1 THROTTLE site 999999999 1000000 1 THROTTLE tenant:acme 999999 1 60 THROTTLE user:1234567 999999 1 3600 " +
+		"THROTTLE search:1234567 99999 1 86400")...)
 )
 
 // checkPaths are pipelines of CL.CHECK. Like hotPaths, they must not allocate memory after the first run.

@@ -50,7 +50,7 @@ func replyCheck(out *resp.Reply, b *batch, c *call) {
 	p := &b.rule
 	p.shown = p.shown[:0]
 	for i := range c.limits {
-		p.shown = append(p.shown, b.show(&c.limits[i]))
+		b.show(&c.limits[i])
 	}
 	top, name := shownLimit{decision: unlimited, flags: flagUnmatched}, ""
 	if at := decidingLimit(c.limits, p.shown); at >= 0 {
@@ -69,65 +69,72 @@ func replyCheck(out *resp.Reply, b *batch, c *call) {
 	}
 }
 
-// show returns a counter as the reply shows it. The flag flagSoft is set if units of the soft share are used, whether or
-// not the request is admitted.
-func (b *batch) show(a *applied) shownLimit {
-	s := shownLimit{decision: unlimited, flags: a.staticFlags()}
+// show appends a counter to b.rule.shown as the reply shows it. The flag flagSoft is set if units of the soft share are
+// used, whether or not the request is admitted.
+func (b *batch) show(a *applied) {
+	p := &b.rule
+	p.shown = append(p.shown, shownLimit{flags: a.staticFlags()})
+	s := &p.shown[len(p.shown)-1]
 	switch {
 	case a.request < 0:
+		s.decision = unlimited
 	case b.out[a.request].Err != nil:
-		s.flags |= flagError
+		s.decision, s.flags = unlimited, s.flags|flagError
 	default:
-		b.showDecision(a, &s)
+		b.showDecision(a, s)
 	}
 	if a.ban >= 0 && b.out[a.ban].Limited {
 		d, wait := &s.decision, b.out[a.ban].RetryAfter
 		d.Limited, d.Remaining, d.RetryAfter, d.ResetAfter = true, 0, wait, max(wait, d.ResetAfter)
 		s.flags |= flagBanned
 	}
-	return s
 }
 
 // showDecision sets s to the decision on a counter, relative to its nominal limit.
 func (b *batch) showDecision(a *applied, s *shownLimit) {
-	s.decision = b.out[a.request]
-	d, most, soft := &s.decision, b.reqs[a.request].Limit.Max, a.counter.Limit.Max-a.counter.Nominal
-	s.flags |= a.stateFlags(most-soft, most-d.Remaining)
-	d.Limit, d.Remaining = most-soft, max(d.Remaining-soft, 0)
+	d := &s.decision
+	*d = b.out[a.request]
 	if a.full {
 		d.Limited, d.RetryAfter = true, a.retry
 	}
-	if a.limit != nil && a.limit.RetryJitter > 0 && d.Limited {
+	if a.counter.Amount.Kind != rules.Rate { // none
+		d.Limit, d.Remaining = 0, 0
+		return
+	}
+	if a.limit == nil {
+		return
+	}
+	most, soft := b.reqs[a.request].Limit.Max, a.counter.Limit.Max-a.counter.Nominal
+	s.flags |= a.stateFlags(most-soft, most-d.Remaining)
+	d.Limit, d.Remaining = most-soft, max(d.Remaining-soft, 0)
+	if a.limit.RetryJitter > 0 && d.Limited {
 		d.RetryAfter = jittered(d.RetryAfter, a.limit.RetryJitter, b.rule.state.random())
 	}
 }
 
 // staticFlags returns the flags that do not depend on the decision.
 func (a *applied) staticFlags() (flags ruleFlags) {
-	switch {
-	case a.limit == nil:
-		flags = flagDefault
-	case len(a.limit.Charge) > 0:
-		flags = flagReport
-	}
-	if a.isShadow() {
-		flags |= flagShadow
-	}
 	if a.request < 0 {
-		flags |= flagUnlimited
+		flags = flagUnlimited
+	}
+	if a.limit == nil {
+		return flags | flagDefault
+	}
+	if len(a.limit.Charge) > 0 {
+		flags |= flagReport
+	}
+	if a.limit.Shadow {
+		flags |= flagShadow
 	}
 	return flags
 }
 
 // stateFlags returns the flags of a counter of whose nominal limit a number of units is used.
 func (a *applied) stateFlags(nominal, used int64) (flags ruleFlags) {
-	if a.limit == nil {
-		return 0
-	}
 	if used > nominal && a.limit.Soft > 0 {
 		flags |= flagSoft
 	}
-	if a.limit.Warn > 0 && nominal > 0 && isShare(used, nominal, a.limit.Warn) {
+	if a.limit.Warn > 0 && isShare(used, nominal, a.limit.Warn) {
 		flags |= flagWarn
 	}
 	return flags
@@ -168,6 +175,9 @@ func decidingLimit(limits []applied, shown []shownLimit) int {
 // limits have refused it.
 func clearSoft(limits []applied, shown []shownLimit, limited bool) {
 	for i := range shown {
+		if shown[i].flags&flagSoft == 0 {
+			continue
+		}
 		if limits[i].isShadow() && shown[i].decision.Limited || !limits[i].isShadow() && limited {
 			shown[i].flags &^= flagSoft
 		}
@@ -256,6 +266,9 @@ func mapFive(out *resp.Reply, unit time.Duration, d *limiter.Decision) {
 // replyRuleFlags appends the names of flags as a set.
 func replyRuleFlags(out *resp.Reply, flags ruleFlags) {
 	out.Set(bits.OnesCount16(uint16(flags)))
+	if flags == 0 {
+		return
+	}
 	for i, name := range ruleFlagNames {
 		if flags&(1<<i) != 0 {
 			out.Text(name)
