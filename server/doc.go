@@ -11,7 +11,8 @@
 // (listenerProfile) determines which commands the connections of a port support, and how the server replies. The
 // command table in table.go is the only description of each command: dispatch, arity checks, permissions, transactions,
 // COMMAND and its subcommands, and the statistics are derived from it. The rows of the limiter commands, and the limits
-// within CL.ALL, are derived from the table of limit forms in limit_forms.go.
+// within CL.ALL, are derived from the table of limit forms in limit_forms.go. CL.CHECK and CL.REPORT take their limits
+// from the active rules (Config.Rules); ruleparsing.go converts the limits that apply to requests.
 //
 // # Guarantees
 //
