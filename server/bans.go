@@ -102,7 +102,7 @@ func (b *batch) countRefusals(c *call, s *Server) {
 		}
 		period, _ := a.limit.Ban.After.Per.Duration() // always fits: the parser of rules has checked it
 		req := b.reqs[a.ban]
-		if !s.rules.refusals.add(req.Key, a.limit.Ban.After.Count, period, s.uptime()) {
+		if !s.rules.refusals.add(req.Key, a.limit.Ban.After.Count, period, s.rules.elapsed()) {
 			continue
 		}
 		s.rules.counts.bans.Add(1)

@@ -13,6 +13,7 @@ import (
 type ruleState struct {
 	store    *ruleset.Store // nil if the server has no rules
 	clock    func() time.Time
+	elapsed  func() time.Duration // a clock that no change of the wall clock affects
 	random   func() uint64
 	counts   ruleCounts
 	refusals refusals
@@ -65,6 +66,15 @@ func (c *ruleCounts) add(flags ruleFlags) {
 
 func (r *ruleState) init(store *ruleset.Store) {
 	r.store, r.clock, r.random = store, time.Now, rand.Uint64
+	start := time.Now()
+	r.elapsed = func() time.Duration { return time.Since(start) }
+}
+
+// setClock replaces all clocks by one, and makes all random numbers 0.
+func (r *ruleState) setClock(clock func() time.Time) {
+	start := clock()
+	r.clock, r.random = clock, func() uint64 { return 0 }
+	r.elapsed = func() time.Duration { return clock().Sub(start) }
 }
 
 // active returns the active set. The error states why there is none.

@@ -29,6 +29,10 @@ type Config struct {
 	Cluster topology.Cluster
 	// Rules holds the active rules. Optional; if nil, the commands that use rules fail.
 	Rules *ruleset.Store
+	// RulesClock returns the time that CL.CHECK and CL.REPORT use for schedules, calendar windows and the refusals before
+	// a ban; retry times are then not lengthened at random. It is for tests of rules, with an Engine whose clock has the
+	// same time. Optional; if nil, the clocks of the system are used.
+	RulesClock func() time.Time
 	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
 	// Stop is called at most once: for the first SHUTDOWN that the server does not refuse. If save is set, the program
@@ -119,6 +123,9 @@ func New(c Config) *Server {
 	}
 	s.stats.init(len(s.names))
 	s.rules.init(c.Rules)
+	if c.RulesClock != nil {
+		s.rules.setClock(c.RulesClock)
+	}
 	s.clientMemory.init(s.opts)
 	s.admission.ended = sync.NewCond(&s.mu)
 	s.checkMaxClients()

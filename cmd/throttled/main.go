@@ -46,7 +46,7 @@ var commands = []command{
 	{"dump", "FILE", "print a snapshot as JSON, a line for each key", runDump},
 	{"certs", "--cluster NAME NODE ...", "create the certificates of the nodes of a cluster", runCerts},
 	{"recover", "--data-dir DIR ...", "recover a cluster that has lost its majority", runRecover},
-	{"rules", "check|explain|import|schema ...", "verify, explain or import rules files", runRules},
+	{"rules", "check|explain|test|import|schema ...", "verify, explain, test or import rules files", runRules},
 	{"import", "--from URL ...", "create a snapshot from redis-cell or Dragonfly", runImport},
 }
 

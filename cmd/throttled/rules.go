@@ -16,24 +16,27 @@ import (
 
 const rulesUsage = `Usage: throttled rules check FILE
        throttled rules explain [--at TIME] FILE DOMAIN [NAME=VALUE ...]
+       throttled rules test FILE [FILE ...]
        throttled rules import --from envoy [--merge] FILE [FILE ...]
-       throttled rules schema
+       throttled rules schema [--tests]
 
 check verifies a rules file. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
 explain prints which limits apply to a request with the given attributes, and why others do not.
+test runs test files: requests with their times, and the decisions that are expected.
 import prints a rules file that decides like the configuration files of Envoy's ratelimit service.
-schema prints a JSON Schema, with which editors complete and check rules files.
+schema prints a JSON Schema, with which editors complete and check rules files or test files.
 
 `
 
 // errRulesUsage is returned for wrong arguments.
-var errRulesUsage = errors.New(`wrong arguments: write "check FILE", "explain FILE DOMAIN NAME=VALUE ...", "import --from envoy FILE ..." or "schema"`)
+var errRulesUsage = errors.New(`wrong arguments: write "check FILE", "explain FILE DOMAIN NAME=VALUE ...", "test FILE ...", "import --from envoy FILE ..." or "schema"`)
 
 // rulesFlags holds the flags of "throttled rules".
 type rulesFlags struct {
 	at    time.Time
 	from  string
 	merge bool
+	tests bool
 }
 
 // flagSet returns the flags, which are stored in r.
@@ -47,11 +50,12 @@ func (r *rulesFlags) flagSet() *flag.FlagSet {
 	})
 	f.StringVar(&r.from, "from", "", "import: `SYSTEM` whose files are converted: envoy")
 	f.BoolVar(&r.merge, "merge", false, "import: merge files with the same domain, like MERGE_DOMAIN_CONFIG of Envoy's service")
+	f.BoolVar(&r.tests, "tests", false, "schema: print the schema of test files")
 	return f
 }
 
 // runRules runs the command "throttled rules".
-func runRules(_ context.Context, args []string, stdout, stderr io.Writer) int {
+func runRules(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var flags rulesFlags
 	f := flags.flagSet()
 	name := ""
@@ -64,7 +68,7 @@ func runRules(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if err == nil {
-		if err = runRulesCommand(name, f.Args(), flags, stdout, stderr); !errors.Is(err, errRulesUsage) {
+		if err = runRulesCommand(ctx, name, f.Args(), flags, stdout, stderr); !errors.Is(err, errRulesUsage) {
 			return check(stderr, err)
 		}
 	}
@@ -73,7 +77,7 @@ func runRules(_ context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // runRulesCommand runs the subcommand with the given name.
-func runRulesCommand(name string, args []string, flags rulesFlags, stdout, stderr io.Writer) error {
+func runRulesCommand(ctx context.Context, name string, args []string, flags rulesFlags, stdout, stderr io.Writer) error {
 	switch {
 	case name == "check" && len(args) == 1:
 		return checkRules(args[0], stdout)
@@ -81,6 +85,11 @@ func runRulesCommand(name string, args []string, flags rulesFlags, stdout, stder
 		return explainRules(args[0], args[1], args[2:], flags.at, stdout)
 	case name == "import" && len(args) >= 1:
 		return importRules(args, flags.from, flags.merge, stdout, stderr)
+	case name == "test" && len(args) >= 1:
+		return testRules(ctx, args, stdout)
+	case name == "schema" && len(args) == 0 && flags.tests:
+		_, err := stdout.Write(rules.TestSchema())
+		return err
 	case name == "schema" && len(args) == 0:
 		_, err := stdout.Write(rules.Schema())
 		return err

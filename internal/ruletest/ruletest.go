@@ -52,12 +52,20 @@ func Run(name, domain string, tests *rules.Tests, server Server, out io.Writer) 
 		}
 	}
 	if failed > 0 {
-		fmt.Fprintf(&b, "FAIL\t%s\t%d of %d cases\n", name, failed, len(tests.Cases))
+		fmt.Fprintf(&b, "FAIL\t%s\t%d of %s\n", name, failed, count(len(tests.Cases)))
 	} else {
-		fmt.Fprintf(&b, "ok\t%s\t%d cases\n", name, len(tests.Cases))
+		fmt.Fprintf(&b, "ok\t%s\t%s\n", name, count(len(tests.Cases)))
 	}
 	_, err = io.WriteString(out, b.String())
 	return failed == 0, err
+}
+
+// count returns a number of cases with the noun.
+func count(n int) string {
+	if n == 1 {
+		return "1 case"
+	}
+	return fmt.Sprintf("%d cases", n)
 }
 
 // runner runs one case.
