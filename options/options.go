@@ -34,6 +34,7 @@ type Options struct {
 	AuthFailuresPerMinute  int           // failed authentications of an address per minute; 0 means no limit
 	ShutdownTimeout        time.Duration // whole seconds for clients to finish at shutdown; 0 closes them immediately
 	WindowLogMaxEntries    int           // admitted requests in the log of one CL.WINDOW ... LOG key; 1 to 65536
+	Rules                  string        // file of rules; empty means none
 
 	// Memory.
 

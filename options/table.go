@@ -158,6 +158,12 @@ var table = []row{
 	},
 
 	{
+		name: "rules", group: limits, form: formPath, change: protected,
+		help:  "file of rules for CL.CHECK, \"\" for none",
+		field: func(o *Options) value { return text{&o.Rules} },
+	},
+
+	{
 		name: "maxmemory", group: memory, form: formBytes,
 		help:  "memory for keys, 0 for no limit",
 		field: func(o *Options) value { return size{&o.MaxMemory, 0, most64} },

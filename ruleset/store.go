@@ -27,7 +27,8 @@ type Store struct {
 	history  history
 	prepared *Prepared // version whose compiled set is kept for Activate; nil if none
 
-	changed chan struct{}
+	changed     chan struct{}
+	fileProblem atomic.Pointer[string] // nil: none
 }
 
 // NewStore returns a store without rules.
@@ -64,6 +65,17 @@ func (s *Store) Activate(v Version, packed []byte) bool {
 	s.signal()
 	return true
 }
+
+// FileProblem returns the problem of the rules file of this server, or "" if there is none.
+func (s *Store) FileProblem() string {
+	if p := s.fileProblem.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// SetFileProblem sets the problem of the rules file of this server. "" means that there is none.
+func (s *Store) SetFileProblem(text string) { s.fileProblem.Store(&text) }
 
 // signal makes Changed receive a value.
 func (s *Store) signal() {

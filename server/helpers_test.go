@@ -86,7 +86,7 @@ func (u setup) build(t testing.TB) *Server {
 	}
 	s := New(Config{
 		Engine: u.engine, Snapshots: u.snapshots, Options: store, Log: u.log, Version: "test", Stop: u.stop,
-		Turns: u.turns, Rules: u.rules,
+		Turns: u.turns, Rules: u.rules, RulesLog: ruleset.NewLocal(u.rules, time.Now),
 	})
 	if u.tune != nil {
 		u.tune(s)

@@ -31,6 +31,7 @@ var infoSections = []infoSection{
 	{"Persistence", true, onData, infoPersistence},
 	{"Stats", true, onAll, infoStats},
 	{"Replication", true, onData, infoReplication},
+	{"Rules", true, onData, infoRules},
 	{"CPU", true, onAll, infoCPU},
 	{"Modules", true, onData, infoModules},
 	{"Commandstats", false, onAll, infoCommandStats},

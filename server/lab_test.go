@@ -14,6 +14,7 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -27,6 +28,7 @@ type lab struct {
 	nodes map[string]*labNode
 	ids   []string
 	piped bool // the listeners of the nodes are pipes
+	rules *ruleset.Store
 
 	mu        sync.Mutex
 	deciding  string        // the node whose engine decides; "" for none
@@ -100,7 +102,7 @@ func newPipedLab(t testing.TB, ids ...string) *lab {
 
 func startLab(t testing.TB, piped bool, ids []string) *lab {
 	t.Helper()
-	l := &lab{t: t, clock: newTestClock(), nodes: map[string]*labNode{}, ids: ids, piped: piped}
+	l := &lab{t: t, clock: newTestClock(), nodes: map[string]*labNode{}, ids: ids, piped: piped, rules: newRules(t, labRules)}
 	l.table = buckets.New(buckets.Config{Clock: l.clock.read, Shards: 8})
 	l.status = topology.Status{Mode: "sync", Last: 12, Committed: 11, Applied: 10}
 	for i, id := range ids {
@@ -143,7 +145,7 @@ func (n *labNode) start(t testing.TB) {
 	if err != nil {
 		t.Fatalf("options: %v", err)
 	}
-	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test", Turns: 1, Rules: newRules(t, labRules)})
+	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test", Turns: 1, Rules: n.lab.rules, RulesLog: n})
 	if !n.lab.piped {
 		srv.leaderPatience, srv.forward.Timeouts = patience, forward.Timeouts{Reply: patience, FormerLeader: patience}
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	// a ban; retry times are then not lengthened at random. It is for tests of rules, with an Engine whose clock has the
 	// same time. Optional; if nil, the clocks of the system are used.
 	RulesClock func() time.Time
+	// RulesLog changes Rules. It is required if Rules is set.
+	RulesLog ruleset.Log
 	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
 	// Stop is called at most once: for the first SHUTDOWN that the server does not refuse. If save is set, the program
@@ -47,6 +49,7 @@ type Server struct {
 	engine    limiter.Engine
 	cluster   topology.Cluster // nil if standalone
 	snapshots Snapshots
+	live      *ruleset.Editor // nil if there are no rules
 	opts      *options.Store
 	log       *slog.Logger
 	version   string
@@ -116,6 +119,9 @@ func New(c Config) *Server {
 		logged:         lograte.New(linesPerSecond, time.Second),
 		clients:        map[int64]*client{},
 		listeners:      map[net.Listener]struct{}{},
+	}
+	if c.Rules != nil {
+		s.live = &ruleset.Editor{Store: c.Rules, Log: c.RulesLog}
 	}
 	s.ticks.Store(firstTick)
 	for _, f := range s.profiles() {

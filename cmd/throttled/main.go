@@ -80,6 +80,10 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 		return exitUsage
 	}
 	p, err := open(opts, stderr)
+	if invalid := new(rulesError); errors.As(err, &invalid) {
+		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
+		return exitUsage
+	}
 	if err != nil {
 		return check(stderr, err)
 	}

@@ -17,12 +17,13 @@ import (
 	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/persistence"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server"
 )
 
 // program is the running server and its parts. Its goroutines accept connections (one per listener), sweep the table,
-// evict keys after the memory limit was lowered, adapt the garbage collector, reload on SIGHUP, and save at save
-// points. The server has its own goroutines.
+// evict keys after the memory limit was lowered, adapt the garbage collector, reload on SIGHUP, watch the rules file, and
+// save at save points. The server has its own goroutines.
 //
 // If the option data-dir is set, the replica has goroutines as well. They belong to Raft, to the link (the port for
 // other nodes) and to the cluster.Node.
@@ -35,6 +36,8 @@ type program struct {
 	storeErr  error              // reason why store is nil
 	table     *buckets.Table
 	replica   *replica // nil if the state is in memory only
+	rules     *ruleset.Store
+	rulesFile *rulesFile // nil if the option rules is not set
 	server    *server.Server
 	listeners []listener
 	stopped   chan bool // receives a value when a client sends SHUTDOWN: whether to save
@@ -67,7 +70,12 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 		Version: version,
 		Stop:    func(save bool) { p.stopped <- save },
 	}
+	p.rules = ruleset.NewStore()
+	config.Rules = p.rules
 	if err := p.openState(o, &config); err != nil {
+		return err
+	}
+	if err := p.openRules(o, &config); err != nil {
 		return err
 	}
 	if err := p.listen(o); err != nil {
@@ -98,6 +106,37 @@ func (p *program) openState(o *options.Options, config *server.Config) error {
 	return nil
 }
 
+// openRules sets the log of the rules, and the rules file if there is one. A server without a log loads the file at once
+// and does not start if the file is not valid. A server with a log may have rules in the log, so it starts in any case.
+func (p *program) openRules(o *options.Options, config *server.Config) error {
+	if p.replica != nil {
+		config.RulesLog = p.replica.node
+	} else {
+		config.RulesLog = ruleset.NewLocal(p.rules, time.Now)
+	}
+	if o.Rules == "" {
+		return nil
+	}
+	p.rulesFile = newRulesFile(o.Rules, p.rules, config.RulesLog, p.log)
+	if o.ClusterID != "" {
+		p.rulesFile.alone = false
+		p.rulesFile.author += " of node " + o.NodeID
+	}
+	if p.replica == nil {
+		if err := p.rulesFile.load(context.Background()); err != nil {
+			return &rulesError{err}
+		}
+	}
+	return nil
+}
+
+// rulesError is the error for a rules file with which the server cannot start.
+type rulesError struct{ err error }
+
+func (e *rulesError) Error() string { return "option rules: " + e.err.Error() }
+
+func (e *rulesError) Unwrap() error { return e.err }
+
 // openReplica opens an engine whose state is in the log in data-dir: a cluster node if cluster-id is set, otherwise a
 // standalone node.
 func (p *program) openReplica(o *options.Options, config *server.Config) (err error) {
@@ -105,7 +144,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 	p.storeErr = errReplicated
 	p.maxMemory = o.MaxMemory
 	p.table = buckets.New(buckets.Config{Clock: clock.Now, MaxMemory: o.MaxMemory, Eviction: eviction(o), Replicated: true})
-	if p.replica, err = openReplica(o, p.table, clock, p.log); err != nil {
+	if p.replica, err = openReplica(o, p.table, clock, p.rules, p.log); err != nil {
 		return err
 	}
 	config.Engine, config.Snapshots = p.replica.node, p.replica.saver
@@ -248,6 +287,9 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	running.Go(func() { p.table.RunRelief(ctx, p.flush) })
 	running.Go(func() { p.reloadOn(ctx) })
 	running.Go(func() { paceCollector(ctx, p.memoryUse) })
+	if p.rulesFile != nil {
+		running.Go(func() { p.rulesFile.run(ctx) })
+	}
 	failed := make(chan error, len(p.listeners)+2)
 	for _, f := range p.listeners {
 		running.Go(func() { failed <- f.serve(p.server, f.Listener) })

@@ -28,8 +28,8 @@ func (p *program) reloadOn(ctx context.Context) {
 	}
 }
 
-// reload reopens the log file, reloads the certificates, and applies the options that have changed in the configuration
-// file. If one of these three steps fails, the previous log file, certificates or options remain in use.
+// reload reopens the log file, reloads the certificates, requests that the rules file is read, and applies the options that have changed in the configuration
+// file. If one of these steps fails, the previous log file, certificates, rules or options remain in use.
 func (p *program) reload() {
 	if err := p.logs.open(p.opts.Get().LogFile); err != nil {
 		p.log.Error("the log file was not reopened, the previous one stays in use: correct its path or permissions, and send SIGHUP again", "error", err)
@@ -38,6 +38,9 @@ func (p *program) reload() {
 		if err := p.replica.link.Reload(); err != nil {
 			p.log.Error("the certificates were not reloaded, the previous ones stay in use: correct the files, and send SIGHUP again", "error", err)
 		}
+	}
+	if p.rulesFile != nil {
+		p.rulesFile.reload()
 	}
 	list, err := p.opts.Reload()
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/persistence"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -55,7 +56,7 @@ type replica struct {
 
 // openReplica opens the log and the port for other nodes. The node is inactive until start
 // is called.
-func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock, log *slog.Logger) (r *replica, err error) {
+func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock, rules *ruleset.Store, log *slog.Logger) (r *replica, err error) {
 	if err := finishInstallLoop(o.DataDir, log); err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	if r.store, err = raftstore.Open(raftstore.Config{Dir: o.DataDir, Sync: o.RaftFsync, Fatal: r.die, Log: log}); err != nil {
 		return nil, err
 	}
-	if err = r.build(o, table, clock); err != nil {
+	if err = r.build(o, table, clock, rules); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
@@ -81,7 +82,7 @@ func finishInstallLoop(dir string, log *slog.Logger) error {
 }
 
 // build creates the node.
-func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster.Clock) error {
+func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster.Clock, rules *ruleset.Store) error {
 	c := standaloneConfig()
 	if o.ClusterID != "" {
 		c = memberConfig(o)
@@ -100,6 +101,7 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 		return err
 	}
 	c.Version, c.Async, c.Table, c.Clock = version, o.Replication == "async", table, clock
+	c.Rules = rules
 	r.connect(&c)
 	r.node = cluster.New(c)
 	return nil

@@ -49,9 +49,11 @@ func startInProcess(t testing.TB, sec *section) place {
 		return nil
 	})
 	snapshots := openSnapshots(t, table)
+	store := loadRules(t, sec.rules)
 	srv := server.New(server.Config{
 		Engine:    table,
-		Rules:     loadRules(t, sec.rules),
+		Rules:     store,
+		RulesLog:  ruleset.NewLocal(store, func() time.Time { return time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC) }),
 		Snapshots: snapshots,
 		Options:   opts,
 		Version:   "test",
@@ -81,14 +83,14 @@ func startInProcess(t testing.TB, sec *section) place {
 // loadRules returns a store with the rules of a file in corpus/rules, or nil if the name is empty.
 func loadRules(t testing.TB, name string) *ruleset.Store {
 	t.Helper()
+	store := ruleset.NewStore()
 	if name == "" {
-		return nil
+		return store
 	}
 	text, err := os.ReadFile(filepath.Join("corpus", "rules", name+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := ruleset.NewStore()
 	if _, err := ruleset.NewLocal(store, time.Now).Propose(t.Context(), ruleset.Proposal{Name: name, Text: string(text)}); err != nil {
 		t.Fatal(err)
 	}

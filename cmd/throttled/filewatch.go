@@ -1,0 +1,144 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// pollEvery is the interval at which the file is compared with its last state, for changes that the operating system
+// does not report, for example on network file systems.
+const pollEvery = 10 * time.Second
+
+// maxLinks is the maximum number of symbolic links in a path, as in Linux.
+const maxLinks = 40
+
+// fileWatch reports changes of a file. Editors replace a file by a rename, and Kubernetes replaces a symbolic link in the
+// path of the file. A fileWatch therefore watches directories: that of the file, and that of each link in its path.
+type fileWatch struct {
+	path    string
+	watcher *fsnotify.Watcher // nil if the operating system cannot watch files
+	events  chan struct{}
+	done    chan struct{}
+	running sync.WaitGroup
+}
+
+// newFileWatch starts to watch a file, which need not exist.
+func newFileWatch(path string, log *slog.Logger) *fileWatch {
+	w := &fileWatch{path: path, events: make(chan struct{}, 1), done: make(chan struct{})}
+	var err error
+	if w.watcher, err = fsnotify.NewWatcher(); err != nil {
+		log.Warn("changes of the rules file are noticed late, because the file cannot be watched", "file", path, "error", err)
+	}
+	names := w.follow()
+	w.running.Go(func() { w.run(names) })
+	return w
+}
+
+// changed returns a channel that receives a value after a change of the file, or of a link in its path.
+func (w *fileWatch) changed() <-chan struct{} { return w.events }
+
+// close stops the watch.
+func (w *fileWatch) close() {
+	close(w.done)
+	w.running.Wait()
+	if w.watcher != nil {
+		_ = w.watcher.Close() // nothing is read any more
+	}
+}
+
+// run reports changes until the watch is closed. names are the paths of the links and of the file.
+func (w *fileWatch) run(names []string) {
+	var events <-chan fsnotify.Event
+	var failures <-chan error
+	if w.watcher != nil {
+		events, failures = w.watcher.Events, w.watcher.Errors
+	}
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	last, _ := os.Stat(w.path) // nil if there is no file
+	for {
+		select {
+		case <-w.done:
+			return
+		case e := <-events:
+			if !slices.Contains(names, filepath.Clean(e.Name)) {
+				continue
+			}
+		case <-failures: // events may have been lost
+		case <-poll.C:
+			now, _ := os.Stat(w.path)
+			if isSameState(last, now) {
+				continue
+			}
+			last = now
+		}
+		names = w.follow()
+		select {
+		case w.events <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// isSameState reports whether two results of os.Stat have the same file, size and time of the last change. nil is no file.
+func isSameState(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// follow watches the directories of the file and of the links in its path, and returns their paths.
+func (w *fileWatch) follow() []string {
+	names := linksOf(w.path)
+	if w.watcher == nil {
+		return names
+	}
+	watched := w.watcher.WatchList()
+	for _, name := range names {
+		if dir := filepath.Dir(name); !slices.Contains(watched, dir) {
+			_ = w.watcher.Add(dir) // fails if the directory does not exist; changes are then noticed by polling
+		}
+	}
+	for _, dir := range watched {
+		if !slices.ContainsFunc(names, func(name string) bool { return filepath.Dir(name) == dir }) {
+			_ = w.watcher.Remove(dir) // fails if the directory was deleted
+		}
+	}
+	return names
+}
+
+// linksOf returns the absolute paths of the symbolic links in a path, and of the file to which the path leads.
+func linksOf(path string) (names []string) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	const separator = string(filepath.Separator)
+	at, rest := separator, strings.Split(path, separator)
+	for links := 0; len(rest) > 0 && links <= maxLinks; {
+		next := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		switch {
+		case err != nil && len(rest) == 0:
+			return append(names, next)
+		case err != nil: // not a link
+			at = next
+			continue
+		case filepath.IsAbs(target):
+			at = separator
+		}
+		links++
+		names = append(names, next)
+		rest = append(strings.Split(target, separator), rest...)
+	}
+	return names
+}

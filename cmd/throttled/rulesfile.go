@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/ruleset"
+)
+
+// Times of a rulesFile.
+const (
+	quietFor      = 100 * time.Millisecond // time without a change of the file after which it is read
+	quietAtMost   = time.Second            // time after which the file is read even if it still changes
+	proposeWithin = 40 * time.Second       // timeout of one attempt to make the file a version
+	retryFirst    = 100 * time.Millisecond // pause after a failed attempt; it doubles
+	retryAtMost   = 5 * time.Second
+)
+
+// rulesFile makes the content of the file in the option rules a version of the rules, at the start and after each change
+// of the file.
+//
+// A text that is in the history has no effect. The file of a node thus cannot revert a rollback, or the newer file of
+// another node. There is one exception: on a standalone server, each change of the file while the server is running
+// takes effect.
+type rulesFile struct {
+	path   string
+	author string
+	alone  bool // this server is not part of a cluster
+	store  *ruleset.Store
+	target ruleset.Log
+	log    *slog.Logger
+	again  chan struct{} // requests that the file is read again
+
+	hash    string // of the last text; "" before the file was read
+	pending *ruleset.Proposal
+	problem string // the last problem, which is logged once
+}
+
+func newRulesFile(path string, store *ruleset.Store, target ruleset.Log, log *slog.Logger) *rulesFile {
+	return &rulesFile{
+		path: path, author: "file " + path, alone: true, store: store, target: target, log: log, again: make(chan struct{}, 1),
+	}
+}
+
+// reload requests that the file is read again.
+func (f *rulesFile) reload() {
+	select {
+	case f.again <- struct{}{}:
+	default:
+	}
+}
+
+// load reads the file and makes it the first version. It is called before the server of a program without a log starts.
+func (f *rulesFile) load(ctx context.Context) error {
+	text, err := f.read()
+	if err != nil {
+		return err
+	}
+	f.hash = ruleset.HashOf(text)
+	r, err := f.target.Propose(ctx, ruleset.Proposal{Name: f.path, Text: text, Author: f.author})
+	if err != nil {
+		return fmt.Errorf("the rules are not valid\n%w", err)
+	}
+	f.log.Info("the rules file is active", "file", f.path, "version", r.Version.Number, "limits", r.Version.Limits)
+	return nil
+}
+
+// read returns the text of the file.
+func (f *rulesFile) read() (text string, err error) {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // opened for reading only
+	b, err := io.ReadAll(io.LimitReader(file, ruleset.MaxText+1))
+	if err == nil && len(b) > ruleset.MaxText {
+		err = fmt.Errorf("%s: %w", f.path, ruleset.ErrTooLarge)
+	}
+	return string(b), err
+}
+
+// run reads the file at the start, after each change and after each call of reload, until ctx is done.
+func (f *rulesFile) run(ctx context.Context) {
+	w := newFileWatch(f.path, f.log)
+	defer w.close()
+	retry := newStoppedTimer()
+	quiet := newStoppedTimer()
+	pause, changing := retryFirst, time.Time{}
+	try := func() {
+		if f.attempt(ctx) {
+			pause = retryFirst
+			return
+		}
+		retry.Reset(pause)
+		pause = min(2*pause, retryAtMost)
+	}
+	f.check()
+	try()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.again:
+			f.check()
+			try()
+		case <-w.changed():
+			if changing.IsZero() {
+				changing = time.Now()
+			}
+			quiet.Reset(min(quietFor, max(0, quietAtMost-time.Since(changing))))
+		case <-quiet.C:
+			changing = time.Time{}
+			f.check()
+			try()
+		case <-retry.C:
+			try()
+		}
+	}
+}
+
+// newStoppedTimer returns a timer that is not running.
+func newStoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+// check reads the file. If its text has changed, check validates the text and prepares the proposal for attempt. A text
+// with a problem changes nothing.
+func (f *rulesFile) check() {
+	text, err := f.read()
+	if err != nil {
+		f.report(fmt.Errorf("cannot read the rules file: %w", err))
+		return
+	}
+	hash := ruleset.HashOf(text)
+	if hash == f.hash && f.problem == "" {
+		return
+	}
+	if _, err := rules.Parse(f.path, []byte(text), time.LoadLocation); err != nil {
+		f.pending = nil
+		f.report(err)
+		return
+	}
+	f.report(nil)
+	changed := f.hash != "" && f.hash != hash
+	f.hash = hash
+	f.pending = &ruleset.Proposal{Name: f.path, Text: text, Author: f.author, OnlyNew: !f.alone || !changed}
+}
+
+// report logs a problem of the file, unless it was the last one, and stores it for INFO. A nil error means that the file
+// has no problem.
+func (f *rulesFile) report(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == f.problem {
+		return
+	}
+	f.problem = text
+	f.store.SetFileProblem(text)
+	if text != "" {
+		f.log.Error("the rules file has no effect, and the active rules stay in use: correct the file", "file", f.path, "error", text)
+	}
+}
+
+// attempt proposes the pending text. It returns false if the attempt must be repeated.
+func (f *rulesFile) attempt(ctx context.Context) bool {
+	p := f.pending
+	if p == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, proposeWithin)
+	defer cancel()
+	r, err := f.target.Propose(ctx, *p)
+	var invalid rules.Errors
+	switch {
+	case errors.As(err, &invalid):
+		f.pending = nil
+		f.report(err)
+		return true
+	case err != nil:
+		f.log.Debug("the rules file cannot be proposed yet", "file", f.path, "error", err)
+		return ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled)
+	}
+	f.pending = nil
+	f.describe(r)
+	return true
+}
+
+// describe logs the result of a proposal.
+func (f *rulesFile) describe(r ruleset.Result) {
+	newest := max(f.store.Newest().Number, r.Version.Number)
+	switch {
+	case r.Changed:
+		f.log.Info("the rules file is active", "file", f.path, "version", r.Version.Number, "limits", r.Version.Limits, "changes", r.Version.Summary)
+	case r.Version.Number < newest:
+		f.log.Warn("the rules file has the text of an earlier version and has no effect: to activate it, use CL.RULES ROLLBACK with its version",
+			"file", f.path, "version", r.Version.Number, "active version", newest)
+	default:
+		f.log.Info("the rules file is active", "file", f.path, "version", r.Version.Number, "limits", r.Version.Limits)
+	}
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/ruleset"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// Propose implements ruleset.Log: the deciding node changes the rules of the lab.
+func (n *labNode) Propose(ctx context.Context, p ruleset.Proposal) (ruleset.Result, error) {
+	n.lab.mu.Lock()
+	deciding, err := n.lab.deciding == n.id, n.lab.adminErr
+	n.lab.mu.Unlock()
+	switch {
+	case err != nil:
+		return ruleset.Result{}, err
+	case !deciding:
+		return ruleset.Result{}, topology.ErrNoLeader
+	}
+	return ruleset.NewLocal(n.lab.rules, time.Now).Propose(ctx, p)
+}
+
+// liveText returns the text of a rule set with one limit.
+func liveText(limit string) string {
+	return "version: 1\ndomain: shop\nlimits:\n  " + limit + ": {allow: 5 per minute}\n"
+}
+
+// TestClRulesInACluster changes the rules through a follower. The leader must run the commands.
+func TestClRulesInACluster(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p, leader := l.nodes["b"].dial(), l.nodes["a"].dial()
+	changed := func(v value, version int64) {
+		t.Helper()
+		got, _ := v.field("version")
+		is, _ := v.field("changed")
+		if got.int() != version || is.int() != 1 {
+			t.Errorf("the reply is %s, want version %d, changed", v, version)
+		}
+	}
+	before := int64(l.rules.Newest().Number)
+	changed(p.ask("CL.RULES", "SET", liveText("a")), before+1)
+	if author := l.rules.Newest().Author; !strings.HasPrefix(author, "a client of the node at 127.0.0.1:") {
+		t.Errorf("the author of a forwarded command is %q", author)
+	}
+	leader.do("+OK\r\n", "CLIENT", "SETNAME", "ops")
+	changed(leader.ask("CL.RULES", "PATCH", "limits: {a: {allow: 6/s}}"), before+2)
+	if author := l.rules.Newest().Author; !strings.HasPrefix(author, "ops at 127.0.0.1:") {
+		t.Errorf("the author is %q, want the name and the address of the connection", author)
+	}
+	changed(p.ask("CL.RULES", "ROLLBACK", fmt.Sprint(before+1), "AUTHOR", "ann"), before+3)
+	if author := l.rules.Newest().Author; author != "ann" {
+		t.Errorf("the author is %q, want ann", author)
+	}
+	p.do(bulk(liveText("a")), "CL.RULES", "GET")
+	if list := p.ask("CL.RULES", "HISTORY", "2").list; len(list) != 2 {
+		t.Errorf("HISTORY 2 has %d versions", len(list))
+	}
+	p.fails("ERR rules:4:14: limits.x.allow:", "CL.RULES", "SET", "version: 1\ndomain: shop\nlimits:\n  x: {allow: 5}\n")
+	info := p.info("rules")
+	if want := fmt.Sprint(before + 3); info["rules_version"] != want || info["rules_active_version"] != want || info["rules_limits"] != "1" {
+		t.Errorf("INFO rules has %v, want version %s with one limit", info, want)
+	}
+}
+
+// TestClRulesErrors checks the replies for errors of the log.
+func TestClRulesErrors(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("change the rules: %w", topology.ErrChanging), "TRYAGAIN change the rules: "},
+		{fmt.Errorf("set the first rules: %w: ask b: down", topology.ErrNoRules), "ERR set the first rules: all members must be running"},
+		{errors.New("disk\r\nfull"), "ERR disk  full"},
+	} {
+		l.mu.Lock()
+		l.adminErr = test.err
+		l.mu.Unlock()
+		p.fails(test.want, "CL.RULES", "SET", liveText("a"))
+	}
+}
+
+// TestClRulesWithoutStore checks a server that was created without rules.
+func TestClRulesWithoutStore(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	for _, words := range [][]string{
+		{"GET"}, {"LIST"}, {"HISTORY"}, {"EXPLAIN", "shop"}, {"SET", "x"}, {"PATCH", "x"}, {"ROLLBACK", "1"},
+	} {
+		p.do(string("-"+errNoRules+"\r\n"), slices.Concat([]string{"CL.RULES"}, words)...)
+	}
+	if info := p.info("rules"); len(info) != 0 {
+		t.Errorf("INFO rules has %v, want no fields", info)
+	}
+}
+
+// TestClRulesFileProblem checks the field of INFO for problems.
+func TestClRulesFileProblem(t *testing.T) {
+	t.Parallel()
+	store := ruleset.NewStore()
+	p := setup{rules: store}.start(t).dial()
+	store.SetFileProblem("rules.yaml:1:1: first\nrules.yaml:2:1: second")
+	if got := p.info("rules")["rules_last_error"]; got != "rules.yaml:1:1: first rules.yaml:2:1: second" {
+		t.Errorf("rules_last_error is %q", got)
+	}
+	bad := ruleset.Version{Number: 1, Hash: "x"}
+	store.Activate(bad, nil)
+	store.CompileNewest()
+	if got := p.info("rules")["rules_last_error"]; !strings.Contains(got, ruleset.ErrDamaged.Error()) {
+		t.Errorf("rules_last_error is %q, want %v", got, ruleset.ErrDamaged)
+	}
+	p.fails("ERR version 1: the stored text of the rules is damaged", "CL.RULES", "LIST")
+	p.fails("ERR version 1: the text of this version is no longer stored", "CL.RULES", "GET", "1")
+}
