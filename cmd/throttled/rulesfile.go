@@ -18,8 +18,9 @@ const (
 	quietFor      = 100 * time.Millisecond // time without a change of the file after which it is read
 	quietAtMost   = time.Second            // time after which the file is read even if it still changes
 	proposeWithin = 40 * time.Second       // timeout of one attempt to make the file a version
-	retryFirst    = 100 * time.Millisecond // pause after a failed attempt; it doubles
+	retryFirst    = 50 * time.Millisecond  // half of the pause after the first failed attempt; it doubles
 	retryAtMost   = 5 * time.Second
+	warnAfter     = 6 // attempts, the first 3 s
 )
 
 // rulesFile makes the content of the file in the option rules a version of the rules, at the start and after each change
@@ -40,11 +41,16 @@ type rulesFile struct {
 	hash    string // of the last text; "" before the file was read
 	pending *ruleset.Proposal
 	problem string // the last problem, which is logged once
+
+	retry    *time.Timer // runs while an attempt must be repeated
+	attempts int         // consecutive attempts that have failed
+	waiting  bool        // the wait for a successful attempt was logged
 }
 
 func newRulesFile(path string, store *ruleset.Store, target ruleset.Log, log *slog.Logger) *rulesFile {
 	return &rulesFile{
-		path: path, author: "file " + path, alone: true, store: store, target: target, log: log, again: make(chan struct{}, 1),
+		path: path, author: "file " + path, alone: true, store: store, target: target, log: log,
+		again: make(chan struct{}, 1), retry: newStoppedTimer(),
 	}
 }
 
@@ -89,39 +95,40 @@ func (f *rulesFile) read() (text string, err error) {
 func (f *rulesFile) run(ctx context.Context) {
 	w := newFileWatch(f.path, f.log)
 	defer w.close()
-	retry := newStoppedTimer()
 	quiet := newStoppedTimer()
-	pause, changing := retryFirst, time.Time{}
-	try := func() {
-		if f.attempt(ctx) {
-			pause = retryFirst
-			return
-		}
-		retry.Reset(pause)
-		pause = min(2*pause, retryAtMost)
-	}
+	changing := time.Time{} // time of the first change that was not read yet
 	f.check()
-	try()
+	f.try(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.again:
-			f.check()
-			try()
 		case <-w.changed():
 			if changing.IsZero() {
 				changing = time.Now()
 			}
 			quiet.Reset(min(quietFor, max(0, quietAtMost-time.Since(changing))))
+			continue
+		case <-f.again:
+			f.check()
 		case <-quiet.C:
 			changing = time.Time{}
 			f.check()
-			try()
-		case <-retry.C:
-			try()
+		case <-f.retry.C:
 		}
+		f.try(ctx)
 	}
+}
+
+// try makes an attempt, and starts the timer for the next one if it must be repeated.
+func (f *rulesFile) try(ctx context.Context) {
+	f.attempts++
+	if f.attempt(ctx) {
+		f.attempts = 0
+		f.retry.Stop()
+		return
+	}
+	f.retry.Reset(min(retryFirst<<min(f.attempts, 10), retryAtMost))
 }
 
 // newStoppedTimer returns a timer that is not running.
@@ -149,6 +156,7 @@ func (f *rulesFile) check() {
 		return
 	}
 	f.report(nil)
+	f.attempts, f.waiting = 0, false
 	changed := f.hash != "" && f.hash != hash
 	f.hash = hash
 	f.pending = &ruleset.Proposal{Name: f.path, Text: text, Author: f.author, OnlyNew: !f.alone || !changed}
@@ -188,11 +196,25 @@ func (f *rulesFile) attempt(ctx context.Context) bool {
 		return true
 	case err != nil:
 		f.log.Debug("the rules file cannot be proposed yet", "file", f.path, "error", err)
-		return ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled)
+		if f.attempts >= warnAfter {
+			f.reportWait(err)
+		}
+		return false
 	}
 	f.pending = nil
+	f.waiting = false
+	f.store.SetFileProblem(f.problem)
 	f.describe(r)
 	return true
+}
+
+// reportWait logs, once for each text, that the file cannot become a version yet, and stores the reason for INFO.
+func (f *rulesFile) reportWait(err error) {
+	f.store.SetFileProblem("the file has no effect yet: " + err.Error())
+	if !f.waiting {
+		f.waiting = true
+		f.log.Warn("the rules file has no effect yet, and the server tries again", "file", f.path, "error", err)
+	}
 }
 
 // describe logs the result of a proposal.

@@ -285,10 +285,7 @@ func TestUsedUnitsOutliveAChange(t *testing.T) {
 		}
 	}
 	leader, others := leaderOf(t, all)
-	for _, p := range others {
-		p.askUntil("changed 1", "CL.RULES", "SET", text("5 per 30 days"), "BASE", 0)
-		break
-	}
+	others[0].askUntil("changed 1", "CL.RULES", "SET", text("5 per 30 days"), "BASE", 0)
 	admits(others[0], 5)
 	leader.mustDo("CL.RULES", "PATCH", "limits: {login: {allow: 8 per 30 days}}")
 	leader.kill()
@@ -296,4 +293,24 @@ func TestUsedUnitsOutliveAChange(t *testing.T) {
 	admits(others[0], 3)
 	others[1].mustDo("CL.RULES", "ROLLBACK", 1)
 	admits(others[1], 0)
+}
+
+// TestFirstRulesWaitForAllMembers checks that the rules file of a cluster with a member that is down is not active, that
+// INFO shows the reason, and that the file becomes active when the member is started.
+func TestFirstRulesWaitForAllMembers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--rules", path)
+	leader, others := leaderOf(t, all)
+	for _, p := range all {
+		p.askUntil("no such file", "INFO", "rules")
+	}
+	others[0].kill()
+	writeFile(t, path, textOfRules("a"))
+	others[1].askUntil("rules_last_error:the file has no effect yet: set the first rules: all members must be running", "INFO", "rules")
+	leader.askUntil("rules_version:0\r\n", "INFO", "rules")
+	others[0].start()
+	for _, p := range all {
+		p.awaitRules(1, "a")
+		p.askUntil("rules_last_error:\r\n", "INFO", "rules")
+	}
 }
