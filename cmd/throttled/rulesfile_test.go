@@ -32,9 +32,9 @@ func replace(t *testing.T, path, text string) {
 	}
 }
 
-// do runs a command.
+// do runs a command in RESP2.
 func (p *process) do(args ...any) (any, error) {
-	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
+	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true, Protocol: 2})
 	defer func() { _ = client.Close() }()
 	return client.Do(p.t.Context(), args...).Result()
 }
@@ -285,7 +285,7 @@ func TestUsedUnitsOutliveAChange(t *testing.T) {
 		}
 	}
 	leader, others := leaderOf(t, all)
-	others[0].askUntil("changed 1", "CL.RULES", "SET", text("5 per 30 days"), "BASE", 0)
+	others[0].askUntil("version:1", "CL.RULES", "SET", text("5 per 30 days"))
 	admits(others[0], 5)
 	leader.mustDo("CL.RULES", "PATCH", "limits: {login: {allow: 8 per 30 days}}")
 	leader.kill()
