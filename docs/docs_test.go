@@ -17,6 +17,7 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server"
 )
 
@@ -56,23 +57,23 @@ func allSessions(t *testing.T) (all []session) {
 // TestSessions runs each session of the documents with redis-cli against a server whose
 // clock advances only during waits in the session.
 func TestSessions(t *testing.T) {
+	path := buildProgram(t)
 	played := map[string]bool{}
 	for _, s := range allSessions(t) {
 		played[s.file] = true
 		t.Run(fmt.Sprintf("%s:%d", filepath.Base(s.file), s.line), func(t *testing.T) {
 			p := startServer(t)
+			p.program = path
 			for _, st := range s.steps {
-				if st.args == nil {
-					p.now.Add(uint64(st.wait))
-					continue
-				}
-				if wrong := differ(st.want, p.ask(t, st.options, st.args)); wrong != "" {
-					t.Errorf("%s:%d: %s: %s", s.file, st.line, strings.Join(st.args, " "), wrong)
-				}
+				p.play(t, s.file, &st)
 			}
 		})
 	}
-	for _, name := range []string{"../README.md", "algorithms.md"} {
+	if *update {
+		rewrite(t)
+		return
+	}
+	for _, name := range []string{"../README.md", "algorithms.md", "rules-tutorial.md", "rules-recipes.md"} {
 		if !played[name] {
 			t.Errorf("%s has no session", name)
 		}
@@ -81,28 +82,70 @@ func TestSessions(t *testing.T) {
 
 // place is a server and its clock.
 type place struct {
-	port string
-	now  *atomic.Uint64
+	port    string
+	now     *atomic.Uint64
+	rules   *ruleset.Store
+	log     ruleset.Log
+	dir     string // directory of the rules file
+	program string // path of bin/throttled
 }
 
-// startServer starts a server without keys. Its clock is set to midnight UTC and does not advance.
+// play runs a step of a session in a file.
+func (p *place) play(t *testing.T, file string, st *step) {
+	t.Helper()
+	var shown string
+	switch {
+	case st.rules != "":
+		p.save(t, file, st)
+		return
+	case st.tests != "":
+		p.write(t, testFile, st.tests)
+		return
+	case st.args == nil:
+		p.now.Add(uint64(st.wait))
+		return
+	case st.program:
+		shown = p.run(t, st.args)
+	default:
+		shown = p.ask(t, st.options, st.args)
+	}
+	wrong := differ(st.want, grep(shown, st.grep))
+	switch {
+	case wrong != "" && *update:
+		changes = append(changes, change{file, st.replyAt, len(st.want), grep(shown, st.grep)})
+	case wrong != "":
+		t.Errorf("%s:%d: %s: %s", file, st.line, strings.Join(st.args, " "), wrong)
+	}
+}
+
+// startServer starts a server without keys and rules. Its clock is set to midnight UTC and does not advance.
 func startServer(t *testing.T) place {
 	t.Helper()
 	opts, err := options.New(options.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := place{now: new(atomic.Uint64), rules: ruleset.NewStore(), dir: t.TempDir()}
+	p.now.Store(uint64(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()))
+	p.log = ruleset.NewLocal(p.rules, p.wallTime)
+	p.serve(t, server.New(server.Config{
+		Engine:     buckets.New(buckets.Config{Clock: p.now.Load}),
+		Rules:      p.rules,
+		RulesLog:   p.log,
+		RulesClock: p.wallTime,
+		Options:    opts,
+		Version:    "test",
+	}))
+	return p
+}
+
+// serve starts a server on a free port. It is shut down at the end of the test.
+func (p *place) serve(t *testing.T, srv *server.Server) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := place{now: new(atomic.Uint64)}
-	p.now.Store(uint64(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()))
-	srv := server.New(server.Config{
-		Engine:  buckets.New(buckets.Config{Clock: p.now.Load}),
-		Options: opts,
-		Version: "test",
-	})
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
@@ -119,7 +162,6 @@ func startServer(t *testing.T) place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
 }
 
 // ask returns the output of redis-cli for a command, in the format for terminals unless
@@ -154,6 +196,12 @@ func TestEachCommandIsShown(t *testing.T) {
 		`^CL\.BUCKET `,
 		`^CL\.LEAKY `,
 		`^CL\.ALL .*THROTTLE .*WINDOW `,
+		`^CL\.CHECK \S+ \w+ `,
+		`^CL\.CHECK \S+ COST -?\d+ `,
+		`^CL\.CHECK \S+ PEEK `,
+		`^CL\.REPORT \S+ OUTCOME status=\d+ `,
+		`^CL\.REPORT \S+ OUTCOME \S+ COST `,
+		`^CL\.RULES (EXPLAIN|HISTORY|ROLLBACK) `,
 		`^CL\..* MS$`,
 		`^CL\..* -\d+$`,
 		`^CL\..* 0$`,

@@ -28,8 +28,33 @@ $ redis-cli -p 6380 --json
 (1 minute later)
 127.0.0.1:6380> PING
 PONG
-$ redis-cli -p 6380 -3 PING
+$ redis-cli -p 6380 -3 PING | grep ON
 PONG
+` + "```" + `
+## Rules
+
+` + "```yaml" + `
+# No heading
+a: 1
+` + "```" + `
+
+    $ redis-cli -p 6380 PING
+    PONG
+
+` + "```yaml wrong" + `
+b
+` + "```" + `
+` + "```yaml test" + `
+d
+` + "```" + `
+
+    $ bin/throttled rules check rules.yaml
+    b
+
+## Rules without commands
+
+` + "```yaml" + `
+c: 1
 ` + "```" + `
 `
 
@@ -40,15 +65,22 @@ func TestSessionsOfAText(t *testing.T) {
 	}
 	none, json := []string{}, []string{"--json"}
 	want := []session{
-		{"x.md", 4, nil, []step{
-			{line: 4, options: none, args: []string{"SET", "a", "1"}, want: []string{"OK"}},
-			{line: 6, options: none, args: []string{"TTL", "a"}, want: []string{"(integer) 10"}},
+		{file: "x.md", line: 4, steps: []step{
+			{line: 4, replyAt: 5, options: none, args: []string{"SET", "a", "1"}, want: []string{"OK"}},
+			{line: 6, replyAt: 8, options: none, args: []string{"TTL", "a"}, want: []string{"(integer) 10"}},
 		}},
-		{"x.md", 15, json, []step{
-			{line: 16, options: json, args: []string{"EXEC"}, want: []string{"1) 1) (integer) 0", "   2) (integer) 2"}},
+		{file: "x.md", line: 15, options: json, steps: []step{
+			{line: 16, replyAt: 17, options: json, args: []string{"EXEC"}, want: []string{"1) 1) (integer) 0", "   2) (integer) 2"}},
 			{line: 19, wait: time.Minute},
-			{line: 20, options: json, args: []string{"PING"}, want: []string{"PONG"}},
-			{line: 22, options: []string{"-3"}, args: []string{"PING"}, want: []string{"PONG"}},
+			{line: 20, replyAt: 21, options: json, args: []string{"PING"}, want: []string{"PONG"}},
+			{line: 22, replyAt: 23, grep: "ON", options: []string{"-3"}, args: []string{"PING"}, want: []string{"PONG"}},
+		}},
+		{file: "x.md", line: 28, section: 2, steps: []step{
+			{line: 28, rules: "# No heading\na: 1\n"},
+			{line: 32, replyAt: 33, options: none, args: []string{"PING"}, want: []string{"PONG"}},
+			{line: 36, rules: "b\n", wrong: true},
+			{line: 39, tests: "d\n"},
+			{line: 42, replyAt: 43, program: true, args: []string{"rules", "check", "rules.yaml"}, want: []string{"b"}},
 		}},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -64,6 +96,8 @@ func TestSessionsThatCannotBePlayed(t *testing.T) {
 		"no reply":            {"$ redis-cli -p 6380 PING\n$ redis-cli -p 6380 PING\nPONG", "x.md:2: the reply is missing"},
 		"no reply at the end": {"$ redis-cli -p 6380 PING", "x.md:2: the reply is missing"},
 		"quotes":              {"$ redis-cli -p 6380 ECHO 'a b'\na b", "x.md:2: only plain words"},
+		"another command":     {"$ bin/throttled rules check a\nok\n$ bin/throttled import", "x.md:4: no command"},
+		"a redirection":       {"$ bin/throttled rules check a > b\nok", "x.md:2: only plain words"},
 		"a pipe":              {"$ redis-cli -p 6380 PING | cat\nPONG", "x.md:2: only plain words"},
 	} {
 		_, err := sessions("x.md", "```\n"+c.lines+"\n```\n")
@@ -140,5 +174,55 @@ func TestWrongExamplesAreFound(t *testing.T) {
 	p.now.Add(uint64(20 * time.Second))
 	if wrong := differ(want, p.ask(t, nil, args)); wrong != "" {
 		t.Errorf("after 20 seconds: %s", wrong)
+	}
+}
+
+// TestOneServer checks that the sections of a document with oneServer are one session.
+func TestOneServer(t *testing.T) {
+	text := "# T\n```yaml\na\n```\n## A\n```\n$ redis-cli -p 6380 PING\nPONG\n```\n## B\n```\n$ redis-cli -p 6380 PING\nPONG\n```\n"
+	for _, c := range []struct {
+		text  string
+		steps []int // of each session
+	}{{text, []int{1, 1}}, {oneServer + "\n" + text, []int{3}}} {
+		found, err := sessions("x.md", c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, s := range found {
+			got = append(got, len(s.steps))
+		}
+		if !reflect.DeepEqual(got, c.steps) {
+			t.Errorf("the sessions of %q have %v steps, want %v", c.text, got, c.steps)
+		}
+	}
+}
+
+func TestGrep(t *testing.T) {
+	for _, c := range []struct{ lines, text, want string }{
+		{"a:1\r\nb:2\r\n", "", "a:1\r\nb:2\r\n"},
+		{"a:1\r\nb:2\r\nab:3\r\n", "b", "b:2\nab:3\n"},
+		{"a:1\r\n", "b", ""},
+	} {
+		if got := grep(c.lines, c.text); got != c.want {
+			t.Errorf("grep(%q, %q) = %q, want %q", c.lines, c.text, got, c.want)
+		}
+	}
+}
+
+// TestUpdates checks the lines that -update writes for replies that differ.
+func TestUpdates(t *testing.T) {
+	for _, c := range []struct{ name, lines, shown, want string }{
+		{"a remark stays", "$ x\n[1]    refused\n", "[0]\n", "$ x\n[0]    refused\n"},
+		{"an indented block", "    $ x\n    OK\n", "PONG\n", "    $ x\n    PONG\n"},
+		{"more lines", "$ x\n?\n", "1) a\n2) b\n", "$ x\n1) a\n2) b\n"},
+		{"fewer lines", "$ x\n1) a\n2) b\n", "OK\n", "$ x\nOK\n"},
+	} {
+		lines := strings.Split(c.lines, "\n")
+		reply := change{line: 2, lines: len(lines) - 2, shown: c.shown}
+		reply.apply(lines)
+		if got := strings.ReplaceAll(strings.Join(lines, "\n"), removed+"\n", ""); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/throttledhq/throttled/rules/envoy"
 )
 
-var update = flag.Bool("update", false, "replace the tables of keys in rules.md")
+var update = flag.Bool("update", false, "replace the tables of keys in rules.md, and the replies in all documents")
 
 // yamlBlock matches a block of YAML in a document, with the word after "yaml".
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml *(\\w*)\n(.*?)^```$")
 
 // TestRulesFiles checks that each block of YAML in the documents is a valid rules file, or is converted to the next
-// block if it is marked as a configuration of Envoy's service.
+// block if it is marked as a configuration of Envoy's service. A block that is marked as wrong must not be valid.
 func TestRulesFiles(t *testing.T) {
 	found := map[string]int{}
 	for name, text := range documents(t) {
@@ -34,8 +34,8 @@ func TestRulesFiles(t *testing.T) {
 				converted = convert(t, name, block[2])
 				continue
 			}
-			if err := parse(name, block[1], block[2]); err != nil {
-				t.Errorf("%v\n%s", err, block[2])
+			if err := parse(name, block[1], block[2]); (err != nil) != (block[1] == "wrong") {
+				t.Errorf("the error is %v\n%s", err, block[2])
 			}
 		}
 		if converted != "" {

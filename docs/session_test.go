@@ -3,51 +3,69 @@ package docs
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// session is a block of a document that shows redis-cli in a terminal.
+// session is what one server executes: a block of a document that shows a terminal, or a rules file and all such blocks
+// after it in its section.
 type session struct {
 	file    string
 	line    int      // number of its first line in the file
+	section int      // number of the section if the session has a rules file; otherwise 0
 	options []string // options of redis-cli for the prompts that follow
 	steps   []step
 }
 
-// step is a command and the expected output of redis-cli, or a time to wait.
+// step is a command and its expected output, a time to wait, or a rules file that is saved.
 type step struct {
 	line    int
 	options []string // options of redis-cli
-	args    []string
+	args    []string // arguments of redis-cli, or of the program
+	program bool     // the command is the program itself
+	grep    string   // text of the lines of the output that are shown; "" for all
+	replyAt int      // number of the first line of the output
 	want    []string
 	wait    time.Duration
+	rules   string // text of the rules file
+	wrong   bool   // the rules file is not valid
+	tests   string // text of the test file of the rules
 }
 
 const (
-	shell  = "$ redis-cli -p 6380"
-	prompt = "127.0.0.1:6380> "
+	shell   = "$ redis-cli -p 6380"
+	program = "$ bin/throttled rules "
+	prompt  = "127.0.0.1:6380> "
+
+	// oneServer marks a document whose sections are one section for sessions.
+	oneServer = "<!-- one server -->"
 )
 
 // block is a Markdown code block, fenced or indented by four spaces.
 type block struct {
-	line  int // number of the first line in the file
-	lines []string
+	line    int    // number of the first line in the file
+	kind    string // text after the fence
+	section int    // number of the heading before the block, from 1; if the text contains oneServer, at most 1
+	lines   []string
 }
 
 // blocks returns the code blocks of a Markdown text.
 func blocks(text string) (found []block) {
-	fenced, open := false, false
+	fenced, open, kind, section := false, false, "", 0
+	whole := strings.Contains(text, oneServer)
 	for i, line := range strings.Split(text, "\n") {
 		inside := fenced
-		if strings.HasPrefix(line, "```") {
-			fenced, inside = !fenced, false
+		if info, isFence := strings.CutPrefix(line, "```"); isFence {
+			fenced, inside, kind = !fenced, false, info
 		} else if rest, indented := strings.CutPrefix(line, "    "); indented && !fenced {
 			line, inside = rest, true
+		} else if !fenced && strings.HasPrefix(line, "#") && (section == 0 || !whole) {
+			section++
 		}
 		if inside && !open {
-			found = append(found, block{line: i + 1})
+			found = append(found, block{line: i + 1, kind: kind, section: section})
 		}
 		if open = inside; open {
 			last := &found[len(found)-1]
@@ -57,44 +75,73 @@ func blocks(text string) (found []block) {
 	return found
 }
 
-// sessions returns the sessions of a file: the blocks that begin with redis-cli.
+// sessions returns the sessions of a file: the blocks that begin with redis-cli. If a section has a rules file, the file and
+// all blocks after it are one session.
 func sessions(file, text string) (found []session, err error) {
 	for _, b := range blocks(text) {
-		if !strings.HasPrefix(b.lines[0], shell) {
-			continue
-		}
-		s := session{file: file, line: b.line}
-		for i := 0; i < len(b.lines) && err == nil; i++ {
-			line, at := b.lines[i], b.line+i
-			for strings.HasSuffix(line, `\`) && i+1 < len(b.lines) {
-				i++
-				line = strings.TrimSuffix(line, `\`) + b.lines[i]
-			}
-			err = s.add(at, line)
-		}
-		if err == nil {
-			err = s.complete()
-		}
+		s, err := parseBlock(file, b)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, s)
+		if n := len(found); n > 0 && b.section > 0 && found[n-1].section == b.section {
+			found[n-1].steps = append(found[n-1].steps, s.steps...)
+		} else if len(s.steps) > 0 {
+			found = append(found, s)
+		}
 	}
-	return found, nil
+	return slices.DeleteFunc(found, func(s session) bool { return !s.hasCommand() }), nil
 }
 
-// add adds one line of the block to the session. The parameter at is its number in the file.
-func (s *session) add(at int, line string) error {
+func (s *session) hasCommand() bool {
+	return slices.ContainsFunc(s.steps, func(st step) bool { return st.args != nil })
+}
+
+// parseBlock returns the session of a block. It has no steps if nothing in the block can be played.
+func parseBlock(file string, b block) (s session, err error) {
+	s = session{file: file, line: b.line}
+	text := strings.Join(b.lines, "\n") + "\n"
+	switch b.kind {
+	case "yaml", "yaml wrong":
+		s.section, s.steps = b.section, []step{{line: b.line, rules: text, wrong: b.kind == "yaml wrong"}}
+		return s, nil
+	case "yaml test":
+		s.section, s.steps = b.section, []step{{line: b.line, tests: text}}
+		return s, nil
+	}
+	if !strings.HasPrefix(b.lines[0], shell) && !strings.HasPrefix(b.lines[0], program) {
+		return s, nil
+	}
+	for i := 0; i < len(b.lines) && err == nil; i++ {
+		line, at := b.lines[i], b.line+i
+		for strings.HasSuffix(line, `\`) && i+1 < len(b.lines) {
+			i++
+			line = strings.TrimSuffix(line, `\`) + b.lines[i]
+		}
+		err = s.add(at, b.line+i+1, line)
+	}
+	if err == nil {
+		err = s.complete()
+	}
+	return s, err
+}
+
+// add adds one line of the block to the session. The parameter at is its number in the file, and next that of the line
+// after it.
+func (s *session) add(at, next int, line string) error {
 	started, isShell := strings.CutPrefix(line, shell)
+	started, grep, _ := strings.Cut(started, " | grep ")
+	ran, isProgram := strings.CutPrefix(line, program)
 	typed, isPrompt := strings.CutPrefix(line, prompt)
 	wait, isWait := parseWait(line)
 	switch {
-	case isShell && !plain(started), isPrompt && !plain(typed):
+	case isShell && !plain(started+grep), isProgram && !plain(ran), isPrompt && strings.ContainsAny(typed, "\"'"):
 		return fmt.Errorf("%s:%d: only plain words can be played", s.file, at)
 	case isShell:
-		s.start(at, strings.Fields(started))
+		s.start(step{line: at, replyAt: next, grep: grep}, strings.Fields(started))
+	case isProgram:
+		s.steps = append(s.steps, step{line: at, replyAt: next, program: true, args: append([]string{"rules"}, strings.Fields(ran)...)})
 	case isPrompt:
-		s.steps = append(s.steps, step{line: at, options: s.options, args: strings.Fields(typed)})
+		s.steps = append(s.steps, step{line: at, replyAt: next, options: s.options, args: strings.Fields(typed)})
 	case isWait:
 		s.steps = append(s.steps, step{line: at, wait: wait})
 	case len(s.steps) == 0 || s.steps[len(s.steps)-1].args == nil || strings.HasPrefix(line, "$"):
@@ -106,22 +153,21 @@ func (s *session) add(at int, line string) error {
 	return nil
 }
 
-// plain reports whether a line is free of characters that are special to a shell or to
-// redis-cli.
+// plain reports whether a line is free of characters that are special to a shell.
 func plain(line string) bool { return !strings.ContainsAny(line, "\"'`|<>$&;*?#") }
 
-// start processes the words after redis-cli: options and, unless prompts follow, a command.
-func (s *session) start(at int, words []string) {
+// start processes the words after redis-cli: options and, unless prompts follow, the command of step st.
+func (s *session) start(st step, words []string) {
 	n := 0
 	for n < len(words) && strings.HasPrefix(words[n], "-") {
 		n++
 	}
-	options, args := words[:n], words[n:]
-	if len(args) == 0 {
-		s.options = options
+	if n == len(words) {
+		s.options = words
 		return
 	}
-	s.steps = append(s.steps, step{line: at, options: options, args: args})
+	st.options, st.args = words[:n], words[n:]
+	s.steps = append(s.steps, st)
 }
 
 // complete returns an error if a command has no reply.
