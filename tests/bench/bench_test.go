@@ -161,3 +161,33 @@ func TestParseBenchmarks(t *testing.T) {
 		t.Error("output without benchmarks: no error, want one")
 	}
 }
+
+func TestLongestCheck(t *testing.T) {
+	entry := func(took, name string) string {
+		return "12\n1795444444\n" + took + "\n" + name + "\nd\npath\n/x\n\n127.0.0.1:5\n\n\n"
+	}
+	for _, tt := range []struct {
+		text string
+		want float64
+	}{
+		{"", 0},
+		{entry("250", "CL.CHECK") + entry("3100", "cl.check") + entry("900", "CL.CHECK"), 3.1},
+		{entry("9000", "CL.RULES") + entry("250", "CL.CHECK"), 0.25},
+	} {
+		if got := longestCheck(tt.text); got != tt.want {
+			t.Errorf("SLOWLOG GET returns %q: got %v ms, want %v", tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestRulesText(t *testing.T) {
+	text := rulesText(8, "7 per minute")
+	for _, want := range []string{"domain: d\n", "  l0: {when: {path: /s0/*,", "  l7: {when: {ip: 10.0.1.0/24}, per: [client], allow: 7 per minute}\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the rules do not contain %q:\n%s", want, text)
+		}
+	}
+	if got := strings.Count(text, "allow:"); got != 8 {
+		t.Errorf("%d limits, want 8", got)
+	}
+}

@@ -8,6 +8,7 @@
 //	bench hotkey    many connections on one key: exact admission
 //	bench family    cost of each limiter command relative to CL.THROTTLE
 //	bench check     cost of CL.CHECK relative to a CL.ALL of the same limits
+//	bench ruleset   time to load 100,000 limits, and the longest delay of a decision while they replace others
 //	bench groups    concurrent clients that charge and refund several limits in one call
 //	bench fresh     from git clone to the first reply
 //	bench table     decisions on one core and on two, compared with memory access
@@ -58,6 +59,7 @@ var measurements = []struct {
 	{"hotkey", hotKey},
 	{"family", compareFamily},
 	{"check", compareCheck},
+	{"ruleset", replaceRules},
 	{"groups", groups},
 	{"fresh", fresh},
 	{"table", table},

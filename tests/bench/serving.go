@@ -67,11 +67,16 @@ func (g generator) run(addr string, keys int, lasting time.Duration, b *board) (
 }
 
 func (g generator) runOnce(addr string, keys int, lasting time.Duration) (latencies, error) {
-	out, err := exec.Command(g.binary,
+	return g.openLoop(addr, servedRate, lasting, "-keys", strconv.Itoa(keys), "-key-size", "16", "-prefix", "m:", "-limit", roomy)
+}
+
+// openLoop sends requests at a fixed rate, over eight connections. The further arguments of the generator define the requests.
+func (g generator) openLoop(addr string, rate int, lasting time.Duration, args ...string) (latencies, error) {
+	all := append([]string{
 		"-output", "json", "-progress=false", "-threads", "1", "-conns", "8", "-depth", "1",
-		"-rate", strconv.Itoa(servedRate), "-duration", lasting.String(), "-warmup", "1s",
-		"-keys", strconv.Itoa(keys), "-key-size", "16", "-prefix", "m:", "-limit", roomy,
-		addr).Output()
+		"-rate", strconv.Itoa(rate), "-duration", lasting.String(), "-warmup", "1s",
+	}, args...)
+	out, err := exec.Command(g.binary, append(all, addr)...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return latencies{}, fmt.Errorf("load generator: %w\n%s", err, exit.Stderr)
