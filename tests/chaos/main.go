@@ -19,6 +19,7 @@
 //	chaos fence      a recovered cluster whose lost nodes return
 //	chaos disk       disks that are full, fail, hang and are slow
 //	chaos rogue      stolen keys of nodes, forged votes
+//	chaos rules      a change of the rules every 100 ms while leaders are killed: each decision has one version
 //	chaos mutants    deliberate bugs: a checker must find each of them
 //	chaos all        all scenarios
 //	chaos check FILE checks a saved history
@@ -66,6 +67,7 @@ func scenarios() []scenario {
 		{"fence", fence},
 		{"disk", disk},
 		{"rogue", rogue},
+		{"rules", rulesScenario},
 		{"mutants", mutants},
 	}
 }
@@ -113,7 +115,7 @@ func newLab(s settings, out *report) *lab {
 func parse(args []string) (s settings, names []string, err error) {
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the faults; 0 selects one at random")
-	f.DurationVar(&s.last, "for", 0, "maximum duration of mix and clock; 0 means their default")
+	f.DurationVar(&s.last, "for", 0, "maximum duration of mix and clock, duration of rules; 0 means their default")
 	f.IntVar(&s.faults, "faults", 0, "faults that mix must inflict, otherwise it fails; 0 means as many as time permits")
 	f.IntVar(&s.ops, "ops", 0, "decisions that mix must check, otherwise it fails; 0 means as many as time permits")
 	f.BoolVar(&s.bars, "bars", false, "run at the sizes of the bars: 300 faults, 1,000,000 decisions, 100 kills...")

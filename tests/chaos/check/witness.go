@@ -19,12 +19,26 @@ type moment struct {
 
 // Witness replays all requests on a key in the order that the replies imply. The emission
 // interval of the key must be so long that no unit is restored during a run. Witness returns
-// the first contradiction, or nil. Contradictions are a unit granted twice, units in use that
-// no client requested, an order that contradicts real time, and a log time that runs backward
+// the first contradiction, or nil. Contradictions are those of Units, and a log time that runs backward
 // or faster than the clients' clock. The log time is derived from ResetAfter. None of ops may
 // be a refund. Witness runs in O(n log n).
 func Witness(k *history.Key, ops []history.Op) error {
-	var order []moment
+	order, err := unitsInOrder(k, ops)
+	if err != nil {
+		return err
+	}
+	return byOneClock(order, k.Interval())
+}
+
+// Units is like Witness, but does not derive the log time. Contradictions are a unit granted twice,
+// units in use that no client requested, and an order that contradicts real time.
+func Units(k *history.Key, ops []history.Op) error {
+	_, err := unitsInOrder(k, ops)
+	return err
+}
+
+// unitsInOrder returns the replies in the order that they imply, and the first contradiction that Units finds.
+func unitsInOrder(k *history.Key, ops []history.Op) (order []moment, err error) {
 	open := int64(0)
 	for i := range ops {
 		if o := &ops[i]; o.Outcome == history.Unknown {
@@ -39,12 +53,9 @@ func Witness(k *history.Key, ops []history.Op) error {
 		return cmp.Or(cmp.Compare(a.used, b.used), -cmp.Compare(taken(a.op), taken(b.op)))
 	})
 	if err := eachUnitOnce(order, open); err != nil {
-		return err
+		return nil, err
 	}
-	if err := inRealTime(order); err != nil {
-		return err
-	}
-	return byOneClock(order, k.Interval())
+	return order, inRealTime(order)
 }
 
 func eachUnitOnce(order []moment, open int64) error {
