@@ -24,7 +24,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-portable client-tests-java handover-bars lint shape fmt fuzz oracle rules-walk rules-bench plots bench chaos chaos-bars tools clean
+.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-portable client-tests-java handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -108,6 +108,13 @@ rules-walk: ## compare the matches of STEPS (10000000) random requests with a sl
 
 rules-bench: ## measure matches with 10, 1,000 and 100,000 limits and overrides, and the time to load them; needs an otherwise idle machine
 	THROTTLED_STRICT_RULES=1 $(GO) test -count=1 -v -run '^(TestMatch_Cost|TestLoad_Time)$$' ./rules
+
+rules-fuzz: FUZZTIME := 30m
+rules-fuzz: ## fuzz the parser of rules files for FUZZTIME (30m)
+	$(GO) test -timeout 0 -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x ./rules
+
+rules-chaos: tools ## change the rules every 100 ms under full load while the leader is killed every 10 s, for 5 minutes; ARGS="-for 1m" for less
+	$(GO) run -C tests/chaos . rules -bars $(ARGS)
 
 plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
 	$(GO) run -C tests/plots .
