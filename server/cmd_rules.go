@@ -109,7 +109,7 @@ func cmdRulesExplain(c *client, args [][]byte) error {
 		}
 		request[name] = string(args[i+1])
 	}
-	text, err := x.Describe(request, time.Now())
+	text, err := x.Describe(request, c.srv.rules.clock())
 	if err != nil {
 		return rulesError(err)
 	}

@@ -29,9 +29,9 @@ type Config struct {
 	Cluster topology.Cluster
 	// Rules holds the active rules. Optional; if nil, the commands that use rules fail.
 	Rules *ruleset.Store
-	// RulesClock returns the time that CL.CHECK and CL.REPORT use for schedules, calendar windows and the refusals before
-	// a ban; retry times are then not lengthened at random. It is for tests of rules, with an Engine whose clock has the
-	// same time. Optional; if nil, the clocks of the system are used.
+	// RulesClock returns the time that CL.CHECK, CL.REPORT and CL.RULES EXPLAIN use for schedules, calendar windows and the
+	// refusals before a ban; retry times are then not lengthened at random. It is for tests of rules, with an Engine whose
+	// clock has the same time. Optional; if nil, the clocks of the system are used.
 	RulesClock func() time.Time
 	// RulesLog changes Rules. It is required if Rules is set.
 	RulesLog ruleset.Log
