@@ -79,12 +79,17 @@ func replaceRules(s settings, b *board) error {
 // alternate runs the load without and with a replacement, in turn, and prints the results.
 func alternate(g generator, p *process, path string, texts [2]string, rounds int, b *board) error {
 	var quiet, during []replacement
-	for i := range rounds {
+	replaced := 0 // also counts runs that are repeated, whose set must differ from the one before
+	replace := func() (time.Duration, error) {
+		replaced++
+		return replaceFile(p, path, texts[replaced%2])
+	}
+	for range rounds {
 		q, err := loadRules(g, p, func() (time.Duration, error) { return 0, nil }, b)
 		if err != nil {
 			return err
 		}
-		d, err := loadRules(g, p, func() (time.Duration, error) { return replaceFile(p, path, texts[(i+1)%2]) }, b)
+		d, err := loadRules(g, p, replace, b)
 		if err != nil {
 			return err
 		}
