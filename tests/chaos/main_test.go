@@ -11,9 +11,9 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// TestShort runs the scenario short: real nodes in network namespaces under load and faults. Other
-// tests run concurrently, so missed bars do not count, but all guarantees must hold. A failed run
-// is repeated if a slow machine can have caused all of its findings.
+// TestShort runs the scenario short, and the scenario rules for a few seconds: real nodes in network
+// namespaces under load and faults. Other tests run concurrently, so missed bars do not count, but all
+// guarantees must hold. A failed run is repeated if a slow machine can have caused all of its findings.
 func TestShort(t *testing.T) {
 	const most = 4
 	for try := 1; ; try++ {
@@ -36,7 +36,7 @@ var timely = map[string]bool{"healing": true, "pressure": true, "starved": true}
 // does not report missed bars.
 func runShort(t *testing.T) ([]finding, error) {
 	t.Helper()
-	s, names, err := parse([]string{"-dir", t.TempDir(), "-v", "short"})
+	s, names, err := parse([]string{"-dir", t.TempDir(), "-v", "-for", "6s", "short", "rules"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -204,6 +204,11 @@ func (e *rulesEditor) set(based, heavy bool) history.Outcome {
 	return c.Outcome
 }
 
+// late reports whether an error states that a change has taken too long.
+func late(text string) bool {
+	return strings.Contains(text, "the outcome is unknown") || strings.Contains(text, context.DeadlineExceeded.Error())
+}
+
 // staleBase is part of the error for a change whose base is not the newest version.
 const staleBase = "is not the newest version"
 
@@ -223,7 +228,7 @@ func (e *rulesEditor) outcome(r *reply, err error) (history.Outcome, uint64) {
 		return history.Limited, 0
 	case f != decided:
 		e.lost[word]++
-		if f == wrong && !strings.Contains(r.text, "the outcome is unknown") {
+		if f == wrong && !late(r.text) {
 			e.complain("CL.RULES SET: %q", r.text)
 		}
 		return history.Unknown, 0

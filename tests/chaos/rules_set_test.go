@@ -156,6 +156,7 @@ func TestEditOutcome(t *testing.T) {
 		{"-UNCERTAIN", history.Unknown, 0, 0},
 		{"-ERR_version_5_is_not_the_newest_version", history.Limited, 0, 0},
 		{"-ERR_write:_the_outcome_is_unknown", history.Unknown, 0, 0},
+		{"-ERR_change_the_rules:_context_deadline_exceeded", history.Unknown, 0, 0},
 		{"-ERR_invalid", history.Unknown, 0, 1},
 		{"*0", history.Unknown, 0, 1},
 	} {
