@@ -274,7 +274,7 @@ type acknowledgedRules struct {
 // TestRulesThroughLeaderChanges proposes sets on all nodes, with faults, and checks that acknowledged versions stay, that
 // no node uses an older version after a newer one, and that a leader has the newest set before it decides.
 func TestRulesThroughLeaderChanges(t *testing.T) {
-	for seed := range uint64(max(1, 3/race.Factor)) {
+	for seed := range max(1, 3/race.Factor) {
 		c := simConfig{size: 3, latency: 2 * time.Millisecond, slowDisk: 3 * time.Millisecond, logger: slog.New(slog.DiscardHandler)}
 		simulate(t, c, func(t *testing.T, s *sim) {
 			s.setRules(s.leader(), rulesText("first"))
@@ -285,7 +285,7 @@ func TestRulesThroughLeaderChanges(t *testing.T) {
 				all.Go(func() { s.proposeUntil(stop, i, acked) })
 			}
 			all.Go(func() { s.watchRules(stop) })
-			s.disturb(rand.New(rand.NewPCG(seed, 1)), max(4, 12/race.Factor))
+			s.disturb(rand.New(rand.NewPCG(uint64(seed), 1)), max(4, 12/race.Factor))
 			close(stop)
 			all.Wait()
 			s.converge()
