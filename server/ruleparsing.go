@@ -146,10 +146,14 @@ func areAsync(limits []applied) bool {
 // isShadow reports whether a limit, which may be nil, never refuses requests.
 func isShadow(l *rules.Limit) bool { return l != nil && l.Shadow }
 
-// mostOf returns an upper bound for the number of requests that addMatches appends.
+// mostOf returns an upper bound for the number of requests that addMatches appends. It is exact in the usual case: a call
+// that does not fit in the batch is parsed twice.
 func mostOf(list []rules.Matched) (n int) {
 	for i := range list {
-		n += len(list[i].Counters) + 1 // for a ban
+		n += len(list[i].Counters)
+		if list[i].Ban != nil {
+			n++
+		}
 	}
 	return n
 }
