@@ -38,6 +38,9 @@ type Counter struct {
 
 	// Window is the short name of the period, such as "15m", or "unlimited" or "none".
 	Window string
+	// Title is the name of the limit and Window as two bulk strings of RESP, as they are in replies. The name of the
+	// default of a domain is empty.
+	Title []byte
 
 	prefix   string // of the key
 	calendar calendar
@@ -63,6 +66,7 @@ func compileCounters(domain, limit string, l *Limit, amounts []Amount) ([]Counte
 			return nil, fmt.Errorf("domain %s, limit %q, amount %q: %w", domain, limit, amount, err)
 		}
 		counters[i].Window = windowOf(l, amount)
+		counters[i].Title = fmt.Appendf(nil, "$%d\r\n%s\r\n$%d\r\n%s\r\n", len(limit), limit, len(counters[i].Window), counters[i].Window)
 		counters[i].prefix = keyPrefix(domain, limit, l.Algorithm.Kind, counters[i].Window)
 	}
 	return counters, nil

@@ -3,6 +3,7 @@ package server
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
@@ -48,17 +49,21 @@ var unlimited = limiter.Decision{Limit: math.MaxInt64, Remaining: math.MaxInt64,
 // replyCheck appends the reply to CL.CHECK or CL.REPORT.
 func replyCheck(out *resp.Reply, b *batch, c *call) {
 	p := &b.rule
-	p.shown = p.shown[:0]
+	p.shown = slices.Grow(p.shown[:0], len(c.limits))[:len(c.limits)]
+	var all ruleFlags
 	for i := range c.limits {
-		b.show(&c.limits[i])
+		b.show(&c.limits[i], &p.shown[i])
+		all |= p.shown[i].flags
 	}
 	top, name := shownLimit{decision: unlimited, flags: flagUnmatched}, ""
 	if at := decidingLimit(c.limits, p.shown); at >= 0 {
 		top, name = p.shown[at], c.limits[at].name()
 		top.flags = 0
 	}
-	clearSoft(c.limits, p.shown, top.decision.Limited)
-	top.flags |= summarize(c.limits, p.shown)
+	if all != 0 {
+		clearSoft(c.limits, p.shown, top.decision.Limited)
+		top.flags |= summarize(c.limits, p.shown)
+	}
 	if c.cmd.name == "cl.check" {
 		p.state.counts.add(top.flags)
 	}
@@ -69,12 +74,10 @@ func replyCheck(out *resp.Reply, b *batch, c *call) {
 	}
 }
 
-// show appends a counter to b.rule.shown as the reply shows it. The flag flagSoft is set if units of the soft share are
-// used, whether or not the request is admitted.
-func (b *batch) show(a *applied) {
-	p := &b.rule
-	p.shown = append(p.shown, shownLimit{flags: a.staticFlags()})
-	s := &p.shown[len(p.shown)-1]
+// show sets s to a counter as the reply shows it. The flag flagSoft is set if units of the soft share are used, whether or
+// not the request is admitted.
+func (b *batch) show(a *applied, s *shownLimit) {
+	s.flags = a.staticFlags()
 	switch {
 	case a.request < 0:
 		s.decision = unlimited
@@ -207,8 +210,7 @@ func arrayCheck(out *resp.Reply, c *call, top *shownLimit, name string, shown []
 	for i := range shown {
 		a, s := &c.limits[i], &shown[i]
 		out.Array(8 + countTrue(a.isLeaky()))
-		out.Text(a.name())
-		out.Text(a.counter.Window)
+		out.Raw(a.counter.Title)
 		replyFive(out, c.unit, &s.decision)
 		replyRuleFlags(out, s.flags)
 		if a.isLeaky() {
