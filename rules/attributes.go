@@ -8,8 +8,9 @@ type attributeID = uint32
 // An attribute of requests and an attribute that is derived by first_of are different attributes, even if they have the
 // same name: conditions use the derived one, and the list of first_of has attributes of requests.
 type attributeTable struct {
-	ids  map[string]attributeID // attributes of requests
-	list []attributeInfo        // by attributeID
+	ids     map[string]attributeID // attributes of requests
+	list    []attributeInfo        // by attributeID
+	derives bool                   // whether any attribute is derived
 }
 
 // attributeInfo describes an attribute.
@@ -18,6 +19,11 @@ type attributeInfo struct {
 	ipv6Prefix int           // see Attribute.IPv6Prefix; 0 if it is not set
 	firstOf    []attributeID // of a derived attribute: the attributes of requests that it is derived from
 	derived    []attributeID // of an attribute of requests: the attributes that are derived from it
+}
+
+// isNamed reports whether the attribute is the attribute of requests with a name.
+func (a *attributeInfo) isNamed(name []byte) bool {
+	return a.name == string(name) && len(a.firstOf) == 0
 }
 
 // attributeCompiler assigns the numbers of an attributeTable.
@@ -48,7 +54,7 @@ func (c *attributeCompiler) id(name string) attributeID {
 	id, ok := c.derived[name]
 	if !ok {
 		id = c.add(attributeInfo{name: name})
-		c.derived[name] = id
+		c.derived[name], c.table.derives = id, true
 		for _, source := range a.FirstOf {
 			c.derive(id, c.requestID(source))
 		}

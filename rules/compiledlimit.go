@@ -93,6 +93,9 @@ func (m *Matches) add(allow *compiledAllow, per []attributeID) *Matched {
 // allowAt returns the amounts of the first override that applies, or those of the limit.
 func (l *compiledLimit) allowAt(r *request, now time.Time) *compiledAllow {
 	list := l.overrides.list
+	if len(list) == 0 {
+		return &l.allow
+	}
 	i := r.first(l.overrides.index, len(list), func(i int) bool {
 		return list[i].override.isActive(now) && list[i].when.matches(r)
 	})

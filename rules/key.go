@@ -59,15 +59,24 @@ func (v *Value) appendTo(dst []byte) []byte {
 // appendEscaped appends a text in which the characters with a meaning in keys, and control characters, are escaped.
 func appendEscaped(dst, text []byte) []byte {
 	const digits = "0123456789ABCDEF"
-	for _, b := range text {
-		if b == '%' || b == '|' || b < ' ' || b == 0x7f {
+	start := 0 // of the characters that are not yet appended
+	for i, b := range text {
+		if escaped[b] {
+			dst = append(dst, text[start:i]...)
 			dst = append(dst, '%', digits[b>>4], digits[b&15])
-		} else {
-			dst = append(dst, b)
+			start = i + 1
 		}
 	}
-	return dst
+	return append(dst, text[start:]...)
 }
+
+// escaped contains the characters that appendEscaped escapes.
+var escaped = func() (set [256]bool) {
+	for b := range set {
+		set[b] = b == '%' || b == '|' || b < ' ' || b == 0x7f
+	}
+	return set
+}()
 
 // symbols holds the short name of each Unit in keys.
 var symbols = [...]string{

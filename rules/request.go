@@ -12,8 +12,9 @@ type request struct {
 	// valid if values has the attribute at this position.
 	positions []uint32
 	values    []attributeValue
-	names     nameSet // names that the domain does not use
-	tier      int     // see tierTable; -1 if the request has none
+	order     [12]attributeID // hints: attributes of an earlier request by the positions of their pairs
+	names     nameSet         // names that the domain does not use
+	tier      int             // see tierTable; -1 if the request has none
 
 	found     []uint32 // see lookUp
 	reversed  []byte   // see addSuffixes
@@ -41,15 +42,34 @@ func (r *request) read(table *attributeTable, pairs [][]byte) error {
 		if i+1 == len(pairs) {
 			return fmt.Errorf("attribute %q has no value", clip(string(name)))
 		}
-		id, used := table.ids[string(name)]
+		id, used := r.idOf(name, i/2)
 		if used && r.find(id) == nil {
 			r.set(id, uint32(len(r.values)), pairs[i+1])
 		} else if used || !r.names.add(name) {
 			return fmt.Errorf("attribute %q is repeated", clip(string(name)))
 		}
 	}
-	r.derive()
+	if table.derives {
+		r.derive()
+	}
 	return nil
+}
+
+// idOf returns the number of the attribute of a pair of the request, and whether the domain uses it. Most requests have
+// the same attributes in the same order as an earlier one, so that the attribute need not be looked up.
+func (r *request) idOf(name []byte, pair int) (id attributeID, used bool) {
+	if pair >= len(r.order) {
+		id, used = r.table.ids[string(name)]
+		return id, used
+	}
+	id = r.order[pair]
+	if id < attributeID(len(r.table.list)) && r.table.list[id].isNamed(name) {
+		return id, true
+	}
+	if id, used = r.table.ids[string(name)]; used {
+		r.order[pair] = id
+	}
+	return id, used
 }
 
 // reset removes all attributes. The table is that of the next request, or nil.
