@@ -56,7 +56,7 @@ type Matches struct {
 // Reset empties the result, and drops all references to the set and to the bytes of the request. Without it, a Matches
 // that is not used for a long time keeps a set in memory that has been replaced.
 func (m *Matches) Reset() {
-	clear(m.List)
+	clear(m.List[:cap(m.List)]) // an earlier result may have been longer
 	clear(m.per)
 	m.List, m.per, m.counters = m.List[:0], m.per[:0], 0
 	m.request.reset(nil)

@@ -23,17 +23,17 @@ limits:
 `)
 	p := s.dial()
 	const (
-		admitted = "[0 1 0 -1 40 login [] [[login 1m 0 1 0 -1 40 []] [login 1d 0 100 99 -1 6400 []] [all 1h 0 100 99 -1 2800 []]]]"
-		refused  = "[1 1 0 40 40 login [] [[login 1m 1 1 0 40 40 []] [login 1d 0 100 99 -1 6400 []] [all 1h 0 100 99 -1 2800 []]]]"
-		banned   = "[1 1 0 7200 7200 login [banned] [[login 1m 1 1 0 7200 7200 [banned]] [login 1d 1 100 0 7200 7200 [banned]] [all 1h 0 100 99 -1 2800 []]]]"
+		admitted = "[0 1 0 -1 40 login [] [[login 1m 0 1 0 -1 40 []] [login 1d 0 100 99 -1 6400 []] [all 1h 0 100 99 -1 2800 []]] 1]"
+		refused  = "[1 1 0 40 40 login [] [[login 1m 1 1 0 40 40 []] [login 1d 0 100 99 -1 6400 []] [all 1h 0 100 99 -1 2800 []]] 1]"
+		banned   = "[1 1 0 7200 7200 login [banned] [[login 1m 1 1 0 7200 7200 [banned]] [login 1d 1 100 0 7200 7200 [banned]] [all 1h 0 100 99 -1 2800 []]] 1]"
 	)
 	p.checks("CL.CHECK d path /login ip a", admitted)
 	for range 5 {
 		p.checks("CL.CHECK d PEEK path /login ip a", admitted)
 		p.checks("CL.CHECK d DRYRUN path /login ip a", refused)
 	}
-	p.checks("CL.CHECK d COST -1 path /other", "[0 100 100 -1 0 all [] [[all 1h 0 100 100 -1 0 []]]]")
-	p.checks("CL.CHECK d path /other", "[0 100 99 -1 2800 all [] [[all 1h 0 100 99 -1 2800 []]]]")
+	p.checks("CL.CHECK d COST -1 path /other", "[0 100 100 -1 0 all [] [[all 1h 0 100 100 -1 0 []]] 1]")
+	p.checks("CL.CHECK d path /other", "[0 100 99 -1 2800 all [] [[all 1h 0 100 99 -1 2800 []]] 1]")
 	for range 3 {
 		p.checks("CL.CHECK d path /login ip a", refused)
 	}
@@ -66,19 +66,19 @@ func TestBansOfReports(t *testing.T) {
 	t.Parallel()
 	s := startRules(t, "\nlimits:\n  a: {allow: 1 per 1m, charge: {status: [401]}, ban: {after: 2 per 1h, for: 1h}}\n  b: {when: {x: y}, allow: unlimited, ban: {after: 1 per 1h, for: 1h}}\n")
 	p := s.dial()
-	const full = "[1 1 0 60 60 a [report] [[a 1m 1 1 0 60 60 [report]]]]"
+	const full = "[1 1 0 60 60 a [report] [[a 1m 1 1 0 60 60 [report]]] 1]"
 	p.ask(words("CL.REPORT d OUTCOME status=401")...)
 	for range 3 {
-		p.checks("CL.REPORT d OUTCOME status=401", "[1 1 0 -1 60 a [report] [[a 1m 1 1 0 -1 60 [report]]]]")
+		p.checks("CL.REPORT d OUTCOME status=401", "[1 1 0 -1 60 a [report] [[a 1m 1 1 0 -1 60 [report]]] 1]")
 	}
 	p.checks("CL.CHECK d", full)
 	p.checks("CL.CHECK d", full)
-	p.checks("CL.CHECK d", "[1 1 0 3600 3600 a [banned report] [[a 1m 1 1 0 3600 3600 [banned report]]]]")
+	p.checks("CL.CHECK d", "[1 1 0 3600 3600 a [banned report] [[a 1m 1 1 0 3600 3600 [banned report]]] 1]")
 	p.ask("DEL", "rule|d|a|ban|-")
 	p.checks("CL.CHECK d", full)
 	p.checks("DBSIZE", "1")
 	p.ask("FLUSHALL")
-	p.checks("CL.CHECK d x y", "[0 1 0 -1 60 a [report] [[a 1m 0 1 0 -1 60 [report]] [b unlimited "+unlimitedFive+" [unlimited]]]]")
+	p.checks("CL.CHECK d x y", "[0 1 0 -1 60 a [report] [[a 1m 0 1 0 -1 60 [report]] [b unlimited "+unlimitedFive+" [unlimited]]] 1]")
 }
 
 // TestBansOfFollowers checks that the leader counts the refusals of forwarded requests.
@@ -87,14 +87,14 @@ func TestBansOfFollowers(t *testing.T) {
 	l := newLab(t, "a", "b")
 	l.lead("a")
 	p, q := l.nodes["b"].dial(), l.nodes["a"].dial()
-	q.checks("CL.CHECK d e x", "[0 1 0 -1 40 ban [] [[ban 1m 0 1 0 -1 40 []]]]")
+	q.checks("CL.CHECK d e x", "[0 1 0 -1 40 ban [] [[ban 1m 0 1 0 -1 40 []]] 1]")
 	for range 2 {
 		for _, c := range []*peer{p, q} {
-			c.checks("CL.CHECK d e x", "[1 1 0 40 40 ban [] [[ban 1m 1 1 0 40 40 []]]]")
+			c.checks("CL.CHECK d e x", "[1 1 0 40 40 ban [] [[ban 1m 1 1 0 40 40 []]] 1]")
 		}
 	}
 	for _, c := range []*peer{p, q} {
-		c.checks("CL.CHECK d e x", "[1 1 0 3600 3600 ban [banned] [[ban 1m 1 1 0 3600 3600 [banned]]]]")
+		c.checks("CL.CHECK d e x", "[1 1 0 3600 3600 ban [banned] [[ban 1m 1 1 0 3600 3600 [banned]]] 1]")
 	}
 }
 

@@ -21,7 +21,7 @@ func two(n int64) string {
 	if n > 2 {
 		minute, hour = "1 2 0 40 40", "0 3 1 -1 2800"
 	}
-	return fmt.Sprintf("[%s two [] [[two 1m %s []] [two 1h %s []]]]", minute, minute, hour)
+	return fmt.Sprintf("[%s two [] [[two 1m %s []] [two 1h %s []]] 1]", minute, minute, hour)
 }
 
 var checkTwo = request("CL.CHECK", "d", "a", "x")
@@ -41,13 +41,13 @@ func TestForwardedChecks(t *testing.T) {
 				t.Errorf("in a pipeline: got %s, want %s", got, want)
 			}
 		}
-		p.checks("CL.CHECK d other x", "["+unlimitedFive+" '' [unmatched] []]")
+		p.checks("CL.CHECK d other x", "["+unlimitedFive+" '' [unmatched] [] 1]")
 		p.checks("MULTI", "OK")
 		p.checks("CL.CHECK d a x", "QUEUED")
 		p.checks("PING", "QUEUED")
 		p.checks("CL.REPORT d OUTCOME status=401 b x", "QUEUED")
 		p.checks("CL.CHECK e", "QUEUED")
-		p.checks("EXEC", "["+two(3)+" PONG [0 2 1 -1 40 login [report] [[login 1m 0 2 1 -1 40 [report]]]] -ERR unknown domain 'e': did you mean d?]")
+		p.checks("EXEC", "["+two(3)+" PONG [0 2 1 -1 40 login [report] [[login 1m 0 2 1 -1 40 [report]]] 1] -ERR unknown domain 'e': did you mean d?]")
 		p.ask("HELLO", "3")
 		if got, _ := p.ask("CL.CHECK", "d", "a", "x").field("name"); got.text != "two" {
 			t.Errorf("the name in RESP3 is %s, want two", got)
@@ -70,10 +70,10 @@ func TestChecksChargedMarks(t *testing.T) {
 		p.send(request(words(line)...))
 		mark := forward.ChargedMark
 		if !charged {
-			mark = "*8\r\n"
+			mark = "*9\r\n"
 		}
 		p.expect(mark)
-		for range 8 + countTrue(!charged) - 1 {
+		for range 8 + countTrue(!charged) {
 			if charged {
 				p.read()
 				return
@@ -106,7 +106,7 @@ func TestChecksAwaitCommit(t *testing.T) {
 	if !eventually(func() bool { return l.awaits() > before }) {
 		t.Fatal("WaitCommitted was not called")
 	}
-	const first = "[0 3 2 -1 40 late [] [[late 1m 0 3 2 -1 40 []]]]"
+	const first = "[0 3 2 -1 40 late [] [[late 1m 0 3 2 -1 40 []]] 1]"
 	late.checks("CL.CHECK d c x", first) // while the commit is held
 	both := l.nodes["a"].greet()
 	before = l.awaits()
@@ -158,7 +158,7 @@ func TestUncertainChecks(t *testing.T) {
 		p.checks("CL.CHECK d PEEK a x", "-"+string(errClusterDown))
 		p.checks("CL.CHECK d b x", "-"+string(errClusterDown)) // a trial
 		p.checks("CL.REPORT d OUTCOME status=401 b x", "-"+string(errUncertain))
-		p.checks("CL.CHECK d other x", "["+unlimitedFive+" '' [unmatched] []]")
+		p.checks("CL.CHECK d other x", "["+unlimitedFive+" '' [unmatched] [] 1]")
 	})
 }
 
@@ -299,12 +299,12 @@ limits:
   b: {when: {b: x}, allow: 5 per 1m, algorithm: fixed}
 `)
 	p := s.dial()
-	p.checks("CL.CHECK d COST 2 a x b x", "[0 3 1 -1 40 a [] [[a 1m 0 3 1 -1 40 []] [b 1m 0 5 3 -1 40 []]]]")
-	p.checks("CL.CHECK d DRYRUN COST 2 a x b x", "[1 3 1 40 40 a [] [[a 1m 1 3 1 40 40 []] [b 1m 0 5 1 -1 40 []]]]")
-	p.checks("CL.CHECK d COST 2 a x b x", "[1 3 0 40 40 a [] [[a 1m 1 3 0 40 40 []] [b 1m 0 5 1 -1 40 []]]]")
-	p.checks("CL.CHECK d a x b x", "[1 3 0 40 40 a [] [[a 1m 1 3 0 40 40 []] [b 1m 0 5 0 -1 40 []]]]")
+	p.checks("CL.CHECK d COST 2 a x b x", "[0 3 1 -1 40 a [] [[a 1m 0 3 1 -1 40 []] [b 1m 0 5 3 -1 40 []]] 1]")
+	p.checks("CL.CHECK d DRYRUN COST 2 a x b x", "[1 3 1 40 40 a [] [[a 1m 1 3 1 40 40 []] [b 1m 0 5 1 -1 40 []]] 1]")
+	p.checks("CL.CHECK d COST 2 a x b x", "[1 3 0 40 40 a [] [[a 1m 1 3 0 40 40 []] [b 1m 0 5 1 -1 40 []]] 1]")
+	p.checks("CL.CHECK d a x b x", "[1 3 0 40 40 a [] [[a 1m 1 3 0 40 40 []] [b 1m 0 5 0 -1 40 []]] 1]")
 	s.clock.advance(time.Minute)
-	p.checks("CL.CHECK d COST 4 a x b x", "[1 3 0 -1 40 a [] [[a 1m 1 3 0 -1 40 []] [b 1m 0 5 1 -1 40 []]]]")
+	p.checks("CL.CHECK d COST 4 a x b x", "[1 3 0 -1 40 a [] [[a 1m 1 3 0 -1 40 []] [b 1m 0 5 1 -1 40 []]] 1]")
 	if got := p.count("stats", "limited_decisions"); got != 4 {
 		t.Errorf("limited_decisions is %d, want 4", got)
 	}

@@ -25,26 +25,26 @@ limits:
     algorithm: leaky
 `)
 	p := s.dial()
-	p.checks("CL.CHECK d path /a user u", "[0 3 2 -1 6 api [] [[api 1m 0 3 2 -1 6 []] [api 1h 0 100 99 -1 36 []]]]")
-	p.checks("CL.CHECK d path /login user u ip ::1", "[0 2 1 -1 400 login [] [[login 10m 0 2 1 -1 400 []] [api 1m 0 3 1 -1 12 []] [api 1h 0 100 98 -1 72 []]]]")
-	p.checks("CL.CHECK d path /login user u ip ::1", "[0 2 0 -1 400 login [] [[login 10m 0 2 0 -1 400 []] [api 1m 0 3 0 -1 18 []] [api 1h 0 100 97 -1 108 []]]]")
-	p.checks("CL.CHECK d path /login user v ip ::1", "[1 2 0 400 400 login [] [[login 10m 1 2 0 400 400 []] [api 1m 0 3 3 -1 0 []] [api 1h 0 100 100 -1 0 []]]]")
-	p.checks("CL.CHECK d path x", "["+unlimitedFive+" '' [unmatched] []]")
-	p.checks("CL.CHECK d", "["+unlimitedFive+" '' [unmatched] []]")
-	p.checks("CL.CHECK d path /leak user l", "[0 2 1 -1 5 leak [] [[api 1m 0 3 2 -1 6 []] [api 1h 0 100 99 -1 36 []] [leak 10s 0 2 1 -1 5 [] 0]]]")
-	p.checks("CL.CHECK d MS path /leak user l", "[0 2 0 -1 10000 leak [] [[api 1m 0 3 1 -1 12000 []] [api 1h 0 100 98 -1 72000 []] [leak 10s 0 2 0 -1 10000 [] 5000]]]")
+	p.checks("CL.CHECK d path /a user u", "[0 3 2 -1 6 api [] [[api 1m 0 3 2 -1 6 []] [api 1h 0 100 99 -1 36 []]] 1]")
+	p.checks("CL.CHECK d path /login user u ip ::1", "[0 2 1 -1 400 login [] [[login 10m 0 2 1 -1 400 []] [api 1m 0 3 1 -1 12 []] [api 1h 0 100 98 -1 72 []]] 1]")
+	p.checks("CL.CHECK d path /login user u ip ::1", "[0 2 0 -1 400 login [] [[login 10m 0 2 0 -1 400 []] [api 1m 0 3 0 -1 18 []] [api 1h 0 100 97 -1 108 []]] 1]")
+	p.checks("CL.CHECK d path /login user v ip ::1", "[1 2 0 400 400 login [] [[login 10m 1 2 0 400 400 []] [api 1m 0 3 3 -1 0 []] [api 1h 0 100 100 -1 0 []]] 1]")
+	p.checks("CL.CHECK d path x", "["+unlimitedFive+" '' [unmatched] [] 1]")
+	p.checks("CL.CHECK d", "["+unlimitedFive+" '' [unmatched] [] 1]")
+	p.checks("CL.CHECK d path /leak user l", "[0 2 1 -1 5 leak [] [[api 1m 0 3 2 -1 6 []] [api 1h 0 100 99 -1 36 []] [leak 10s 0 2 1 -1 5 [] 0]] 1]")
+	p.checks("CL.CHECK d MS path /leak user l", "[0 2 0 -1 10000 leak [] [[api 1m 0 3 1 -1 12000 []] [api 1h 0 100 98 -1 72000 []] [leak 10s 0 2 0 -1 10000 [] 5000]] 1]")
 	if got := p.count("stats", "rules_unmatched"); got != 2 {
 		t.Errorf("rules_unmatched is %d, want 2", got)
 	}
 	p.ask("HELLO", "3")
 	p.checks("CL.CHECK d path /a user x", "{limited:0 limit:3 remaining:2 retry_after:-1 reset_after:6 name:api flags:~() limits:["+
 		"{name:api window:1m limited:0 limit:3 remaining:2 retry_after:-1 reset_after:6 flags:~()} "+
-		"{name:api window:1h limited:0 limit:100 remaining:99 retry_after:-1 reset_after:36 flags:~()}]}")
-	p.checks("CL.CHECK d a b", "{limited:0 limit:9223372036854775807 remaining:9223372036854775807 retry_after:-1 reset_after:0 name:'' flags:~(unmatched) limits:[]}")
+		"{name:api window:1h limited:0 limit:100 remaining:99 retry_after:-1 reset_after:36 flags:~()}] version:1}")
+	p.checks("CL.CHECK d a b", "{limited:0 limit:9223372036854775807 remaining:9223372036854775807 retry_after:-1 reset_after:0 name:'' flags:~(unmatched) limits:[] version:1}")
 	p.ask("HELLO", "2")
 	p.checks("DBSIZE", "8")
 	s.clock.advance(time.Hour)
-	p.checks("CL.CHECK d path /login user u ip ::1", "[0 2 1 -1 400 login [] [[login 10m 0 2 1 -1 400 []] [api 1m 0 3 2 -1 6 []] [api 1h 0 100 99 -1 36 []]]]")
+	p.checks("CL.CHECK d path /login user u ip ::1", "[0 2 1 -1 400 login [] [[login 10m 0 2 1 -1 400 []] [api 1m 0 3 2 -1 6 []] [api 1h 0 100 99 -1 36 []]] 1]")
 }
 
 // TestCheckOptions checks COST, PEEK, DRYRUN and MS, and attributes with the names of options.
@@ -57,15 +57,15 @@ limits:
   named: {when: {peek: x}, allow: 10 per 10s}
 `)
 	p := s.dial()
-	p.checks("CL.CHECK d COST 2 a x", "[0 10 8 -1 2 one [] [[one 10s 0 10 8 -1 2 []] [five 100s 0 100 90 -1 10 []]]]")
-	p.checks("CL.CHECK d cost 3 MS dryrun a x", "[0 10 5 -1 5000 one [] [[one 10s 0 10 5 -1 5000 []] [five 100s 0 100 75 -1 25000 []]]]")
-	p.checks("CL.CHECK d PEEK COST 3 a x", "[0 10 8 -1 2 one [] [[one 10s 0 10 8 -1 2 []] [five 100s 0 100 90 -1 10 []]]]")
-	p.checks("CL.CHECK d DRYRUN COST 9 a x", "[1 10 8 1 2 one [] [[one 10s 1 10 8 1 2 []] [five 100s 0 100 90 -1 10 []]]]")
-	p.checks("CL.CHECK d COST -1 a x", "[0 10 9 -1 1 one [] [[one 10s 0 10 9 -1 1 []] [five 100s 0 100 95 -1 5 []]]]")
-	p.checks("CL.CHECK d COST 9223372036854775807 a x", "[1 10 9 -1 1 one [] [[one 10s 1 10 9 -1 1 []] [five 100s 1 100 95 -1 5 []]]]")
-	p.checks("CL.CHECK d -- peek x", "[0 10 9 -1 1 named [] [[named 10s 0 10 9 -1 1 []]]]")
-	p.checks("CL.CHECK d MS -- peek x ms y", "[0 10 8 -1 2000 named [] [[named 10s 0 10 8 -1 2000 []]]]")
-	p.checks("CL.CHECK d b x peek x", "[0 10 7 -1 3 named [] [[named 10s 0 10 7 -1 3 []]]]")
+	p.checks("CL.CHECK d COST 2 a x", "[0 10 8 -1 2 one [] [[one 10s 0 10 8 -1 2 []] [five 100s 0 100 90 -1 10 []]] 1]")
+	p.checks("CL.CHECK d cost 3 MS dryrun a x", "[0 10 5 -1 5000 one [] [[one 10s 0 10 5 -1 5000 []] [five 100s 0 100 75 -1 25000 []]] 1]")
+	p.checks("CL.CHECK d PEEK COST 3 a x", "[0 10 8 -1 2 one [] [[one 10s 0 10 8 -1 2 []] [five 100s 0 100 90 -1 10 []]] 1]")
+	p.checks("CL.CHECK d DRYRUN COST 9 a x", "[1 10 8 1 2 one [] [[one 10s 1 10 8 1 2 []] [five 100s 0 100 90 -1 10 []]] 1]")
+	p.checks("CL.CHECK d COST -1 a x", "[0 10 9 -1 1 one [] [[one 10s 0 10 9 -1 1 []] [five 100s 0 100 95 -1 5 []]] 1]")
+	p.checks("CL.CHECK d COST 9223372036854775807 a x", "[1 10 9 -1 1 one [] [[one 10s 1 10 9 -1 1 []] [five 100s 1 100 95 -1 5 []]] 1]")
+	p.checks("CL.CHECK d -- peek x", "[0 10 9 -1 1 named [] [[named 10s 0 10 9 -1 1 []]] 1]")
+	p.checks("CL.CHECK d MS -- peek x ms y", "[0 10 8 -1 2000 named [] [[named 10s 0 10 8 -1 2000 []]] 1]")
+	p.checks("CL.CHECK d b x peek x", "[0 10 7 -1 3 named [] [[named 10s 0 10 7 -1 3 []]] 1]")
 	p.checks("CL.CHECK d PEEK peek x", "-ERR option 'peek' is given twice: write -- before an attribute of this name")
 }
 
@@ -80,12 +80,12 @@ limits:
   b: {when: {path: /a, also: yes}, allow: 3 per 3s}
 `)
 	p := s.dial()
-	p.checks("CL.CHECK d path /x ip ::1", "[0 5 4 -1 1 '' [default] [['' 5s 0 5 4 -1 1 [default]]]]")
-	p.checks("CL.CHECK d path /a", "[0 2 1 -1 1 a [] [[a 2s 0 2 1 -1 1 []]]]")
-	p.checks("CL.CHECK d path /a tier gold", "["+unlimitedFive+" a [] [[a unlimited "+unlimitedFive+" [unlimited]]]]")
-	p.checks("CL.CHECK d path /a tier gold also yes", "[0 3 2 -1 1 b [] [[a unlimited "+unlimitedFive+" [unlimited]] [b 3s 0 3 2 -1 1 []]]]")
-	p.checks("CL.CHECK d path /a tier banned also yes", "[1 0 0 -1 0 a [] [[a none 1 0 0 -1 0 []] [b 3s 0 3 2 -1 1 []]]]")
-	p.checks("CL.CHECK d PEEK path /a tier banned", "[1 0 0 -1 0 a [] [[a none 1 0 0 -1 0 []]]]")
+	p.checks("CL.CHECK d path /x ip ::1", "[0 5 4 -1 1 '' [default] [['' 5s 0 5 4 -1 1 [default]]] 1]")
+	p.checks("CL.CHECK d path /a", "[0 2 1 -1 1 a [] [[a 2s 0 2 1 -1 1 []]] 1]")
+	p.checks("CL.CHECK d path /a tier gold", "["+unlimitedFive+" a [] [[a unlimited "+unlimitedFive+" [unlimited]]] 1]")
+	p.checks("CL.CHECK d path /a tier gold also yes", "[0 3 2 -1 1 b [] [[a unlimited "+unlimitedFive+" [unlimited]] [b 3s 0 3 2 -1 1 []]] 1]")
+	p.checks("CL.CHECK d path /a tier banned also yes", "[1 0 0 -1 0 a [] [[a none 1 0 0 -1 0 []] [b 3s 0 3 2 -1 1 []]] 1]")
+	p.checks("CL.CHECK d PEEK path /a tier banned", "[1 0 0 -1 0 a [] [[a none 1 0 0 -1 0 []]] 1]")
 	p.checks("DBSIZE", "3")
 }
 
@@ -100,7 +100,7 @@ limits:
 	p := s.dial()
 	ask := func(line, top, flags string) {
 		t.Helper()
-		p.checks(line, "["+top+" a "+flags+" [[a 40s "+top+" "+flags+"]]]")
+		p.checks(line, "["+top+" a "+flags+" [[a 40s "+top+" "+flags+"]] 1]")
 	}
 	ask("CL.CHECK d a x", "0 4 3 -1 40", "[]")
 	ask("CL.CHECK d a x", "0 4 2 -1 40", "[]")
@@ -109,8 +109,8 @@ limits:
 	ask("CL.CHECK d a x", "0 4 0 -1 40", "[soft warn]")
 	ask("CL.CHECK d PEEK a x", "0 4 0 -1 40", "[soft warn]")
 	ask("CL.CHECK d COST 2 a x", "1 4 0 40 40", "[warn]")
-	p.checks("CL.CHECK d b x", "[0 1 0 -1 40 b [] [[b 40s 0 1 0 -1 40 []]]]")
-	p.checks("CL.CHECK d a x b x", "[1 1 0 40 40 b [warn] [[a 40s 0 4 0 -1 40 [warn]] [b 40s 1 1 0 40 40 []]]]")
+	p.checks("CL.CHECK d b x", "[0 1 0 -1 40 b [] [[b 40s 0 1 0 -1 40 []]] 1]")
+	p.checks("CL.CHECK d a x b x", "[1 1 0 40 40 b [warn] [[a 40s 0 4 0 -1 40 [warn]] [b 40s 1 1 0 40 40 []]] 1]")
 	ask("CL.CHECK d a x", "0 4 0 -1 40", "[soft warn]")
 	ask("CL.CHECK d a x", "1 4 0 40 40", "[warn]")
 	if got := p.count("stats", "rules_soft"); got != 3 {
@@ -132,9 +132,9 @@ limits:
   loose: {when: {a: x}, allow: 9 per 10s, shadow: true, algorithm: fixed}
 `)
 	p := s.dial()
-	p.checks("CL.CHECK d a x", "[0 2 1 -1 5 live [] [[live 10s 0 2 1 -1 5 []] [tight 10s 0 1 0 -1 10 [shadow]] [tight 100s 0 100 99 -1 1 [shadow]] [loose 10s 0 9 8 -1 10 [shadow]]]]")
-	p.checks("CL.CHECK d a x", "[0 2 0 -1 10 live [shadow] [[live 10s 0 2 0 -1 10 []] [tight 10s 1 1 0 10 10 [shadow]] [tight 100s 0 100 99 -1 1 [shadow]] [loose 10s 0 9 7 -1 10 [shadow]]]]")
-	p.checks("CL.CHECK d a x", "[1 2 0 5 10 live [shadow] [[live 10s 1 2 0 5 10 []] [tight 10s 1 1 0 10 10 [shadow]] [tight 100s 0 100 99 -1 1 [shadow]] [loose 10s 0 9 6 -1 10 [shadow]]]]")
+	p.checks("CL.CHECK d a x", "[0 2 1 -1 5 live [] [[live 10s 0 2 1 -1 5 []] [tight 10s 0 1 0 -1 10 [shadow]] [tight 100s 0 100 99 -1 1 [shadow]] [loose 10s 0 9 8 -1 10 [shadow]]] 1]")
+	p.checks("CL.CHECK d a x", "[0 2 0 -1 10 live [shadow] [[live 10s 0 2 0 -1 10 []] [tight 10s 1 1 0 10 10 [shadow]] [tight 100s 0 100 99 -1 1 [shadow]] [loose 10s 0 9 7 -1 10 [shadow]]] 1]")
+	p.checks("CL.CHECK d a x", "[1 2 0 5 10 live [shadow] [[live 10s 1 2 0 5 10 []] [tight 10s 1 1 0 10 10 [shadow]] [tight 100s 0 100 99 -1 1 [shadow]] [loose 10s 0 9 6 -1 10 [shadow]]] 1]")
 	if got := p.count("stats", "rules_shadow_limited"); got != 2 {
 		t.Errorf("rules_shadow_limited is %d, want 2", got)
 	}
@@ -143,7 +143,7 @@ limits:
 	}
 	s.clock.advance(time.Hour)
 	p.checks("CL.WINDOW rule|d|tight|gcra|10s 1 60 LOG", "[0 1 0 -1 60]") // another command uses the key
-	p.checks("CL.CHECK d a x", "[0 2 1 -1 5 live [] [[live 10s 0 2 1 -1 5 []] [tight 10s "+unlimitedFive+" [shadow error]] [tight 100s "+unlimitedFive+" [shadow error]] [loose 10s 0 9 8 -1 10 [shadow]]]]")
+	p.checks("CL.CHECK d a x", "[0 2 1 -1 5 live [] [[live 10s 0 2 1 -1 5 []] [tight 10s "+unlimitedFive+" [shadow error]] [tight 100s "+unlimitedFive+" [shadow error]] [loose 10s 0 9 8 -1 10 [shadow]]] 1]")
 }
 
 // TestCheckPriority checks that a share of a limit is reserved.
@@ -154,9 +154,9 @@ limits:
   a: {allow: 10 per 100s, priority: {when: {class: critical}, share: 20%}, algorithm: fixed}
 `)
 	p := s.dial()
-	p.checks("CL.CHECK d COST 8 class normal", "[0 8 0 -1 100 a [] [[a 100s 0 8 0 -1 100 []]]]")
-	p.checks("CL.CHECK d class normal", "[1 8 0 100 100 a [] [[a 100s 1 8 0 100 100 []]]]")
-	p.checks("CL.CHECK d class critical", "[0 10 1 -1 100 a [] [[a 100s 0 10 1 -1 100 []]]]")
+	p.checks("CL.CHECK d COST 8 class normal", "[0 8 0 -1 100 a [] [[a 100s 0 8 0 -1 100 []]] 1]")
+	p.checks("CL.CHECK d class normal", "[1 8 0 100 100 a [] [[a 100s 1 8 0 100 100 []]] 1]")
+	p.checks("CL.CHECK d class critical", "[0 10 1 -1 100 a [] [[a 100s 0 10 1 -1 100 []]] 1]")
 }
 
 // TestCheckJitter checks that the retry time of refusals is lengthened.
@@ -167,9 +167,9 @@ limits:
   a: {allow: 1 per 100s, retry_jitter: 50%, algorithm: fixed}
 `)
 	p := s.dial()
-	p.checks("CL.CHECK d", "[0 1 0 -1 100 a [] [[a 100s 0 1 0 -1 100 []]]]")
-	p.checks("CL.CHECK d", "[1 1 0 125 100 a [] [[a 100s 1 1 0 125 100 []]]]")
-	p.checks("CL.CHECK d COST 2", "[1 1 0 -1 100 a [] [[a 100s 1 1 0 -1 100 []]]]")
+	p.checks("CL.CHECK d", "[0 1 0 -1 100 a [] [[a 100s 0 1 0 -1 100 []]] 1]")
+	p.checks("CL.CHECK d", "[1 1 0 125 100 a [] [[a 100s 1 1 0 125 100 []]] 1]")
+	p.checks("CL.CHECK d COST 2", "[1 1 0 -1 100 a [] [[a 100s 1 1 0 -1 100 []]] 1]")
 }
 
 func TestJittered(t *testing.T) {
@@ -200,17 +200,17 @@ limits:
   all: {allow: 100 per 1h, algorithm: fixed}
 `)
 	p := s.dial()
-	p.checks("CL.CHECK d path /login ip a", "[0 2 1 -1 400 login [report] [[login 10m 0 2 1 -1 400 [report]] [login 1h 0 3 2 -1 2800 [report]] [all 1h 0 100 99 -1 2800 []]]]")
-	p.checks("CL.CHECK d path /login ip a", "[0 2 1 -1 400 login [report] [[login 10m 0 2 1 -1 400 [report]] [login 1h 0 3 2 -1 2800 [report]] [all 1h 0 100 98 -1 2800 []]]]")
-	p.checks("CL.REPORT d OUTCOME status=200 path /login ip a", "["+unlimitedFive+" '' [unmatched] []]")
-	p.checks("CL.REPORT d OUTCOME status=401 path /other ip a", "["+unlimitedFive+" '' [unmatched] []]")
-	p.checks("CL.REPORT d OUTCOME status=401 path /login ip a", "[0 2 1 -1 400 login [report] [[login 10m 0 2 1 -1 400 [report]] [login 1h 0 3 2 -1 2800 [report]]]]")
-	p.checks("CL.REPORT d outcome STATUS=403 MS path /login ip a", "[0 2 0 -1 400000 login [report] [[login 10m 0 2 0 -1 400000 [report]] [login 1h 0 3 1 -1 2800000 [report]]]]")
-	p.checks("CL.CHECK d path /login ip a", "[1 2 0 400 400 login [report] [[login 10m 1 2 0 400 400 [report]] [login 1h 0 3 1 -1 2800 [report]] [all 1h 0 100 98 -1 2800 []]]]")
-	p.checks("CL.REPORT d OUTCOME status=401 path /login ip a", "[1 2 0 -1 400 login [report] [[login 10m 1 2 0 -1 400 [report]] [login 1h 0 3 0 -1 2800 [report]]]]")
+	p.checks("CL.CHECK d path /login ip a", "[0 2 1 -1 400 login [report] [[login 10m 0 2 1 -1 400 [report]] [login 1h 0 3 2 -1 2800 [report]] [all 1h 0 100 99 -1 2800 []]] 1]")
+	p.checks("CL.CHECK d path /login ip a", "[0 2 1 -1 400 login [report] [[login 10m 0 2 1 -1 400 [report]] [login 1h 0 3 2 -1 2800 [report]] [all 1h 0 100 98 -1 2800 []]] 1]")
+	p.checks("CL.REPORT d OUTCOME status=200 path /login ip a", "["+unlimitedFive+" '' [unmatched] [] 1]")
+	p.checks("CL.REPORT d OUTCOME status=401 path /other ip a", "["+unlimitedFive+" '' [unmatched] [] 1]")
+	p.checks("CL.REPORT d OUTCOME status=401 path /login ip a", "[0 2 1 -1 400 login [report] [[login 10m 0 2 1 -1 400 [report]] [login 1h 0 3 2 -1 2800 [report]]] 1]")
+	p.checks("CL.REPORT d outcome STATUS=403 MS path /login ip a", "[0 2 0 -1 400000 login [report] [[login 10m 0 2 0 -1 400000 [report]] [login 1h 0 3 1 -1 2800000 [report]]] 1]")
+	p.checks("CL.CHECK d path /login ip a", "[1 2 0 400 400 login [report] [[login 10m 1 2 0 400 400 [report]] [login 1h 0 3 1 -1 2800 [report]] [all 1h 0 100 98 -1 2800 []]] 1]")
+	p.checks("CL.REPORT d OUTCOME status=401 path /login ip a", "[1 2 0 -1 400 login [report] [[login 10m 1 2 0 -1 400 [report]] [login 1h 0 3 0 -1 2800 [report]]] 1]")
 	s.clock.advance(10 * time.Minute)
-	p.checks("CL.REPORT d COST 5 OUTCOME status=401 -- path /login ip b", "[1 2 0 -1 400 login [report] [[login 10m 1 2 0 -1 400 [report]] [login 1h 1 3 0 -1 2200 [report]]]]")
-	p.checks("CL.REPORT d COST -1 OUTCOME status=401 path /login ip b", "[0 3 1 -1 2200 login [report] [[login 10m 0 2 1 -1 400 [report]] [login 1h 0 3 1 -1 2200 [report]]]]")
+	p.checks("CL.REPORT d COST 5 OUTCOME status=401 -- path /login ip b", "[1 2 0 -1 400 login [report] [[login 10m 1 2 0 -1 400 [report]] [login 1h 1 3 0 -1 2200 [report]]] 1]")
+	p.checks("CL.REPORT d COST -1 OUTCOME status=401 path /login ip b", "[0 3 1 -1 2200 login [report] [[login 10m 0 2 1 -1 400 [report]] [login 1h 0 3 1 -1 2200 [report]]] 1]")
 }
 
 // TestCheckRefuses checks the errors of CL.CHECK and CL.REPORT.
@@ -238,7 +238,7 @@ limits:
 	p.checks("CL.CHECK d COST 1 cost 2 a x", "-ERR option 'cost' is given twice: write -- before an attribute of this name")
 	p.checks("CL.CHECK d b x size big", `-ERR limit cost: the cost, attribute size, must be an integer of at least 1, and is "big"`)
 	p.checks("CL.CHECK d c x d x e x", "-ERR more than 32 amounts apply to the request")
-	if got := p.ask(words("CL.CHECK d c x d x")...); len(got.list) != 8 || len(got.list[7].list) != 32 {
+	if got := p.ask(words("CL.CHECK d c x d x")...); len(got.list) != 9 || len(got.list[7].list) != 32 {
 		t.Errorf("32 counters: got %s", got)
 	}
 	p.checks("CL.REPORT d a x", "-ERR CL.REPORT needs OUTCOME after the domain, such as OUTCOME status=401")

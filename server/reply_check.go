@@ -69,9 +69,11 @@ func replyCheck(out *resp.Reply, b *batch, c *call) {
 	}
 	if out.Protocol() == 3 {
 		mapCheck(out, c, &top, name, p.shown)
+		out.Text("version")
 	} else {
 		arrayCheck(out, c, &top, name, p.shown)
 	}
+	out.Int(int64(p.version))
 }
 
 // show sets s to a counter as the reply shows it. The flag flagSoft is set if units of the soft share are used, whether or
@@ -200,9 +202,10 @@ func summarize(limits []applied, shown []shownLimit) (flags ruleFlags) {
 	return flags
 }
 
-// arrayCheck appends the reply in RESP2: an array whose first seven elements do not depend on the number of limits.
+// arrayCheck appends the reply in RESP2, except its last element, the version of the rules. The reply is an array whose
+// first seven elements do not depend on the number of limits.
 func arrayCheck(out *resp.Reply, c *call, top *shownLimit, name string, shown []shownLimit) {
-	out.Array(8)
+	out.Array(9)
 	replyFive(out, c.unit, &top.decision)
 	out.Text(name)
 	replyRuleFlags(out, top.flags)
@@ -224,9 +227,9 @@ func (a *applied) isLeaky() bool {
 	return a.request >= 0 && a.limit != nil && a.limit.Algorithm.Kind == rules.Leaky
 }
 
-// mapCheck appends the reply in RESP3: a map, with a map for each counter.
+// mapCheck appends the reply in RESP3, except the version of the rules, its last key: a map, with a map for each counter.
 func mapCheck(out *resp.Reply, c *call, top *shownLimit, name string, shown []shownLimit) {
-	out.Map(8)
+	out.Map(9)
 	mapFive(out, c.unit, &top.decision)
 	out.Text("name")
 	out.Text(name)

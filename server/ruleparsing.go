@@ -13,10 +13,11 @@ import (
 type ruleParsing struct {
 	state *ruleState // input
 
-	// The active set and the wall time when the first of the commands of the batch was parsed. All of them use the same
-	// set, so that no command is decided by two versions of the rules. set is nil before the first of them.
-	set *rules.Set
-	now time.Time
+	// The active set, its version, and the wall time when the first of the commands of the batch was parsed. All of them
+	// use the same set, so that no command is decided by two versions of the rules. set is nil before the first of them.
+	set     *rules.Set
+	version uint64
+	now     time.Time
 
 	semantics rules.Semantics // of the domain of the last call
 	matches   rules.Matches
@@ -52,6 +53,7 @@ func (p *ruleParsing) reset() {
 		return
 	}
 	p.set, p.followUp = nil, false
+	p.matches.Reset() // a pooled batch must not keep a set that has been replaced
 	if cap(p.keys) > keepKeys {
 		p.keys = nil
 	}
@@ -65,11 +67,11 @@ func (p *ruleParsing) reset() {
 // domain returns a domain of the active set.
 func (p *ruleParsing) domain(name []byte) (*rules.CompiledDomain, error) {
 	if p.set == nil {
-		set, err := p.state.active()
+		active, err := p.state.active()
 		if err != nil {
 			return nil, err
 		}
-		p.set, p.now = set, p.state.clock()
+		p.set, p.version, p.now = active.Set, active.Version, p.state.clock()
 	}
 	d := p.set.Domain(name)
 	if d == nil {

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/ruleset"
 )
 
@@ -78,7 +77,7 @@ func (r *ruleState) setClock(clock func() time.Time) {
 }
 
 // active returns the active set. The error states why there is none.
-func (r *ruleState) active() (*rules.Set, error) {
+func (r *ruleState) active() (*ruleset.Active, error) {
 	if r.store == nil {
 		return nil, errNoRules
 	}
@@ -89,5 +88,5 @@ func (r *ruleState) active() (*rules.Set, error) {
 	case a.Set == nil:
 		return nil, errNoRules
 	}
-	return a.Set, nil
+	return a, nil
 }

@@ -177,7 +177,7 @@ var errReply = errors.New("unexpected reply to CL.CHECK")
 
 // parseCheckReply returns the decision in a reply to CL.CHECK with times in milliseconds.
 func parseCheckReply(reply []any) (d ruletest.Decision, err error) {
-	if len(reply) < 8 {
+	if len(reply) < 9 {
 		return d, errReply
 	}
 	var five [5]int64

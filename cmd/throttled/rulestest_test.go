@@ -188,7 +188,7 @@ func TestRulesTest_Documented(t *testing.T) {
 }
 
 func TestParseCheckReply(t *testing.T) {
-	for _, reply := range [][]any{nil, {1, 2}, {int64(0), "1", int64(0), int64(0), int64(0), "", nil, nil}} {
+	for _, reply := range [][]any{nil, {1, 2}, {int64(0), "1", int64(0), int64(0), int64(0), "", nil, nil}, {int64(0), int64(0), int64(0), int64(0), int64(0), "", nil, nil}} {
 		if d, err := parseCheckReply(reply); err != errReply {
 			t.Errorf("parseCheckReply(%v) = %+v, %v; want %v", reply, d, err, errReply)
 		}
