@@ -16,6 +16,35 @@ func compile(name, text string) (*rules.Set, error) {
 	return rules.Compile(file)
 }
 
+// Estimates of memory, in bytes for each byte of a text. They are upper bounds for files of many short limits, which need
+// about 12 and 40.
+const (
+	memoryOfSet     = 16 // a compiled set
+	memoryOfCompile = 64 // a set while it is parsed and compiled, with garbage
+)
+
+// Memory returns an estimate of the memory that the active set uses, and of the memory for the sets that are being
+// compiled, in bytes.
+func (s *Store) Memory() int64 {
+	return memoryOfSet*int64(s.Newest().Size) + memoryOfCompile*s.inCompile.Load()
+}
+
+// Validate parses a text, and does not change the store. The name is used in errors. If the text is not a valid file, the
+// error is of type rules.Errors.
+func (s *Store) Validate(name, text string) error {
+	s.inCompile.Add(int64(len(text)))
+	defer s.inCompile.Add(-int64(len(text)))
+	_, err := rules.Parse(name, []byte(text), time.LoadLocation)
+	return err
+}
+
+// compile is like the function compile. Meanwhile, Memory includes the memory for it.
+func (s *Store) compile(name, text string) (*rules.Set, error) {
+	s.inCompile.Add(int64(len(text)))
+	defer s.inCompile.Add(-int64(len(text)))
+	return compile(name, text)
+}
+
 // countLimits returns the number of limits in all domains.
 func countLimits(file *rules.File) (n int) {
 	for i := range file.Domains {

@@ -54,7 +54,7 @@ func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
 	if known, err := s.check(&p); known != nil || err != nil {
 		return known, err
 	}
-	set, err := compile(p.Name, p.Text)
+	set, err := s.compile(p.Name, p.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,8 @@ type Active struct {
 type Store struct {
 	active atomic.Pointer[Active]
 
-	compiling sync.Mutex // held while CompileNewest compiles a set
+	compiling sync.Mutex   // held while CompileNewest compiles a set
+	inCompile atomic.Int64 // size of the texts that are being compiled, in bytes
 
 	mu       sync.Mutex // guards the fields below, and the order of changes of active
 	history  history
@@ -95,18 +96,18 @@ func (s *Store) CompileNewest() {
 		if newest.Number == s.Active().Version {
 			return
 		}
-		set, err := newest.compile()
+		set, err := newest.compile(s)
 		s.activateIfNewest(&Active{newest.Number, set, err})
 	}
 }
 
 // compile compiles a version from its compressed text.
-func (r *record) compile() (*rules.Set, error) {
+func (r *record) compile(s *Store) (*rules.Set, error) {
 	text, err := unpack(r.packed, &r.Version)
 	if err != nil {
 		return nil, err
 	}
-	set, err := compile("rules", text)
+	set, err := s.compile("rules", text)
 	if err != nil {
 		return nil, fmt.Errorf("this program cannot use version %d of the rules, run the same program on all nodes: %w", r.Number, err)
 	}

@@ -57,6 +57,36 @@ func TestStoreWithoutRules(t *testing.T) {
 	}
 }
 
+// TestMemory checks that the memory of the active set is estimated by its size, and that compiling leaves nothing behind.
+func TestMemory(t *testing.T) {
+	s, l := newLocal()
+	if got := s.Memory(); got != 0 {
+		t.Errorf("Memory of an empty store is %d, want 0", got)
+	}
+	text := textOf("login", "api")
+	propose(t, l, text)
+	want := int64(memoryOfSet * len(text))
+	if got := s.Memory(); got != want {
+		t.Errorf("Memory is %d, want %d", got, want)
+	}
+	if _, err := l.Propose(context.Background(), Proposal{Name: "test", Text: "limits"}); err == nil {
+		t.Error("Propose accepted a text that is not valid")
+	}
+	if err := s.Validate("test", text); err != nil {
+		t.Errorf("Validate returned %v for a valid text", err)
+	}
+	if err := s.Validate("test", "limits"); err == nil {
+		t.Error("Validate accepted a text that is not valid")
+	}
+	if got := s.Memory(); got != want {
+		t.Errorf("Memory after a text that is not valid is %d, want %d", got, want)
+	}
+	s.inCompile.Add(10)
+	if got := s.Memory(); got != want+10*memoryOfCompile {
+		t.Errorf("Memory while 10 bytes are compiled is %d, want %d", got, want+10*memoryOfCompile)
+	}
+}
+
 func TestProposalsBecomeVersions(t *testing.T) {
 	s, l := newLocal()
 	first := propose(t, l, textOf("a"))

@@ -16,7 +16,8 @@ const (
 )
 
 // memoryUse holds the memory use and the limits of keys and clients, in bytes. A limit of 0 means no limit.
-type memoryUse struct{ maxMemory, keys, maxClients, clients int64 }
+// The memory of rules has no limit besides the size of their text.
+type memoryUse struct{ maxMemory, keys, maxClients, clients, rules int64 }
 
 // heapLimit returns the soft memory limit for the Go runtime. Near this limit the collector runs more often, so that
 // garbage does not take the process far beyond maxmemory plus maxmemory-clients. These two options do not count
@@ -27,6 +28,9 @@ type memoryUse struct{ maxMemory, keys, maxClients, clients int64 }
 // again. With a lower soft limit, the collector would run continuously in both cases. The same two
 // rules apply to the memory of clients and maxmemory-clients. The memory of clients may exceed this option because some
 // clients are exempt. If neither option is set, there is no soft limit.
+//
+// The memory of rules is added to the soft limit. It includes the memory to compile a set, during which the collector
+// would otherwise run continuously and delay requests.
 func heapLimit(m memoryUse) int64 {
 	const most = math.MaxInt64 / 8
 	keys, clients := max(m.maxMemory, m.keys), max(m.maxClients, m.clients)
@@ -41,7 +45,7 @@ func heapLimit(m memoryUse) int64 {
 	if m.maxClients == 0 {
 		clients *= 2
 	}
-	return keys + heapBesideKeys + clients
+	return keys + heapBesideKeys + clients + m.rules
 }
 
 // gcPercent returns the GOGC percentage for a table that uses the given number of bytes. With the default of 100,

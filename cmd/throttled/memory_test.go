@@ -34,6 +34,7 @@ func TestHeapLimit(t *testing.T) {
 	f(memoryUse{keys: 100 * mib, clients: 100 * mib}, math.MaxInt64)
 	f(memoryUse{maxClients: 256 * mib}, 296*mib)
 	f(memoryUse{keys: 100 * mib, maxClients: 256 * mib}, 496*mib)
+	f(memoryUse{maxClients: 256 * mib, rules: 600 * mib}, 896*mib)
 	f(memoryUse{maxMemory: 256 * mib}, 360*mib)
 	f(memoryUse{maxMemory: 256 * mib, keys: 256 * mib}, 360*mib)
 	f(memoryUse{maxMemory: 256 * mib, keys: 256 * mib, maxClients: 256 * mib, clients: 200 * mib}, 616*mib)

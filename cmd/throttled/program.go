@@ -310,7 +310,7 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 // memoryUse returns the memory use and limits for paceCollector.
 func (p *program) memoryUse() memoryUse {
 	o := p.opts.Get()
-	return memoryUse{o.MaxMemory, p.table.Memory(), o.ClientMemory(), p.server.ClientMemory()}
+	return memoryUse{o.MaxMemory, p.table.Memory(), o.ClientMemory(), p.server.ClientMemory(), p.rules.Memory()}
 }
 
 // begin loads the snapshot or, if the program has a replica, starts the node and its services for other nodes.

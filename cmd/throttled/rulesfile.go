@@ -150,7 +150,7 @@ func (f *rulesFile) check() {
 	if hash == f.hash && f.problem == "" {
 		return
 	}
-	if _, err := rules.Parse(f.path, []byte(text), time.LoadLocation); err != nil {
+	if err := f.store.Validate(f.path, text); err != nil {
 		f.pending = nil
 		f.report(err)
 		return
