@@ -79,7 +79,8 @@ func (f *compiledDefault) add(m *Matches) {
 func (m *Matches) add(allow *compiledAllow, per []attributeID) *Matched {
 	start := len(m.per)
 	for _, id := range per {
-		m.per = append(m.per, m.request.counted(id))
+		m.per = append(m.per, Value{})
+		m.request.count(id, &m.per[len(m.per)-1])
 	}
 	counters := allow.forTier(m.request.tier)
 	m.counters += len(counters)

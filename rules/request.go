@@ -82,7 +82,9 @@ func (r *request) reset(table *attributeTable) {
 // set adds an attribute whose value is at the position source.
 func (r *request) set(id attributeID, source uint32, text []byte) {
 	r.positions[id] = uint32(len(r.values))
-	r.values = append(r.values, attributeValue{attribute: id, source: source, text: text})
+	r.values = append(r.values, attributeValue{})
+	v := &r.values[len(r.values)-1]
+	v.attribute, v.source, v.text = id, source, text
 }
 
 // derive adds the attributes that are derived from those of the request.
@@ -143,23 +145,24 @@ func (v *attributeValue) asAddress() netip.Addr {
 	return v.address
 }
 
-// counted returns the value under which an attribute is counted.
-func (r *request) counted(id attributeID) Value {
+// count sets value to the value under which an attribute is counted. It must be the zero Value.
+func (r *request) count(id attributeID, value *Value) {
 	v := r.find(id)
 	if v == nil || len(v.text) == 0 {
-		return Value{}
+		return
 	}
 	v = &r.values[v.source]
 	info := &r.table.list[v.attribute]
+	value.Attribute, value.Value = info.name, v.text
 	if info.ipv6Prefix == 0 {
-		return Value{info.name, v.text}
+		return
 	}
 	if v.canonical == nil {
 		start := len(r.canonical)
 		r.canonical = v.appendCanonical(r.canonical, info.ipv6Prefix)
 		v.canonical = r.canonical[start:len(r.canonical):len(r.canonical)]
 	}
-	return Value{info.name, v.canonical}
+	value.Value = v.canonical
 }
 
 // appendCanonical appends the form of an address that canonicalIP describes.

@@ -53,8 +53,10 @@ type parsing struct {
 
 // add appends a request with a quantity, and returns it so that the caller can set the other fields.
 func (p *parsing) add(quantity int64) *limiter.Request {
-	p.reqs = append(p.reqs, limiter.Request{Quantity: quantity})
-	return &p.reqs[len(p.reqs)-1]
+	p.reqs = append(p.reqs, limiter.Request{}) // a Request that is not zero would be copied
+	req := &p.reqs[len(p.reqs)-1]
+	req.Quantity = quantity
+	return req
 }
 
 // batchStage is the next step of a batch.

@@ -55,23 +55,22 @@ func replyCheck(out *resp.Reply, b *batch, c *call) {
 		b.show(&c.limits[i], &p.shown[i])
 		all |= p.shown[i].flags
 	}
-	top, name := shownLimit{decision: unlimited, flags: flagUnmatched}, ""
+	top, name, flags := &unlimited, "", flagUnmatched
 	if at := decidingLimit(c.limits, p.shown); at >= 0 {
-		top, name = p.shown[at], c.limits[at].name()
-		top.flags = 0
+		top, name, flags = &p.shown[at].decision, c.limits[at].name(), 0
 	}
 	if all != 0 {
-		clearSoft(c.limits, p.shown, top.decision.Limited)
-		top.flags |= summarize(c.limits, p.shown)
+		clearSoft(c.limits, p.shown, top.Limited)
+		flags |= summarize(c.limits, p.shown)
 	}
 	if c.cmd.name == "cl.check" {
-		p.state.counts.add(top.flags)
+		p.state.counts.add(flags)
 	}
 	if out.Protocol() == 3 {
-		mapCheck(out, c, &top, name, p.shown)
+		mapCheck(out, c, top, name, flags, p.shown)
 		out.Text("version")
 	} else {
-		arrayCheck(out, c, &top, name, p.shown)
+		arrayCheck(out, c, top, name, flags, p.shown)
 	}
 	out.Int(int64(p.version))
 }
@@ -204,11 +203,11 @@ func summarize(limits []applied, shown []shownLimit) (flags ruleFlags) {
 
 // arrayCheck appends the reply in RESP2, except its last element, the version of the rules. The reply is an array whose
 // first seven elements do not depend on the number of limits.
-func arrayCheck(out *resp.Reply, c *call, top *shownLimit, name string, shown []shownLimit) {
+func arrayCheck(out *resp.Reply, c *call, top *limiter.Decision, name string, flags ruleFlags, shown []shownLimit) {
 	out.Array(9)
-	replyFive(out, c.unit, &top.decision)
+	replyFive(out, c.unit, top)
 	out.Text(name)
-	replyRuleFlags(out, top.flags)
+	replyRuleFlags(out, flags)
 	out.Array(len(shown))
 	for i := range shown {
 		a, s := &c.limits[i], &shown[i]
@@ -228,13 +227,13 @@ func (a *applied) isLeaky() bool {
 }
 
 // mapCheck appends the reply in RESP3, except the version of the rules, its last key: a map, with a map for each counter.
-func mapCheck(out *resp.Reply, c *call, top *shownLimit, name string, shown []shownLimit) {
+func mapCheck(out *resp.Reply, c *call, top *limiter.Decision, name string, flags ruleFlags, shown []shownLimit) {
 	out.Map(9)
-	mapFive(out, c.unit, &top.decision)
+	mapFive(out, c.unit, top)
 	out.Text("name")
 	out.Text(name)
 	out.Text("flags")
-	replyRuleFlags(out, top.flags)
+	replyRuleFlags(out, flags)
 	out.Text("limits")
 	out.Array(len(shown))
 	for i := range shown {

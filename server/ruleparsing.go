@@ -178,12 +178,13 @@ func (p *parsing) addMatch(m *rules.Matched, o *checkOptions) {
 	counts := ban >= 0 && o.cost > 0 && !o.dryRun
 	p.rule.followUp = p.rule.followUp || counts
 	for i := range m.Counters {
-		a := applied{limit: m.Limit, counter: &m.Counters[i], request: -1, ban: ban, counts: counts}
+		p.rule.limits = append(p.rule.limits, applied{})
+		a := &p.rule.limits[len(p.rule.limits)-1]
+		a.limit, a.counter, a.request, a.ban, a.counts = m.Limit, &m.Counters[i], -1, ban, counts
 		if a.counter.Kind != 0 {
 			a.request = int32(len(p.reqs))
 			p.addCounter(m, a.counter, quantity).Trial = trial
 		}
-		p.rule.limits = append(p.rule.limits, a)
 	}
 }
 
