@@ -66,8 +66,8 @@ func (r record) swapExpiresLow(n uint32) (old uint32) {
 }
 
 func (r record) key() []byte {
-	size, n := binary.Uvarint(r[keySizeAt:])
-	return r[keySizeAt+n:][:size]
+	start, end := sized(r, keySizeAt)
+	return r[start:end]
 }
 
 // state returns the state without the expiry time, or nil for a Throttle record.
@@ -75,21 +75,28 @@ func (r record) state() []byte {
 	if r.kind() == limiter.Throttle {
 		return nil
 	}
-	rest := r[r.keyEnd():]
-	size, n := binary.Uvarint(rest)
-	return rest[n:][:size]
+	start, end := sized(r, r.keyEnd())
+	return r[start:end]
 }
 
 func (r record) keyEnd() int {
-	size, n := binary.Uvarint(r[keySizeAt:])
-	return keySizeAt + n + int(size)
+	_, end := sized(r, keySizeAt)
+	return end
+}
+
+// sized returns the bounds of the bytes whose size, a uvarint, is at a position. Almost all sizes have one byte.
+func sized(r record, at int) (start, end int) {
+	if size := int(r[at]); size < 0x80 {
+		return at + 1, at + 1 + size
+	}
+	size, n := binary.Uvarint(r[at:])
+	return at + n, at + n + int(size)
 }
 
 func (r record) size() int {
 	end := r.keyEnd()
 	if r.kind() != limiter.Throttle {
-		size, n := binary.Uvarint(r[end:])
-		end += n + int(size)
+		_, end = sized(r, end)
 	}
 	return end
 }
