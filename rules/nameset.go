@@ -20,6 +20,9 @@ var nameSeed = maphash.MakeSeed()
 
 // reset removes all names.
 func (s *nameSet) reset() {
+	if len(s.names) == 0 {
+		return
+	}
 	clear(s.names)
 	s.names, s.slots = s.names[:0], s.slots[:0]
 }

@@ -57,10 +57,13 @@ type Matches struct {
 // that is not used for a long time keeps a set in memory that has been replaced.
 func (m *Matches) Reset() {
 	clear(m.List[:cap(m.List)]) // an earlier result may have been longer
-	clear(m.per)
-	m.List, m.per, m.counters = m.List[:0], m.per[:0], 0
-	m.request.reset(nil)
+	clear(m.per[:cap(m.per)])
+	m.truncate()
+	m.request.reset()
 }
+
+// truncate empties the result, and keeps the references.
+func (m *Matches) truncate() { m.List, m.per, m.counters = m.List[:0], m.per[:0], 0 }
 
 // Matched is a limit that applies to a request.
 type Matched struct {
@@ -90,7 +93,7 @@ type Value struct {
 //
 // If m has been used for a similar request, a call without an error does not allocate memory.
 func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error {
-	m.Reset()
+	m.truncate()
 	if err := m.request.read(&d.attributes, pairs); err != nil {
 		return err
 	}

@@ -214,12 +214,19 @@ func arrayCheck(out *resp.Reply, c *call, top *limiter.Decision, name string, fl
 		out.Array(8 + countTrue(a.isLeaky()))
 		out.Raw(a.counter.Title)
 		replyFive(out, c.unit, &s.decision)
-		replyRuleFlags(out, s.flags)
+		if s.flags == 0 {
+			out.Raw(noFlags)
+		} else {
+			replyRuleFlags(out, s.flags)
+		}
 		if a.isLeaky() {
 			out.Int(limiter.Ceil(s.decision.Wait, time.Millisecond))
 		}
 	}
 }
+
+// noFlags is the empty set of flags in RESP2.
+var noFlags = []byte("*0\r\n")
 
 // isLeaky reports whether the decision of the counter includes a time for which the caller must delay the request.
 func (a *applied) isLeaky() bool {
