@@ -5,7 +5,7 @@ import "strings"
 // answerCall appends the reply to a call that is done.
 func (l *collector) answerCall(b *batch, call *call) {
 	switch {
-	case call.replied:
+	case call.replied, l.answerByPolicy(b, call):
 	case call.err != nil:
 		l.client.fail(call.cmd, call.err)
 	case call.reply == nil:

@@ -139,7 +139,7 @@ func (l *collector) finishDecisions(b *batch) {
 // beginForward starts to forward the calls without an outcome.
 func (l *collector) beginForward(b *batch) {
 	b.stage, b.started = batchForward, l.srv.uptime()
-	l.forwarding.begin()
+	l.forwarding.begin(b)
 }
 
 // forward sends the calls without an outcome to the leader.

@@ -23,6 +23,7 @@ type forwarding struct {
 	charged  *era
 	stage    forwardStage
 	deadline time.Time
+	hasty    bool           // calls are given up without an attempt, unless this node is the leader
 	view     *topology.View // view of the current attempt
 	// failedView is the View.Changed channel of the view in which forwarding failed. Until the channel is closed, later
 	// commands of the same read fail without an attempt. It is nil if forwarding has not failed.
@@ -49,8 +50,10 @@ func (f *forwarding) init(c *client) {
 }
 
 // begin starts to forward the calls of a batch that are not done.
-func (f *forwarding) begin() {
-	f.stage, f.deadline = forwardAttempt, time.Now().Add(f.client.srv.leaderPatience)
+func (f *forwarding) begin(b *batch) {
+	srv := f.client.srv
+	f.stage, f.deadline = forwardAttempt, time.Now().Add(srv.leaderPatience)
+	f.hasty = b.onlyChecks() && srv.outage.lasts(srv.cluster.View(), srv.uptime())
 }
 
 // advance runs steps until it must wait, or until no call of the batch needs another node: either all calls are done,
@@ -69,6 +72,9 @@ func (f *forwarding) advance(b *batch) need {
 				return needNothing
 			case f.view.Leading:
 				return needNothing
+			case f.hasty:
+				f.giveUp(b)
+				return needNothing
 			case f.prepare(b):
 				f.stage = forwardSent
 				return needLeader
@@ -81,6 +87,9 @@ func (f *forwarding) advance(b *batch) need {
 				return needNothing
 			}
 			if time.Until(f.deadline) <= 0 || f.closing.hungUp.Load() {
+				if !f.closing.hungUp.Load() {
+					f.client.srv.outage.begin(f.view, f.client.srv.uptime())
+				}
 				f.giveUp(b)
 				return needNothing
 			}
@@ -167,6 +176,7 @@ func (f *forwarding) takeResult(b *batch) {
 		b.giveUp(errBusy)
 	case forward.ErrSilent:
 		f.failedView = f.view.Changed
+		f.client.srv.outage.begin(f.view, f.client.srv.uptime())
 		fallthrough
 	default:
 		f.client.srv.debug("forward", "cannot forward commands", "node", f.view.Leader, "error", f.err)

@@ -15,19 +15,21 @@ import (
 type ruleFlags uint16
 
 const (
-	flagSoft      ruleFlags = 1 << iota // admitted, with units of the soft share
-	flagWarn                            // the percentage of "warn" is used
-	flagBanned                          // refused by a ban
-	flagShadow                          // of a limit: it is a shadow limit; of the reply: a shadow limit would have refused
-	flagReport                          // the limit is charged by CL.REPORT, after the request
-	flagDefault                         // the limit is the default of the domain
-	flagUnmatched                       // no limit applies
-	flagUnlimited                       // the amount is unlimited
-	flagError                           // the shadow limit could not be decided
+	flagSoft       ruleFlags = 1 << iota // admitted, with units of the soft share
+	flagWarn                             // the percentage of "warn" is used
+	flagBanned                           // refused by a ban
+	flagShadow                           // of a limit: it is a shadow limit; of the reply: a shadow limit would have refused
+	flagReport                           // the limit is charged by CL.REPORT, after the request
+	flagDefault                          // the limit is the default of the domain
+	flagUnmatched                        // no limit applies
+	flagUnlimited                        // the amount is unlimited
+	flagError                            // the shadow limit could not be decided
+	flagFailOpen                         // admitted by on_failure, because no leader has decided
+	flagFailClosed                       // refused by on_failure, because no leader has decided
 )
 
 // ruleFlagNames holds the names of the flags in the order of their bits.
-var ruleFlagNames = [...]string{"soft", "warn", "banned", "shadow", "report", "default", "unmatched", "unlimited", "error"}
+var ruleFlagNames = [...]string{"soft", "warn", "banned", "shadow", "report", "default", "unmatched", "unlimited", "error", "failopen", "failclosed"}
 
 // shownLimit is a counter as the reply shows it.
 type shownLimit struct {
@@ -50,19 +52,24 @@ var unlimited = limiter.Decision{Limit: math.MaxInt64, Remaining: math.MaxInt64,
 func replyCheck(out *resp.Reply, b *batch, c *call) {
 	p := &b.rule
 	p.shown = slices.Grow(p.shown[:0], len(c.limits))[:len(c.limits)]
-	var all ruleFlags
 	for i := range c.limits {
 		b.show(&c.limits[i], &p.shown[i])
-		all |= p.shown[i].flags
 	}
+	p.replyShown(out, c, 0)
+}
+
+// replyShown appends a reply with the counters in p.shown, and reports whether the request is refused. The parameter extra
+// is added to the flags of the reply.
+func (p *ruleParsing) replyShown(out *resp.Reply, c *call, extra ruleFlags) (limited bool) {
 	top, name, flags := &unlimited, "", flagUnmatched
 	if at := decidingLimit(c.limits, p.shown); at >= 0 {
 		top, name, flags = &p.shown[at].decision, c.limits[at].name(), 0
 	}
-	if all != 0 {
+	if anyFlag(p.shown) {
 		clearSoft(c.limits, p.shown, top.Limited)
 		flags |= summarize(c.limits, p.shown)
 	}
+	flags |= extra
 	if c.cmd.name == "cl.check" {
 		p.state.counts.add(flags)
 	}
@@ -73,6 +80,16 @@ func replyCheck(out *resp.Reply, b *batch, c *call) {
 		arrayCheck(out, c, top, name, flags, p.shown)
 	}
 	out.Int(int64(p.version))
+	return top.Limited
+}
+
+// anyFlag reports whether any counter has a flag.
+func anyFlag(shown []shownLimit) bool {
+	var all ruleFlags
+	for i := range shown {
+		all |= shown[i].flags
+	}
+	return all != 0
 }
 
 // show sets s to a counter as the reply shows it. The flag flagSoft is set if units of the soft share are used, whether or
@@ -197,6 +214,9 @@ func summarize(limits []applied, shown []shownLimit) (flags ruleFlags) {
 		case shown[i].decision.Limited:
 			flags |= flagShadow
 		}
+	}
+	if flags&flagFailClosed != 0 {
+		flags &^= flagFailOpen // the request is refused
 	}
 	return flags
 }

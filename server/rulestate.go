@@ -25,6 +25,8 @@ type ruleCounts struct {
 	banned        atomic.Int64 // requests refused by a ban
 	bans          atomic.Int64 // bans that have begun
 	shadowLimited atomic.Int64 // requests that a shadow limit would have refused
+	failOpen      atomic.Int64 // requests admitted by on_failure
+	failClosed    atomic.Int64 // requests refused by on_failure
 }
 
 // namedCount is a counter with its name in INFO.
@@ -38,6 +40,7 @@ func (c *ruleCounts) all() []namedCount {
 	return []namedCount{
 		{"rules_unmatched", &c.unmatched}, {"rules_soft", &c.soft}, {"rules_banned", &c.banned},
 		{"rules_bans", &c.bans}, {"rules_shadow_limited", &c.shadowLimited},
+		{"rules_failopen", &c.failOpen}, {"rules_failclosed", &c.failClosed},
 	}
 }
 
@@ -56,7 +59,8 @@ func (c *ruleCounts) add(flags ruleFlags) {
 	for _, row := range [...]struct {
 		flag ruleFlags
 		n    *atomic.Int64
-	}{{flagUnmatched, &c.unmatched}, {flagSoft, &c.soft}, {flagBanned, &c.banned}, {flagShadow, &c.shadowLimited}} {
+	}{{flagUnmatched, &c.unmatched}, {flagSoft, &c.soft}, {flagBanned, &c.banned}, {flagShadow, &c.shadowLimited}, {flagFailOpen, &c.failOpen},
+		{flagFailClosed, &c.failClosed}} {
 		if flags&row.flag != 0 {
 			row.n.Add(1)
 		}

@@ -71,6 +71,7 @@ type Server struct {
 	latency  latencyMonitor
 	monitors monitors
 	forward  *forward.Forwarder
+	outage   outage
 	broker   broker
 	turns    turns
 	logged   *lograte.Limiter

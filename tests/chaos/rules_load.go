@@ -315,6 +315,9 @@ func (c *rulesClient) recordCheck(q *checkRequest, call int64, f fate, r *reply)
 	if q.peek {
 		o.Quantity = 0
 	}
+	if f == decided && isFailed(r) {
+		f = unknown
+	}
 	switch f {
 	case unknown:
 		o.Outcome, o.Return = history.Unknown, history.Never

@@ -118,11 +118,26 @@ var errChecked = errors.New("invalid reply to CL.CHECK")
 // The positions of elements in the reply to CL.CHECK, after the five integers of the deciding limit, and in the reply of
 // a limit.
 const (
+	flagsAt   = 6
 	listAt    = 7
 	versionAt = 8
 
 	fiveAt = 2
 )
+
+// isFailed reports whether a reply to CL.CHECK has the flag "failopen" or "failclosed": no leader has decided the request,
+// or it is not known whether one has.
+func isFailed(r *reply) bool {
+	if len(r.list) <= flagsAt {
+		return false
+	}
+	for _, flag := range r.list[flagsAt].list {
+		if flag.text == "failopen" || flag.text == "failclosed" {
+			return true
+		}
+	}
+	return false
+}
 
 // readChecked reads the reply to CL.CHECK.
 func readChecked(r *reply) (c checked, err error) {

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/topology"
+)
+
+const (
+	failedRetry  = time.Second // RetryAfter of a request that on_failure refuses
+	outageProbes = time.Second // pause between two requests that wait for a leader that earlier ones could not reach
+)
+
+// outage records that this node could not reach a leader, so that requests of CL.CHECK are not all delayed until their
+// deadline. The zero value means that the leader was reached.
+type outage struct {
+	view atomic.Pointer[topology.View] // view in which a request has waited in vain
+	next atomic.Int64                  // uptime of the server in nanoseconds from which another request may wait
+}
+
+// begin records that a request has waited in vain in a view.
+func (o *outage) begin(v *topology.View, now time.Duration) {
+	o.next.Store(int64(now + outageProbes))
+	o.view.Store(v)
+}
+
+// lasts reports whether a request must not wait for a leader in a view. In each period of outageProbes, it returns false
+// once, so that a leader is found that becomes reachable without a change of the view.
+func (o *outage) lasts(v *topology.View, now time.Duration) bool {
+	failed := o.view.Load()
+	if failed == nil || failed.Changed != v.Changed {
+		return false
+	}
+	next := o.next.Load()
+	return int64(now) < next || !o.next.CompareAndSwap(next, int64(now+outageProbes))
+}
+
+// onlyChecks reports whether all calls of a batch without an outcome have a failure policy.
+func (b *batch) onlyChecks() bool {
+	for i := range b.calls {
+		if c := &b.calls[i]; !c.done && !c.hasPolicy() {
+			return false
+		}
+	}
+	return true
+}
+
+// hasPolicy reports whether the limits of a call determine its reply if no leader decides it.
+func (c *call) hasPolicy() bool { return c.cmd.name == "cl.check" && c.args != nil }
+
+// answerByPolicy replies to a CL.CHECK that no leader has decided, according to on_failure in the rules that this node
+// has. It returns false if the call has another outcome, or if these rules cannot be used for the request.
+func (l *collector) answerByPolicy(b *batch, call *call) bool {
+	if !call.hasPolicy() || !call.isUndecided() || !l.client.forwardsCommands() {
+		return false
+	}
+	o := newCheckOptions()
+	pairs, err := o.read(call.args[2:], optionsCheck)
+	if err != nil || b.rule.match(call.args[1], pairs) != nil {
+		return false
+	}
+	call.unit, call.limits = o.unit, b.rule.applyPolicies()
+	extra := ruleFlags(0)
+	if len(call.limits) == 0 {
+		extra = flagFailOpen
+	}
+	if b.rule.replyShown(l.out, call, extra) {
+		l.srv.stats.limited.Add(1)
+	}
+	return true
+}
+
+// isUndecided reports whether no leader has decided a call, or it is not known whether the leader has.
+func (c *call) isUndecided() bool {
+	if c.err != nil {
+		return isNotLeading(c.err) || errors.Is(c.err, limiter.ErrUncertain) || c.err == errBusy
+	}
+	for _, code := range [...]string{"-UNCERTAIN ", "-LOADING "} { // replies of the leader
+		if bytes.HasPrefix(c.reply, []byte(code)) {
+			return true
+		}
+	}
+	return false
+}
+
+// applyPolicies sets p.shown to the decisions of on_failure on the live limits in p.matches, and returns their counters.
+func (p *ruleParsing) applyPolicies() []applied {
+	from := len(p.limits)
+	p.shown = p.shown[:0]
+	for i := range p.matches.List {
+		m := &p.matches.List[i]
+		if isShadow(m.Limit) {
+			continue
+		}
+		for j := range m.Counters {
+			a := applied{limit: m.Limit, counter: &m.Counters[j], request: -1, ban: -1}
+			p.limits = append(p.limits, a)
+			p.shown = append(p.shown, p.failed(&a))
+		}
+	}
+	return p.limits[from:len(p.limits):len(p.limits)]
+}
+
+// failed returns a counter as the reply shows it if the counter cannot be asked. The amounts "unlimited" and "none" need
+// not be asked.
+func (p *ruleParsing) failed(a *applied) shownLimit {
+	s := shownLimit{decision: unlimited, flags: a.staticFlags() &^ flagUnlimited}
+	switch {
+	case a.counter.Amount.Kind == rules.Unlimited:
+		s.flags |= flagUnlimited
+	case a.counter.Amount.Kind == rules.None:
+		s.decision = limiter.Decision{Limited: true, RetryAfter: limiter.NoRetry}
+	case a.limit != nil && a.limit.OnFailure == rules.FailClosed:
+		retry := jittered(failedRetry, a.limit.RetryJitter, p.state.random())
+		s.decision = limiter.Decision{Limited: true, RetryAfter: retry, ResetAfter: retry}
+		s.flags |= flagFailClosed
+	default:
+		s.flags |= flagFailOpen
+	}
+	return s
+}
