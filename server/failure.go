@@ -64,7 +64,7 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 	if err != nil || b.rule.match(call.args[1], pairs) != nil {
 		return false
 	}
-	call.unit, call.limits = o.unit, b.rule.applyPolicies()
+	call.unit, call.limits = o.unit, b.rule.applyPolicies(&o)
 	extra := ruleFlags(0)
 	if len(call.limits) == 0 {
 		extra = flagFailOpen
@@ -89,9 +89,10 @@ func (c *call) isUndecided() bool {
 }
 
 // applyPolicies sets p.shown to the decisions of on_failure on the live limits in p.matches, and returns their counters.
-func (p *ruleParsing) applyPolicies() []applied {
-	from := len(p.limits)
+func (p *ruleParsing) applyPolicies(o *checkOptions) []applied {
+	from, refused := len(p.limits), false
 	p.shown = p.shown[:0]
+	var local localGroup
 	for i := range p.matches.List {
 		m := &p.matches.List[i]
 		if isShadow(m.Limit) {
@@ -99,15 +100,28 @@ func (p *ruleParsing) applyPolicies() []applied {
 		}
 		for j := range m.Counters {
 			a := applied{limit: m.Limit, counter: &m.Counters[j], request: -1, ban: -1}
-			p.limits = append(p.limits, a)
-			p.shown = append(p.shown, p.failed(&a))
+			if p.isLocal(&a) {
+				a.request = local.add(p, m, a.counter, o)
+			}
+			s := p.failed(&a)
+			refused = refused || s.decision.Limited
+			p.limits, p.shown = append(p.limits, a), append(p.shown, s)
 		}
 	}
-	return p.limits[from:len(p.limits):len(p.limits)]
+	limits := p.limits[from:len(p.limits):len(p.limits)]
+	if len(local.reqs) > 0 {
+		local.decide(p, limits, refused)
+	}
+	return limits
 }
 
-// failed returns a counter as the reply shows it if the counter cannot be asked. The amounts "unlimited" and "none" need
-// not be asked.
+// isLocal reports whether this node decides a counter.
+func (p *ruleParsing) isLocal(a *applied) bool {
+	return p.state.local != nil && a.limit != nil && a.limit.OnFailure == rules.FailLocal && a.counter.Amount.Kind == rules.Rate
+}
+
+// failed returns a counter as the reply shows it if the counter cannot be asked, and this node does not decide it. The
+// amounts "unlimited" and "none" need not be asked.
 func (p *ruleParsing) failed(a *applied) shownLimit {
 	s := shownLimit{decision: unlimited, flags: a.staticFlags() &^ flagUnlimited}
 	switch {
@@ -123,4 +137,41 @@ func (p *ruleParsing) failed(a *applied) shownLimit {
 		s.flags |= flagFailOpen
 	}
 	return s
+}
+
+// localGroup holds the requests of one CL.CHECK that this node decides. They are admitted all or none.
+type localGroup struct {
+	reqs []limiter.Request
+	out  [limiter.MaxGroup]limiter.Decision
+}
+
+// add appends the request for a counter, and returns its index.
+func (g *localGroup) add(p *ruleParsing, m *rules.Matched, c *rules.Counter, o *checkOptions) int32 {
+	from := len(p.keys)
+	p.keys = c.AppendKey(p.keys, m.Per)
+	req := limiter.Request{Kind: c.Kind, Key: p.keys[from:len(p.keys):len(p.keys)], Limit: c.LimitAt(p.now, m.Priority), Linked: true}
+	req.Trial = o.dryRun || len(m.Limit.Charge) > 0
+	if !o.peek {
+		req.Quantity = product(o.cost, m.Cost)
+	}
+	g.reqs = append(g.reqs, req)
+	return int32(len(g.reqs) - 1)
+}
+
+// decide decides the requests, and sets p.shown to the decisions. If another limit refuses the request, nothing is charged.
+// Counters that cannot be decided, for example because memory is full, remain open.
+func (g *localGroup) decide(p *ruleParsing, limits []applied, refused bool) {
+	for i := range g.reqs {
+		g.reqs[i].Trial = g.reqs[i].Trial || refused
+	}
+	g.reqs[len(g.reqs)-1].Linked = false
+	p.state.local.Decide(g.reqs, g.out[:len(g.reqs)])
+	for i := range limits {
+		a, s := &limits[i], &p.shown[i]
+		if a.request < 0 || g.out[a.request].Err != nil {
+			continue
+		}
+		s.flags = s.flags&^flagFailOpen | flagLocal
+		p.showDecision(a, s, &g.reqs[a.request], &g.out[a.request])
+	}
 }

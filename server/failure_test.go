@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -21,6 +22,8 @@ limits:
   shadow: {when: {a: x}, allow: 1 per 1m, on_failure: closed, shadow: true}
   staff: {when: {staff: x}, allow: unlimited, on_failure: closed}
   stop: {when: {stop: x}, allow: none}
+  local: {when: {l: x}, per: [ip], allow: [2 per 1m, 40 per 1h], on_failure: local, soft: 50%, algorithm: fixed}
+  late: {when: {m: x}, allow: 1 per 1m, on_failure: local, charge: {status: [401]}, algorithm: fixed}
 ---
 version: 1
 domain: e
@@ -82,6 +85,51 @@ func TestOnFailure(t *testing.T) {
 		p.ask("HELLO", "2")
 		p.checks("CL.CHECK d a x", "[0 1 0 -1 60 open [] [[open 1m 0 1 0 -1 60 []] [shadow 1m 0 1 0 -1 60 [shadow]]] 2]")
 	})
+}
+
+// TestOnFailureLocal checks limits that a node decides itself. Other nodes have other counters.
+func TestOnFailureLocal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := startFailureLab(t)
+		for _, n := range l.nodes {
+			n.rules.local = buckets.New(buckets.Config{Clock: l.clock.read, Shards: 8})
+		}
+		a, b := l.nodes["a"].at(l.nodes["a"].clients), l.nodes["b"].at(l.nodes["b"].clients)
+		f := func(p *peer, line, top, flags string, remaining int64) {
+			t.Helper()
+			v := p.ask(words(line)...)
+			if got := v.list[0].brief() + " " + v.list[5].brief() + " " + v.list[6].brief(); got != top+" "+flags || v.list[2].int() != remaining {
+				t.Errorf("%s: got %s, want %s %s and %d remaining", line, v.brief(), top, flags, remaining)
+			}
+		}
+		f(a, "CL.CHECK d l x ip 1", "0 local", "[local]", 1)
+		f(a, "CL.CHECK d PEEK l x ip 1", "0 local", "[local]", 1)
+		f(a, "CL.CHECK d DRYRUN l x ip 1", "0 local", "[local]", 0)
+		f(a, "CL.CHECK d b x l x ip 1", "1 login", "[report failclosed]", 0) // not charged
+		f(a, "CL.CHECK d stop x l x ip 1", "1 stop", "[local]", 0)           // not charged
+		f(a, "CL.CHECK d a x l x ip 1", "0 local", "[local]", 0)
+		f(a, "CL.CHECK d l x ip 1", "0 local", "[soft local]", 0)
+		f(a, "CL.CHECK d l x ip 1", "1 local", "[local]", 0)
+		f(a, "CL.CHECK d l x ip 2", "0 local", "[local]", 1)
+		f(b, "CL.CHECK d l x ip 1", "0 local", "[local]", 1)
+		f(a, "CL.CHECK d m x", "0 late", "[report local]", 0)
+		f(a, "CL.CHECK d m x", "0 late", "[report local]", 0) // charged by CL.REPORT
+		if got := a.count("stats", "rules_local"); got != 10 {
+			t.Errorf("rules_local is %d, want 10", got)
+		}
+		l.nodes["a"].rules.local = fullDecider{}
+		f(a, "CL.CHECK d l x ip 1", "0 local", "[failopen]", 1<<63-1)
+	})
+}
+
+// fullDecider is a Decider whose memory is full.
+type fullDecider struct{}
+
+func (fullDecider) Decide(_ []limiter.Request, out []limiter.Decision) limiter.CommitToken {
+	for i := range out {
+		out[i].Err = limiter.ErrOutOfMemory
+	}
+	return limiter.CommitToken{}
 }
 
 // TestOnFailureDelay checks that requests wait for a leader, and that not each of them does during an outage.

@@ -26,10 +26,11 @@ const (
 	flagError                            // the shadow limit could not be decided
 	flagFailOpen                         // admitted by on_failure, because no leader has decided
 	flagFailClosed                       // refused by on_failure, because no leader has decided
+	flagLocal                            // decided by this node, because no leader has decided
 )
 
 // ruleFlagNames holds the names of the flags in the order of their bits.
-var ruleFlagNames = [...]string{"soft", "warn", "banned", "shadow", "report", "default", "unmatched", "unlimited", "error", "failopen", "failclosed"}
+var ruleFlagNames = [...]string{"soft", "warn", "banned", "shadow", "report", "default", "unmatched", "unlimited", "error", "failopen", "failclosed", "local"}
 
 // shownLimit is a counter as the reply shows it.
 type shownLimit struct {
@@ -102,7 +103,7 @@ func (b *batch) show(a *applied, s *shownLimit) {
 	case b.out[a.request].Err != nil:
 		s.decision, s.flags = unlimited, s.flags|flagError
 	default:
-		b.showDecision(a, s)
+		b.rule.showDecision(a, s, &b.reqs[a.request], &b.out[a.request])
 	}
 	if a.ban >= 0 && b.out[a.ban].Limited {
 		d, wait := &s.decision, b.out[a.ban].RetryAfter
@@ -111,10 +112,10 @@ func (b *batch) show(a *applied, s *shownLimit) {
 	}
 }
 
-// showDecision sets s to the decision on a counter, relative to its nominal limit.
-func (b *batch) showDecision(a *applied, s *shownLimit) {
+// showDecision sets s to a decision on a counter, relative to its nominal limit.
+func (p *ruleParsing) showDecision(a *applied, s *shownLimit, req *limiter.Request, decided *limiter.Decision) {
 	d := &s.decision
-	*d = b.out[a.request]
+	*d = *decided
 	if a.full {
 		d.Limited, d.RetryAfter = true, a.retry
 	}
@@ -125,11 +126,11 @@ func (b *batch) showDecision(a *applied, s *shownLimit) {
 	if a.limit == nil {
 		return
 	}
-	most, soft := b.reqs[a.request].Limit.Max, a.counter.Limit.Max-a.counter.Nominal
+	most, soft := req.Limit.Max, a.counter.Limit.Max-a.counter.Nominal
 	s.flags |= a.stateFlags(most-soft, most-d.Remaining)
 	d.Limit, d.Remaining = most-soft, max(d.Remaining-soft, 0)
 	if a.limit.RetryJitter > 0 && d.Limited {
-		d.RetryAfter = jittered(d.RetryAfter, a.limit.RetryJitter, b.rule.state.random())
+		d.RetryAfter = jittered(d.RetryAfter, a.limit.RetryJitter, p.state.random())
 	}
 }
 
@@ -215,8 +216,11 @@ func summarize(limits []applied, shown []shownLimit) (flags ruleFlags) {
 			flags |= flagShadow
 		}
 	}
-	if flags&flagFailClosed != 0 {
-		flags &^= flagFailOpen // the request is refused
+	switch { // the strictest policy determines the result
+	case flags&flagFailClosed != 0:
+		flags &^= flagFailOpen | flagLocal
+	case flags&flagLocal != 0:
+		flags &^= flagFailOpen
 	}
 	return flags
 }

@@ -14,6 +14,7 @@ type ruleState struct {
 	clock    func() time.Time
 	elapsed  func() time.Duration // a clock that no change of the wall clock affects
 	random   func() uint64
+	local    Decider // nil: limits with on_failure: local are open
 	counts   ruleCounts
 	refusals refusals
 }
@@ -27,6 +28,7 @@ type ruleCounts struct {
 	shadowLimited atomic.Int64 // requests that a shadow limit would have refused
 	failOpen      atomic.Int64 // requests admitted by on_failure
 	failClosed    atomic.Int64 // requests refused by on_failure
+	local         atomic.Int64 // requests decided by this node, because of on_failure
 }
 
 // namedCount is a counter with its name in INFO.
@@ -40,7 +42,7 @@ func (c *ruleCounts) all() []namedCount {
 	return []namedCount{
 		{"rules_unmatched", &c.unmatched}, {"rules_soft", &c.soft}, {"rules_banned", &c.banned},
 		{"rules_bans", &c.bans}, {"rules_shadow_limited", &c.shadowLimited},
-		{"rules_failopen", &c.failOpen}, {"rules_failclosed", &c.failClosed},
+		{"rules_failopen", &c.failOpen}, {"rules_failclosed", &c.failClosed}, {"rules_local", &c.local},
 	}
 }
 
@@ -60,7 +62,7 @@ func (c *ruleCounts) add(flags ruleFlags) {
 		flag ruleFlags
 		n    *atomic.Int64
 	}{{flagUnmatched, &c.unmatched}, {flagSoft, &c.soft}, {flagBanned, &c.banned}, {flagShadow, &c.shadowLimited}, {flagFailOpen, &c.failOpen},
-		{flagFailClosed, &c.failClosed}} {
+		{flagFailClosed, &c.failClosed}, {flagLocal, &c.local}} {
 		if flags&row.flag != 0 {
 			row.n.Add(1)
 		}

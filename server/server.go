@@ -35,12 +35,20 @@ type Config struct {
 	RulesClock func() time.Time
 	// RulesLog changes Rules. It is required if Rules is set.
 	RulesLog ruleset.Log
+	// Local decides the limits with on_failure: local while no leader can be reached. Its state belongs to this server
+	// only. Optional; if nil, these limits admit all requests then.
+	Local Decider
 	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
 	// Stop is called at most once: for the first SHUTDOWN that the server does not refuse. If save is set, the program
 	// must save the state after the last decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does
 	// not stop the process.
 	Stop func(save bool)
+}
+
+// Decider decides requests. It is the part of limiter.Engine that does not depend on a commit.
+type Decider interface {
+	Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken
 }
 
 // Server serves Redis clients. New returns a Server. Each of the Serve methods, such as Serve and ServeCluster, accepts
@@ -130,6 +138,7 @@ func New(c Config) *Server {
 	}
 	s.stats.init(len(s.names))
 	s.rules.init(c.Rules)
+	s.rules.local = c.Local
 	if c.RulesClock != nil {
 		s.rules.setClock(c.RulesClock)
 	}

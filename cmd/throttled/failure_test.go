@@ -21,6 +21,7 @@ domain: shop
 limits:
   api: {when: {path: /api}, allow: 100 per minute}
   login: {when: {path: /login}, allow: 5 per minute, on_failure: closed}
+  search: {when: {path: /search}, allow: 1 per day, on_failure: local}
 `
 
 // TestProcess_OnFailure kills two of three nodes. The third one must decide CL.CHECK by on_failure.
@@ -40,6 +41,8 @@ func TestProcess_OnFailure(t *testing.T) {
 	for _, tc := range []struct{ path, want string }{
 		{"/api", "[0 9223372036854775807 9223372036854775807 -1 0 api [failopen] "},
 		{"/login", "[1 0 0 1 1 login [failclosed] "},
+		{"/search", "[0 1 0 -1 86400 search [local] "},
+		{"/search", "[1 1 0 86400 86400 search [local] "},
 		{"/other", "[0 9223372036854775807 9223372036854775807 -1 0  [unmatched failopen] [] 1]"},
 	} {
 		start := time.Now()

@@ -88,6 +88,12 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	return nil
 }
 
+// The table for limits with on_failure: local.
+const (
+	localMemory = 16 << 20 // bytes
+	localShards = 64
+)
+
 // openState opens the engine: a replica if data-dir is set, otherwise a table.
 func (p *program) openState(o *options.Options, config *server.Config) error {
 	if o.DataDir != "" {
@@ -151,6 +157,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 	if o.ClusterID != "" {
 		config.Cluster = p.replica.node
 		config.Turns = reserveProcessors()
+		config.Local = buckets.New(buckets.Config{MaxMemory: localMemory, Eviction: buckets.EvictSmallestDebt, Shards: localShards})
 	}
 	return nil
 }

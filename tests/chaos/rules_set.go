@@ -125,14 +125,14 @@ const (
 	fiveAt = 2
 )
 
-// isFailed reports whether a reply to CL.CHECK has the flag "failopen" or "failclosed": no leader has decided the request,
+// isFailed reports whether a reply to CL.CHECK has the flag "failopen", "failclosed" or "local": no leader has decided the request,
 // or it is not known whether one has.
 func isFailed(r *reply) bool {
 	if len(r.list) <= flagsAt {
 		return false
 	}
 	for _, flag := range r.list[flagsAt].list {
-		if flag.text == "failopen" || flag.text == "failclosed" {
+		if flag.text == "failopen" || flag.text == "failclosed" || flag.text == "local" {
 			return true
 		}
 	}

@@ -99,6 +99,20 @@ func testRulesClient() *rulesClient {
 	return &rulesClient{client: client{id: 3, clock: newClock(), refused: map[string]int{}, lost: map[string]int{}}, load: l}
 }
 
+func TestIsFailed(t *testing.T) {
+	for text, want := range map[string]bool{
+		checkReply(9): false,
+		"*9 :1 :0 :0 :1 :1 $1 a *1 $10 failclosed *0 :9":    true,
+		"*9 :0 :1 :1 :-1 :7 $1 a *2 $4 soft $5 local *0 :9": true,
+		"*9 :0 :1 :1 :-1 :7 $1 a *1 $8 failopen *0 :9":      true,
+		"*1 :0": false,
+	} {
+		if got := isFailed(parseReply(t, text)); got != want {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+}
+
 // TestRecordCheck checks the records of replies, and that the replies of a pipeline with one version are one record.
 func TestRecordCheck(t *testing.T) {
 	c := testRulesClient()
