@@ -137,6 +137,28 @@ func TestSet_Match_KeepsPer(t *testing.T) {
 	}
 }
 
+// TestSet_Match_AfterOtherRequests checks that the result does not depend on the requests for which a Matches was used:
+// other domains and orders of the attributes, repeated attributes, and one that has the name of a derived attribute.
+func TestSet_Match_AfterOtherRequests(t *testing.T) {
+	domains := []*CompiledDomain{
+		compile(t, shop),
+		compile(t, "version: 1\ndomain: d\nlimits: {l: {when: {user: u, client: c}, per: [client, ip], allow: 1/s}}\n"),
+	}
+	requests := []string{"user=u path=/api/x ip=10.0.0.1", "path=/login method=POST", "client=c user=u", "user=u client=c", "ip=10.0.0.1 x=1 client=c user=u", ""}
+	var m Matches
+	for range 3 {
+		for i, words := range requests {
+			for _, d := range domains {
+				checkMatch(t, d, pairsOf(words), time.Time{}, &m)
+				if err := d.Match(pairsOf(words+" user=a user=b"), time.Time{}, &m); err == nil {
+					t.Errorf("no error for a repeated attribute after %q", words)
+				}
+			}
+			checkMatch(t, domains[i%2], pairsOf(requests[len(requests)-1-i]), time.Time{}, &m)
+		}
+	}
+}
+
 // TestSet_Match_DoesNotAllocate checks that no kind of condition, cost or counted value allocates memory.
 func TestSet_Match_DoesNotAllocate(t *testing.T) {
 	g := &randomRules{Rand: rand.New(rand.NewPCG(14, 8))}
