@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -159,20 +160,33 @@ func merge(target, patch *yaml.Node) *yaml.Node {
 	if len(target.Content) == 0 {
 		target.Style = patch.Style
 	}
+	at := positions(target)
 	for i := 0; i+1 < len(patch.Content); i += 2 {
-		mergeKey(target, patch.Content[i], patch.Content[i+1])
+		mergeKey(target, at, patch.Content[i], patch.Content[i+1])
 	}
+	target.Content = slices.DeleteFunc(target.Content, func(n *yaml.Node) bool { return n == nil })
 	return target
 }
 
-// mergeKey merges one key of a patch with a map.
-func mergeKey(target, key, value *yaml.Node) {
-	i := indexOf(target, key.Value)
+// positions returns the positions of the keys in the content of a map. A search for each key of a patch would take minutes
+// if the map has 100,000 keys.
+func positions(n *yaml.Node) map[string]int {
+	at := make(map[string]int, len(n.Content)/2)
+	for i := len(n.Content) - 2; i >= 0; i -= 2 {
+		at[n.Content[i].Value] = i
+	}
+	return at
+}
+
+// mergeKey merges one key of a patch with a map whose keys have the given positions. A key that is removed is replaced by
+// nil, because the positions must not change.
+func mergeKey(target *yaml.Node, at map[string]int, key, value *yaml.Node) {
+	i, known := at[key.Value]
 	switch {
-	case isNull(value) && i >= 0:
-		target.Content = append(target.Content[:i:i], target.Content[i+2:]...)
+	case isNull(value) && known:
+		target.Content[i], target.Content[i+1] = nil, nil
 	case isNull(value):
-	case i >= 0:
+	case known:
 		target.Content[i+1] = merge(target.Content[i+1], value)
 	default:
 		if target.Style&yaml.FlowStyle == 0 {

@@ -3,6 +3,7 @@ package ruleset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -129,6 +130,30 @@ func FuzzMerge(f *testing.F) {
 			t.Errorf("patched with %q, %q is %q and then %q; errors %v and %v", patch, text, once, twice, errA, errB)
 		}
 	})
+}
+
+// TestMergeOfManyKeys changes, removes and adds many keys of a large map. A search for each key takes minutes.
+func TestMergeOfManyKeys(t *testing.T) {
+	const total = 60_000
+	var text, patch, want strings.Builder
+	for _, b := range []*strings.Builder{&text, &patch, &want} {
+		b.WriteString("limits:\n")
+	}
+	for i := range total {
+		fmt.Fprintf(&text, "  l%d: {allow: 5/s}\n", i)
+		if i%2 == 0 {
+			fmt.Fprintf(&patch, "  l%d: null\n", i)
+			continue
+		}
+		fmt.Fprintf(&patch, "  l%d: {allow: 6/s}\n", i)
+		fmt.Fprintf(&want, "  l%d: {allow: 6/s}\n", i)
+	}
+	patch.WriteString("  added: {allow: 7/s}\n")
+	want.WriteString("  added: {allow: 7/s}\n")
+	got, err := Merge(text.String(), patch.String())
+	if err != nil || got != want.String() {
+		t.Errorf("the merged text has %d bytes, error %v; want %d bytes", len(got), err, want.Len())
+	}
 }
 
 func TestEditor(t *testing.T) {
