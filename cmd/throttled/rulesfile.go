@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/throttledhq/throttled/rules"
@@ -77,13 +79,17 @@ func (f *rulesFile) load(ctx context.Context) error {
 	return nil
 }
 
-// read returns the text of the file.
+// read returns the text of the file. It returns an error if the path is a pipe or a device: reading it could block until
+// the process is killed.
 func (f *rulesFile) read() (text string, err error) {
-	file, err := os.Open(f.path)
+	file, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe blocks otherwise
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = file.Close() }() // opened for reading only
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", cmp.Or(err, fmt.Errorf("%s is not a regular file", f.path))
+	}
 	b, err := io.ReadAll(io.LimitReader(file, ruleset.MaxText+1))
 	if err == nil && len(b) > ruleset.MaxText {
 		err = fmt.Errorf("%s: %w", f.path, ruleset.ErrTooLarge)
@@ -150,6 +156,8 @@ func (f *rulesFile) check() {
 	if hash == f.hash && f.problem == "" {
 		return
 	}
+	changed := f.hash != "" && f.hash != hash
+	f.hash = hash // also of a text with a problem: the text that follows it is a change, even if it is an earlier one
 	if err := f.store.Validate(f.path, text); err != nil {
 		f.pending = nil
 		f.report(err)
@@ -157,8 +165,6 @@ func (f *rulesFile) check() {
 	}
 	f.report(nil)
 	f.attempts, f.waiting = 0, false
-	changed := f.hash != "" && f.hash != hash
-	f.hash = hash
 	f.pending = &ruleset.Proposal{Name: f.path, Text: text, Author: f.author, OnlyNew: !f.alone || !changed}
 }
 

@@ -88,6 +88,12 @@ func TestBadRulesFile(t *testing.T) {
 	if n := strings.Count(p.log.String(), "the rules file has no effect"); n != 1 {
 		t.Errorf("the problem was logged %d times, want once:\n%s", n, p.log)
 	}
+	p.mustDo("CL.RULES", "SET", textOfRules("d"))
+	p.awaitRules(3, "d")
+	replace(t, path, "version: 2\n")
+	p.askUntil("is not a known version", "INFO", "rules")
+	replace(t, path, textOfRules("c")) // a change: the last text was the one with the problem
+	p.awaitRules(4, "c")
 }
 
 // TestServerDoesNotStartWithBadRules checks the exit code and the message.
