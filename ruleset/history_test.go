@@ -1,6 +1,7 @@
 package ruleset
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,6 +24,50 @@ func TestHistoryIsBounded(t *testing.T) {
 		if stored := v.Number > total-maxTexts; stored != (err == nil) || !stored && !errors.Is(err, ErrNoText) {
 			t.Errorf("version %d of %d: Text returned the error %v", v.Number, total, err)
 		}
+	}
+}
+
+// TestOldFilesHaveNoEffect checks that the text of a file is known after more than maxVersions changes, also after the state
+// was restored from a snapshot.
+func TestOldFilesHaveNoEffect(t *testing.T) {
+	s, l := newLocal()
+	for i := range maxVersions + 20 {
+		propose(t, l, textOf(fmt.Sprintf("l%d", i)))
+	}
+	var b bytes.Buffer
+	if err := s.State().Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	state, err := ReadState(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := NewStore()
+	restored.Restore(state)
+	for _, store := range []*Store{s, restored} {
+		for _, i := range []int{0, 19, 20} {
+			p := Proposal{Text: textOf(fmt.Sprintf("l%d", i)), OnlyNew: true}
+			if n, err := store.Prepare(p, testTime); err != nil || n.Changed {
+				t.Errorf("the text of version %d is prepared as %+v, error %v; want no change", i+1, n, err)
+			}
+			p.OnlyNew = false
+			if n, err := store.Prepare(p, testTime); err != nil || !n.Changed {
+				t.Errorf("CL.RULES SET of the text of version %d is prepared as %+v, error %v; want a change", i+1, n, err)
+			}
+		}
+	}
+}
+
+// TestDigestsAreBounded checks that the oldest digests are removed, and hashes that are not hexadecimal.
+func TestDigestsAreBounded(t *testing.T) {
+	d := make(digests, maxDigests)
+	first, second := HashOf("a"), HashOf("b")
+	d = d.add(history{{Version: Version{Hash: first}}, {Version: Version{Hash: second}}})
+	if len(d) != maxDigests || !d.has(first) || !d.has(second) || d.has(HashOf("c")) {
+		t.Errorf("%d bytes, want %d with both hashes", len(d), maxDigests)
+	}
+	if d = (digests)(nil).add(history{{Version: Version{Hash: "x"}}}); len(d) != digestSize || d.has(first) {
+		t.Errorf("a hash that is not valid has %d bytes", len(d))
 	}
 }
 

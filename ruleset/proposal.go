@@ -24,7 +24,7 @@ type Proposal struct {
 
 // Result is the outcome of a proposal.
 type Result struct {
-	Version Version `json:"version"` // the new version, or the version in the history that has the text
+	Version Version `json:"version"` // the new version, or the version that has the text; Number is 0 if it is no longer in the history
 	Changed bool    `json:"changed"` // the version is new
 }
 
@@ -80,7 +80,11 @@ func (s *Store) check(p *Proposal) (*Prepared, error) {
 	if p.Base != nil && *p.Base != newest.Number {
 		return nil, fmt.Errorf("version %d is not the newest version, %d: %w", *p.Base, newest.Number, ErrBase)
 	}
-	known := s.history.withHash(HashOf(p.Text))
+	hash := HashOf(p.Text)
+	known := s.history.withHash(hash)
+	if known == nil && p.OnlyNew && s.older.has(hash) {
+		return &Prepared{Result: Result{Version: Version{Hash: hash}}}, nil
+	}
 	if known != nil && (p.OnlyNew || known.Number == newest.Number) {
 		return &Prepared{Result: Result{Version: known.Version}}, nil
 	}

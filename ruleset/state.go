@@ -9,7 +9,10 @@ import (
 )
 
 // State is a copy of the history of a store, for snapshots.
-type State struct{ history history }
+type State struct {
+	history history
+	older   digests
+}
 
 // IsEmpty reports whether the history has no version.
 func (s State) IsEmpty() bool { return len(s.history) == 0 }
@@ -18,7 +21,7 @@ func (s State) IsEmpty() bool { return len(s.history) == 0 }
 func (s *Store) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return State{s.history} // never changed in place
+	return State{s.history, s.older} // never changed in place
 }
 
 // Restore replaces the history. The active set does not change before CompileNewest is called, except that it is empty
@@ -26,7 +29,7 @@ func (s *Store) State() State {
 func (s *Store) Restore(state State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.history, s.prepared = state.history, nil
+	s.history, s.older, s.prepared = state.history, state.older, nil
 	if state.IsEmpty() {
 		s.active.Store(&Active{})
 		return
@@ -37,7 +40,8 @@ func (s *Store) Restore(state State) {
 // saved is a version in a written state.
 type saved struct {
 	Version
-	Packed int `json:"packed"` // size of the compressed text, in bytes; 0 if the text is not stored
+	Packed int     `json:"packed"`          // size of the compressed text, in bytes; 0 if the text is not stored
+	Older  digests `json:"older,omitempty"` // of texts before the history; part of the first version
 }
 
 // maxSaved is the maximum size of the versions in a written state, in bytes.
@@ -51,7 +55,10 @@ var ErrState = errors.New("the rules in the snapshot are damaged")
 func (s State) Write(w io.Writer) error {
 	list := make([]saved, len(s.history))
 	for i, r := range s.history {
-		list[i] = saved{r.Version, len(r.packed)}
+		list[i] = saved{Version: r.Version, Packed: len(r.packed)}
+	}
+	if len(list) > 0 {
+		list[0].Older = s.older
 	}
 	b, err := json.Marshal(list)
 	if err != nil {
@@ -85,7 +92,11 @@ func ReadState(r io.Reader) (State, error) {
 	if err := json.Unmarshal(b, &list); err != nil {
 		return State{}, fmt.Errorf("%w: %w", ErrState, err)
 	}
-	return readTexts(r, list)
+	state, err := readTexts(r, list)
+	if len(list) > 0 && err == nil {
+		state.older = list[0].Older
+	}
+	return state, err
 }
 
 // readTexts reads the compressed texts of the versions in list.

@@ -26,6 +26,7 @@ type Store struct {
 
 	mu       sync.Mutex // guards the fields below, and the order of changes of active
 	history  history
+	older    digests   // of the texts that are no longer in the history
 	prepared *Prepared // version whose compiled set is kept for Activate; nil if none
 
 	changed     chan struct{}
@@ -55,6 +56,9 @@ func (s *Store) Activate(v Version, packed []byte) bool {
 	defer s.mu.Unlock()
 	if v.Number != s.history.newest().Number+1 {
 		return false
+	}
+	if excess := len(s.history) + 1 - maxVersions; excess > 0 {
+		s.older = s.older.add(s.history[:excess])
 	}
 	s.history = s.history.add(record{v, packed})
 	p := s.prepared
