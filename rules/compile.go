@@ -5,11 +5,12 @@ type compiler struct {
 	domain     string
 	attributes *attributeCompiler
 	tiers      tierTable
+	tierBy     string // Tiers.By
 }
 
 // compileDomain compiles a domain.
 func compileDomain(x *Domain) (*CompiledDomain, error) {
-	c := &compiler{domain: x.Name, attributes: newAttributeCompiler(x.Attributes)}
+	c := &compiler{domain: x.Name, attributes: newAttributeCompiler(x.Attributes), tierBy: x.Tiers.By}
 	c.tiers = c.compileTiers(x.Tiers)
 	d := &CompiledDomain{domain: x, limits: make([]compiledLimit, len(x.Limits))}
 	for i := range x.Limits {
@@ -19,7 +20,8 @@ func compileDomain(x *Domain) (*CompiledDomain, error) {
 	}
 	d.index = newIndex(len(d.limits), func(b *indexBuilder, i int) { b.addClause(i, &d.limits[i].when) })
 	if x.Default != nil {
-		allow, err := c.allow(x.Default.Allow, nil)
+		t := c.together(x.Default.Per, nil)
+		allow, err := c.allow(x.Default.Allow, nil, &t, "")
 		if err != nil {
 			return nil, err
 		}
@@ -32,11 +34,12 @@ func compileDomain(x *Domain) (*CompiledDomain, error) {
 // compileLimit compiles one limit into l.
 func (c *compiler) compileLimit(l *compiledLimit, limit *Limit) error {
 	*l = compiledLimit{limit: limit, when: c.clause(limit.When), per: c.ids(limit.Per), cost: c.cost(limit.Cost)}
+	t := c.together(limit.Per, limit.Overrides)
 	var err error
-	if l.allow, err = c.allow(limit.Allow, limit); err != nil {
+	if l.allow, err = c.allow(limit.Allow, limit, &t, ""); err != nil {
 		return err
 	}
-	if l.overrides, err = c.overrides(limit); err != nil {
+	if l.overrides, err = c.overrides(limit, &t); err != nil {
 		return err
 	}
 	l.ban = compileBan(c.domain, limit)
@@ -118,14 +121,14 @@ func not(m compiledMatcher) compiledMatcher {
 	return compiledMatcher{kind: Not, more: &compiledOperand{list: []compiledMatcher{m}}}
 }
 
-func (c *compiler) overrides(limit *Limit) (overrideList, error) {
+func (c *compiler) overrides(limit *Limit, t *together) (overrideList, error) {
 	list := limit.Overrides
 	if len(list) == 0 {
 		return overrideList{}, nil
 	}
 	overrides := make([]compiledOverride, len(list))
 	for i := range list {
-		allow, err := c.allow(list[i].Allow, limit)
+		allow, err := c.allow(list[i].Allow, limit, t, t.overridePart(&list[i].When))
 		if err != nil {
 			return overrideList{}, err
 		}

@@ -23,7 +23,8 @@ import (
 // it is refused at all times and changes no state.
 //
 // If a limit changes, the counter keeps its key, and the units used stay used: a change from 5 to 8 per minute gives
-// exactly 3 more. A changed period or algorithm starts another counter, since it has another key.
+// exactly 3 more. A changed period or algorithm starts another counter, since it has another key, and so do changed
+// conditions of an override whose requests are counted on their own.
 type Counter struct {
 	Amount Amount
 	Kind   limiter.Kind

@@ -49,6 +49,21 @@
 //   - Only the first 16 conditions of a limit are considered, and the lists of values of several conditions are combined
 //     only up to a multiple of the size of the file.
 //
+// # Requests that are counted together
+//
+// Each limit has a counter for each period and each list of values of "per". It is never charged at two rates at the same
+// time: an algorithm that restores units at a constant rate would restore those of slow requests at the rate of the fast
+// ones. So the counted values must determine the amount, or the amount has a counter of its own:
+//
+//   - The requests of each tier are counted on their own, unless "per" has the attribute with the tier.
+//   - The requests of an override are counted on their own if its conditions use attributes that are not in "per". An
+//     attribute is also determined if it is the first one in "first_of" of an attribute in "per". If IPv6 addresses are
+//     counted by a prefix, only networks that are not longer, IPv4 networks and the presence of the address are.
+//   - The requests of any other override, and of one without conditions, are counted together with those of the limit.
+//     Units used stay used when it begins and ends, unless only one of the two has tiers.
+//
+// This is the same for all algorithms.
+//
 // # Guarantees
 //
 //   - A file is accepted as a whole, or refused. All problems that can be seen are reported together, up to 20. An error

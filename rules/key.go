@@ -30,6 +30,10 @@ func keyPrefix(domain, limit string, algorithm AlgorithmKind, window string) str
 // so that the length of a key is bounded. Keys are equal only if the domain, the limit, the algorithm, the window and
 // all values are equal.
 //
+// The requests of a tier have the window 1m@TIER, and those of an override 1m#HASH, if they are counted on their own (see
+// Requests that are counted together in the package comment). HASH is the start of the SHA-256 of the conditions of the
+// override in hexadecimal.
+//
 // AppendKey allocates nothing if dst has enough capacity.
 func (c *Counter) AppendKey(dst []byte, per []Value) []byte {
 	dst = append(dst, c.prefix...)

@@ -34,15 +34,7 @@ func pick[T any](g *randomRules, list []T) T { return list[g.IntN(len(list))] }
 func (g *randomRules) file() *File {
 	g.texts = map[string][]string{}
 	x := Domain{Name: "d"}
-	if g.IntN(4) > 0 {
-		x.Attributes = append(x.Attributes, Attribute{Name: "client", FirstOf: []string{"key", "user", "ip"}[:1+g.IntN(3)]})
-	}
-	if g.IntN(4) == 0 {
-		x.Attributes = append(x.Attributes, Attribute{Name: "origin", FirstOf: []string{"client", "ip"}})
-	}
-	if g.IntN(2) == 0 {
-		x.Attributes = append(x.Attributes, Attribute{Name: "ip", IPv6Prefix: 1 + g.IntN(128)})
-	}
+	x.Attributes = g.attributes()
 	if g.IntN(2) == 0 {
 		x.Tiers = Tiers{By: pick(g, []string{"tier", "client", "method"}), Default: "free"}
 	}
@@ -55,6 +47,20 @@ func (g *randomRules) file() *File {
 		x.Limits = append(x.Limits, g.limit(fmt.Sprintf("l%d", i), x.Tiers, common))
 	}
 	return &File{Domains: []Domain{x}}
+}
+
+// attributes returns definitions of attributes.
+func (g *randomRules) attributes() (list []Attribute) {
+	if g.IntN(4) > 0 {
+		list = append(list, Attribute{Name: "client", FirstOf: []string{"key", "user", "ip"}[:1+g.IntN(3)]})
+	}
+	if g.IntN(4) == 0 {
+		list = append(list, Attribute{Name: "origin", FirstOf: []string{"client", "ip"}})
+	}
+	if g.IntN(2) == 0 {
+		list = append(list, Attribute{Name: "ip", IPv6Prefix: 1 + g.IntN(128)})
+	}
+	return list
 }
 
 func (g *randomRules) limit(name string, tiers Tiers, common When) Limit {

@@ -42,31 +42,44 @@ func (t *tierTable) of(r *request) int {
 	return -1
 }
 
-// allow compiles the amounts of all tiers. The limit is nil for the default of the domain.
-func (c *compiler) allow(a Allow, limit *Limit) (compiledAllow, error) {
+// allow compiles the amounts of all tiers. The limit is nil for the default of the domain. The part of keys distinguishes
+// the requests of an override; see together.
+func (c *compiler) allow(a Allow, limit *Limit, t *together, part string) (compiledAllow, error) {
 	var compiled compiledAllow
 	var err error
-	if compiled.counters, err = c.counters(a.forTier("", c.tiers.fallback), limit); err != nil {
+	if len(a.Tiers) == 0 {
+		compiled.counters, err = c.counters(a.Amounts, limit, part)
 		return compiled, err
 	}
-	for _, t := range a.Tiers {
-		id := c.tiers.id(t.Tier)
+	fallback := c.tiers.fallback
+	if compiled.counters, err = c.counters(a.forTier("", fallback), limit, part+t.tierPart(fallback)); err != nil {
+		return compiled, err
+	}
+	for _, tier := range a.Tiers {
+		id := c.tiers.id(tier.Tier)
 		for len(compiled.tiers) <= id {
 			compiled.tiers = append(compiled.tiers, compiled.counters)
 		}
-		if compiled.tiers[id], err = c.counters(t.Amounts, limit); err != nil {
+		if compiled.tiers[id], err = c.counters(tier.Amounts, limit, part+t.tierPart(tier.Tier)); err != nil {
 			return compiled, err
 		}
 	}
 	return compiled, nil
 }
 
-// counters compiles a list of amounts.
-func (c *compiler) counters(amounts []Amount, limit *Limit) ([]Counter, error) {
-	if limit == nil {
-		return compileCounters(c.domain, "", nil, amounts)
+// counters compiles a list of amounts, whose keys have a part after the window.
+func (c *compiler) counters(amounts []Amount, limit *Limit, part string) ([]Counter, error) {
+	name := ""
+	if limit != nil {
+		name = limit.Name
 	}
-	return compileCounters(c.domain, limit.Name, limit, amounts)
+	counters, err := compileCounters(c.domain, name, limit, amounts)
+	if part != "" {
+		for i := range counters {
+			counters[i].prefix += part
+		}
+	}
+	return counters, err
 }
 
 // forTier returns the counters of a tier.
