@@ -280,8 +280,7 @@ func windowOf(limit, parts int64) limiter.Limit {
 
 // calendarOf returns a limit for the window that ends some seconds after the start of the test clocks.
 func calendarOf(limit int64, seconds uint64) limiter.Limit {
-	end := start + seconds*uint64(time.Second)
-	return must(window.NewCalendarLimit(limit, end, end+uint64(20*time.Second)))
+	return must(window.NewCalendarLimit(limit, start, start+seconds*uint64(time.Second)))
 }
 
 func logOf(limit, entries int64) limiter.Limit {

@@ -79,7 +79,7 @@ type Limit struct {
 	// Interval is the emission interval of Throttle and LeakyBucket: the time in which one
 	// unit is restored. For a TokenBucket it is the refill interval, for WindowBuckets the
 	// length of one sub-window, and for the other kinds of windows the length of the window. For a
-	// Calendar it is the length of the window after the present one, and for a Ban the length of the ban.
+	// Calendar it is the length of the present window, and for a Ban the length of the ban.
 	Interval time.Duration
 	// Amount is the number of tokens that one refill adds to a TokenBucket, or the number of requests that a
 	// WindowLog can hold. For the other kinds of windows it is the number of sub-windows: 1, except for WindowBuckets.

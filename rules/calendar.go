@@ -29,39 +29,52 @@ const (
 	lastSecond = math.MaxInt64 / int64(time.Second)
 )
 
-// end returns the end of the window that contains the given time. It is the last second of limiter time if the window
-// ends after it. Times are in seconds since 1970.
-func (c *calendar) end(now int64) int64 {
+// window returns the start and the end of the window that contains the given time. The end is the last second of limiter
+// time if the window ends after it, and the start is at least 0. Times are in seconds since 1970.
+func (c *calendar) window(now int64) (start, end int64) {
 	zone := c.zone
 	if zone == nil {
 		zone = time.UTC
 	}
-	t := time.Unix(now, 0).In(zone)
-	start := c.nextDay(t.Date())
-	if start > lastSecond/daySeconds-2 {
-		return lastSecond
+	first, next := c.days(time.Unix(now, 0).In(zone).Date())
+	if first > 0 {
+		start = max(firstShown(zone, 0, first*daySeconds), 0)
 	}
-	return firstShown(zone, now, start*daySeconds)
+	if next > lastSecond/daySeconds-2 {
+		return start, lastSecond
+	}
+	return start, firstShown(zone, now, next*daySeconds)
 }
 
-// nextDay returns the day on which the window after a date starts. Days are counted from January 1, 1970.
-func (c *calendar) nextDay(year int, month time.Month, day int) int64 {
+// days returns the day on which the window of a date starts, and that on which the window after it does. Days are
+// counted from January 1, 1970. The first day is below 1 if the window starts before that day, or on it.
+func (c *calendar) days(year int, month time.Month, day int) (first, next int64) {
 	n := c.period.N
 	switch c.period.Unit {
 	case Day:
-		return following(dayNumber(year, month, day), n)
+		return around(dayNumber(year, month, day), n)
 	case Week:
-		return firstMonday + following(dayNumber(year, month, day)-firstMonday, 7*n)
+		first, next = around(dayNumber(year, month, day)-firstMonday, 7*n)
+		return firstMonday + first, firstMonday + next
 	case Month:
 		months := int64(year-firstYear)*12 + int64(month-time.January)
 		if day < c.anchorIn(year, month) {
 			months--
 		}
-		months = following(months, n)
-		year, month = firstYear+int(months/12), time.January+time.Month(months%12) // months is above 0, see end
-		return dayNumber(year, month, c.anchorIn(year, month))
+		first, next = around(months, n)
+		return c.monthStart(first), c.monthStart(next)
 	}
-	return dayNumber(firstYear+int(following(int64(year-firstYear), n)), time.January, 1)
+	first, next = around(int64(year-firstYear), n)
+	return dayNumber(firstYear+int(first), time.January, 1), dayNumber(firstYear+int(next), time.January, 1)
+}
+
+// monthStart returns the day on which a window of months starts. Months are counted from January 1970.
+func (c *calendar) monthStart(months int64) int64 {
+	year, month := firstYear+int(months/12), time.January+time.Month(months%12)
+	if months < 0 {
+		return 0
+	}
+	return dayNumber(year, month, c.anchorIn(year, month))
 }
 
 // anchorIn returns the day of a month on which a window of months can start.
@@ -72,12 +85,12 @@ func (c *calendar) anchorIn(year int, month time.Month) int {
 	return min(c.anchor, time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day())
 }
 
-// following returns the smallest multiple of n above i, for i from -n on.
-func following(i, n int64) int64 {
+// around returns the largest multiple of n up to i, and the smallest one above i, for i from -n on.
+func around(i, n int64) (first, next int64) {
 	if i < 0 {
-		return 0
+		return -n, 0
 	}
-	return i - i%n + n
+	return i - i%n, i - i%n + n
 }
 
 // dayNumber returns the number of days from January 1, 1970 to a date.

@@ -80,9 +80,12 @@ func TestCalendar_Ends(t *testing.T) {
 		if got := time.Unix(0, limit.Amount).In(want.Location()); c.Kind != limiter.Calendar || !got.Equal(want) || limit.Max != 5 {
 			t.Errorf("%s in %s, anchor %d: the window of %s ends at %v, want %s", tt.period, tt.zone, tt.anchor, tt.now, got, tt.end)
 		}
-		next := c.LimitAt(want, false).Amount
-		if limit.Amount+int64(limit.Interval) != max(next, limit.Amount+1) {
-			t.Errorf("%s in %s: the window after %s ends at %v, want %v", tt.period, tt.zone, tt.now, limit.Amount+int64(limit.Interval), next)
+		start := time.Unix(0, limit.Amount-int64(limit.Interval))
+		if at := c.LimitAt(start, false).Amount; start.After(now) || at != limit.Amount {
+			t.Errorf("%s in %s: the window of %s starts at %v, whose window ends at %v", tt.period, tt.zone, tt.now, start.In(want.Location()), at)
+		}
+		if before := c.LimitAt(start.Add(-time.Second), false).Amount; start.Unix() > 0 && before != start.UnixNano() {
+			t.Errorf("%s in %s: the window before that of %s ends at %v, and this window starts at %v", tt.period, tt.zone, tt.now, before, start.UnixNano())
 		}
 	}
 }
@@ -136,7 +139,29 @@ func endByClock(c *calendar, zone *time.Location, now time.Time) time.Time {
 	return t
 }
 
-// TestCalendar_Oracle compares ends of windows with the oracle, at random times and near changes of the clock.
+// end returns the end of the window of a time.
+func (c *calendar) end(now int64) int64 {
+	_, end := c.window(now)
+	return end
+}
+
+// checkStart checks that the window of a time starts when the clock first shows the date of the start.
+func checkStart(t testing.TB, c *calendar, zone *time.Location, now time.Time) {
+	t.Helper()
+	y, m, d := now.In(zone).Date()
+	date := windowStart(c, y, m, d)
+	seconds, _ := c.window(now.Unix())
+	start := time.Unix(seconds, 0)
+	shows := func(t time.Time) bool {
+		y, m, d := t.In(zone).Date()
+		return !time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Before(date)
+	}
+	if start.After(now) || seconds > 0 && (!shows(start) || shows(start.Add(-time.Second))) {
+		t.Fatalf("%v in %v, anchor %d: the window of %v starts at %v, want the start of %v", c.period, zone, c.anchor, now.In(zone), start.In(zone), date)
+	}
+}
+
+// TestCalendar_Oracle compares starts and ends of windows with the oracle, at random times and near changes of the clock.
 func TestCalendar_Oracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 18))
 	for _, name := range zones {
@@ -155,6 +180,7 @@ func TestCalendar_Oracle(t *testing.T) {
 			if !got.Equal(want) {
 				t.Fatalf("%v in %s, anchor %d: the window of %v ends at %v, want %v", c.period, name, c.anchor, now.In(zone), got.In(zone), want.In(zone))
 			}
+			checkStart(t, &c, zone, now)
 		}
 	}
 }
@@ -173,8 +199,9 @@ func TestCalendar_Partition(t *testing.T) {
 					break
 				}
 				for range 20 {
-					if at := begin + r.Int64N(end-begin); c.end(at) != end {
-						t.Fatalf("%v in %s: the window of %d ends at %d, want %d", c.period, name, at, c.end(at), end)
+					at := begin + r.Int64N(end-begin)
+					if start, got := c.window(at); start != begin || got != end {
+						t.Fatalf("%v in %s: the window of %d is from %d to %d, want %d to %d", c.period, name, at, start, got, begin, end)
 					}
 				}
 				begin = end
@@ -201,8 +228,9 @@ func FuzzCalendar(f *testing.F) {
 		limit := c.LimitAt(time.Unix(now, 999_999_999), true)
 		end := limit.Amount / 1e9
 		longest := map[Unit]int64{Day: 1, Week: 7, Month: 32, Year: 366}[p.Unit]*p.N + 2
-		if end <= now || end-now > longest*daySeconds && end != lastSecond || limit.Interval < 1 || limit.Amount+int64(limit.Interval) < limit.Amount {
-			t.Errorf("%v in %s: the window of %d ends at %d, and the next one %v later", p, c.calendar.zone, now, end, limit.Interval)
+		start := (limit.Amount - int64(limit.Interval)) / 1e9
+		if end <= now || end-now > longest*daySeconds && end != lastSecond || limit.Interval < 1 || start < 0 || start > now {
+			t.Errorf("%v in %s: the window of %d ends at %d, and is %v long", p, c.calendar.zone, now, end, limit.Interval)
 		}
 	})
 }

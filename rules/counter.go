@@ -189,14 +189,13 @@ func (c *Counter) LimitAt(now time.Time, priority bool) limiter.Limit {
 		limit.Max -= c.Reserved
 	}
 	if c.Kind == limiter.Calendar {
-		c.calendar.setEnd(&limit, now)
+		c.calendar.setWindow(&limit, now)
 	}
 	return limit
 }
 
-// setEnd sets the fields of a limit of the Kind Calendar that depend on the time.
-func (c *calendar) setEnd(limit *limiter.Limit, now time.Time) {
-	end := c.end(now.Unix())
-	next := c.end(end)
-	limit.Amount, limit.Interval = end*int64(time.Second), max(time.Duration(next-end)*time.Second, 1)
+// setWindow sets the fields of a limit of the Kind Calendar that depend on the time.
+func (c *calendar) setWindow(limit *limiter.Limit, now time.Time) {
+	start, end := c.window(now.Unix())
+	limit.Amount, limit.Interval = end*int64(time.Second), max(time.Duration(end-start)*time.Second, 1)
 }

@@ -7,64 +7,105 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// calendarSize is the length in bytes of the Data of a calendar state: the count.
-const calendarSize = 8
+const (
+	// calendarSize is the length in bytes of the Data of a calendar state: the count.
+	calendarSize = 8
+	// openSize is the length if the end of the window is unknown: the count, and the start of the window.
+	openSize = 16
+)
 
-// NewCalendarLimit returns a limit for Calendar: at most limit units in the window that ends at the limiter time end.
-// The argument next is the end of the window after it.
+// NewCalendarLimit returns a limit for Calendar: at most limit units in the window from the limiter time start to end.
 //
-// The error is limiter.ErrRange if limit is not positive, or if end and next are not ascending times of the clock above
-// 0.
-func NewCalendarLimit(limit int64, end, next uint64) (limiter.Limit, error) {
-	if limit < 1 || end == 0 || end >= next || next > endOfTime {
+// The error is limiter.ErrRange if limit is not positive, or if start and end are not ascending times of the clock.
+func NewCalendarLimit(limit int64, start, end uint64) (limiter.Limit, error) {
+	if limit < 1 || start >= end || end > endOfTime {
 		return limiter.Limit{}, limiter.ErrRange
 	}
-	return limiter.Limit{Max: limit, Interval: time.Duration(next - end), Amount: int64(end)}, nil
+	return limiter.Limit{Max: limit, Interval: time.Duration(end - start), Amount: int64(end)}, nil
 }
 
-// Calendar decides a request for quantity units at time now on a key in state old, with one window whose end is in the
-// limit. See Calendar windows in the package comment. Everything else is as in Count. Calendar does not allocate if
-// room has a capacity of 8 bytes. It accepts a limit l whose Max is 0: it refuses each charge.
+// Calendar decides a request for quantity units at time now on a key in state old, with one window whose start and end
+// are in the limit. See Calendar windows in the package comment. Everything else is as in Count. Calendar does not
+// allocate if room has a capacity of 16 bytes. It accepts a limit l whose Max is 0: it refuses each charge.
 func Calendar(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
-	var used, empty uint64
-	if old.Expires > now && len(old.Data) == calendarSize {
-		used, empty = binary.LittleEndian.Uint64(old.Data), old.Expires
-	}
+	c := readCalendar(l, &old, now)
 	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
 	switch {
 	case quantity < 0:
 		// Negating the quantity as a uint64 gives the correct magnitude of the smallest int64 too.
-		ch.Set = used > 0
-		used -= min(used, -uint64(quantity))
+		ch.Set = c.used > 0
+		c.used -= min(c.used, -uint64(quantity))
 	case quantity > l.Max:
 		d.Limited = true
-	case used > uint64(l.Max-quantity):
-		d.Limited, d.RetryAfter = true, wait(now, empty)
+	case c.used > uint64(l.Max-quantity):
+		d.Limited, d.RetryAfter = true, wait(now, c.empty)
 	case quantity > 0:
 		ch.Set = true
-		used += uint64(quantity)
-		empty = max(empty, endAfter(l, now))
+		c.charge(l, now, uint64(quantity))
 	}
-	if used == 0 {
-		empty = now
+	if c.used == 0 {
+		c.empty = now
 	}
 	if ch.Set {
-		ch.Expires, ch.Tail = empty, binary.LittleEndian.AppendUint64(room[:0], used)
+		ch.Expires, ch.Tail = c.empty, c.appendTo(room[:0])
 	}
-	d.Remaining = l.Max - int64(min(used, uint64(l.Max)))
-	d.ResetAfter = wait(now, empty)
+	d.Remaining = l.Max - int64(min(c.used, uint64(l.Max)))
+	d.ResetAfter = wait(now, c.empty)
 	return ch, d
 }
 
-// endAfter returns the end of the present window, or of the next one if the present window has ended since the limit
-// was made.
-func endAfter(l *limiter.Limit, now uint64) uint64 {
+// calendarCount is the state of Calendar.
+type calendarCount struct {
+	used  uint64
+	empty uint64 // the end of the window, or an upper bound if open is true
+	open  bool   // the end of the window is unknown
+	start uint64 // of the window, if open is true
+}
+
+// readCalendar reads a state. The count of a window that has ended is 0, by limiter time or by the time for which the
+// limit was made.
+func readCalendar(l *limiter.Limit, old *limiter.State, now uint64) (c calendarCount) {
+	if old.Expires <= now {
+		return c
+	}
 	end := uint64(l.Amount)
-	if end <= now {
-		end += uint64(l.Interval)
+	start := end - min(end, uint64(l.Interval))
+	switch {
+	case len(old.Data) == calendarSize && old.Expires > start:
+	case len(old.Data) == openSize && binary.LittleEndian.Uint64(old.Data[calendarSize:]) >= start:
+		c.open, c.start = true, binary.LittleEndian.Uint64(old.Data[calendarSize:])
+	default:
+		return c
 	}
-	if end <= now {
-		end = now + uint64(l.Interval)
+	c.used, c.empty = binary.LittleEndian.Uint64(old.Data), old.Expires
+	return c
+}
+
+// charge adds units to the present window.
+func (c *calendarCount) charge(l *limiter.Limit, now, quantity uint64) {
+	end := uint64(l.Amount)
+	switch {
+	case end > now && c.open:
+		c.open, c.empty = false, end
+	case end > now:
+		c.empty = max(c.empty, end)
+	case c.used == 0:
+		// The window of the limit has ended, and the length of the next one is unknown. The bound is above it for all
+		// windows of the calendar: the longest month is 31/28 of the shortest one.
+		length := uint64(l.Interval)
+		c.open, c.start, c.empty = true, end, end+length+length/8
+		if c.empty <= now {
+			c.empty = now + length
+		}
 	}
-	return end
+	c.used += quantity
+}
+
+// appendTo appends the Data of the state.
+func (c *calendarCount) appendTo(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, c.used)
+	if c.open {
+		data = binary.LittleEndian.AppendUint64(data, c.start)
+	}
+	return data
 }

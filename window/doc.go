@@ -67,15 +67,23 @@
 //
 // # Calendar windows
 //
-// [Calendar] counts in windows whose length varies, such as days and months in a time zone. The caller computes the end
-// of the present window and passes it in the limit (see [NewCalendarLimit]), so this package needs no calendar. The
-// rules are those of FIXED, with these differences:
+// [Calendar] counts in windows whose length varies, such as days and months in a time zone. The caller computes the
+// present window by its wall clock and passes the start and the end in the limit (see [NewCalendarLimit]), so this
+// package needs no calendar. The rules are those of FIXED, with these differences:
 //
-//   - A count is kept until the end of the window in which it was charged, even if a later request has another end, as
-//     after a change of the time zone. If a charge has a later end than the state, the whole count is kept until then.
-//     A changed end therefore never admits more.
-//   - If the window has ended between the time for which the limit was made and the decision, the charge counts in the
-//     next window, whose length is in the limit.
+//   - A count is kept until the end of the window in which it was charged, even if a later request has another window
+//     that overlaps it, as after a change of the time zone. If a charge has a later end than the state, the whole count
+//     is kept until then. A changed end therefore never admits more.
+//   - A window has ended when its end is reached by limiter time, or by the wall clock for which the limit of a request
+//     was made, whichever is first. The count of a window that ends at or before the start of the limit is 0, even if
+//     limiter time is behind the wall clock.
+//   - If limiter time has reached the end of the window in the limit, as for a request that was made just before the end,
+//     the charge counts in the next window, together with the requests for which the limit of that window is made. Until
+//     the first of them is charged, the end of the window is unknown, and reset after and retry after are upper bounds.
+//
+// So no unit is removed before its window has ended by one of the two clocks, and no unit counts in a later window than
+// the one after that for which its limit was made. While limiter time is behind the wall clock, reset after and retry
+// after are too long by the difference, because this package does not know the wall clock.
 //
 // # Examples
 //
@@ -139,7 +147,8 @@
 // state was made with a clock that was ahead, that sub-window is used as the current one, and no
 // count expires or loses weight before its start.
 //
-// The Data of a Calendar state is the count, in 8 bytes, and its Expires is the end of the window.
+// The Data of a Calendar state is the count, in 8 bytes, and its Expires is the end of the window. If the end is unknown,
+// 8 more bytes contain the start of the window, and Expires is an upper bound of the end.
 //
 // # Ranges
 //
