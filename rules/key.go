@@ -87,11 +87,16 @@ var symbols = [...]string{
 	Millisecond: "ms", Second: "s", Minute: "m", Hour: "h", Day: "d", Week: "w", Month: "mo", Year: "y",
 }
 
-// windowName returns the name of a period in keys. Periods of the same length have the same name, except that days and
-// longer units of the calendar are not equal to hours.
+// windowName returns the name of a period in keys. Periods of the same length have the same name. If days and longer units
+// are those of the calendar, this holds only for shorter units: a day of the calendar is not 24 hours, and a week is not
+// aligned as 7 days are.
 func windowName(p Period, calendar bool) string {
-	if length, fixed := p.Duration(); fixed && !calendar {
-		for u := Week; u >= Millisecond; u-- {
+	longest := Week
+	if calendar {
+		longest = Hour
+	}
+	if length, fixed := p.Duration(); fixed && (!calendar || p.Unit <= Hour) {
+		for u := longest; u >= Millisecond; u-- {
 			if unit := units[u].length; length%unit == 0 {
 				return fmt.Sprintf("%d%s", length/unit, symbols[u])
 			}

@@ -29,6 +29,11 @@ func TestAppendKey(t *testing.T) {
 		{Limit{Algorithm: Algorithm{Kind: Sliding}}, "5 per 24 hours", nil, "rule|shop|api|sliding|1d"},
 		{Limit{Algorithm: Algorithm{Kind: Leaky}}, "5 per 1000ms", nil, "rule|shop|api|leaky|1s"},
 		{Limit{Algorithm: Algorithm{Kind: Fixed}}, "5 per 24 hours", nil, "rule|shop|api|fixed|24h"},
+		{Limit{Algorithm: Algorithm{Kind: Fixed}}, "5 per 60s", nil, "rule|shop|api|fixed|1m"},
+		{Limit{Algorithm: Algorithm{Kind: Fixed}}, "5 per minute", nil, "rule|shop|api|fixed|1m"},
+		{Limit{Algorithm: Algorithm{Kind: Fixed}}, "5 per 1440 minutes", nil, "rule|shop|api|fixed|24h"},
+		{Limit{Algorithm: Algorithm{Kind: Fixed}}, "5 per 90 minutes", nil, "rule|shop|api|fixed|90m"},
+		{Limit{Algorithm: Algorithm{Kind: Fixed}}, "5 per week", nil, "rule|shop|api|fixed|1w"},
 		{Limit{Algorithm: Algorithm{Kind: Fixed}}, "5 per day", nil, "rule|shop|api|fixed|1d"},
 		{Limit{Algorithm: Algorithm{Kind: Fixed}}, "5 per 7 days", nil, "rule|shop|api|fixed|7d"},
 		{Limit{}, "none", nil, "rule|shop|api|gcra|none"},
@@ -44,6 +49,7 @@ func TestAppendKey(t *testing.T) {
 // TestWindowName checks that windows of the same length have the same name, and others do not.
 func TestWindowName(t *testing.T) {
 	lengths := map[string]string{}
+	calendar := map[string]Period{}
 	for u := Millisecond; u <= Week; u++ {
 		for _, n := range []int64{1, 2, 7, 14, 15, 24, 60, 90, 168, 1000, 3600, 86400, 604800, 60000} {
 			p := Period{n, u}
@@ -55,6 +61,11 @@ func TestWindowName(t *testing.T) {
 			lengths[name] = length.String()
 			if again, err := ParseAmount("1 per " + strings.Replace(name, "mo", "month", 1)); err != nil || !samePeriod(again.Per, p) {
 				t.Errorf("the name %q of %v is parsed as %v", name, p, again.Per)
+			}
+			name = windowName(p, true)
+			other, ok := calendar[name]
+			if calendar[name] = p; ok && (u >= Day || other.Unit >= Day || !samePeriod(other, p)) {
+				t.Errorf("%q is the name of the calendar windows of %v and %v", name, other, p)
 			}
 		}
 	}
