@@ -6,37 +6,74 @@ import (
 	"reflect"
 )
 
+// matchSize holds two numbers for limits that match a request together. Both are limited to maxLimits.
+type matchSize struct {
+	all   int // amounts, also those of shadow limits
+	group int // requests to the engine for live limits: amounts except "unlimited", and bans
+}
+
+// size returns the largest size of a limit: that of its amounts, of a tier, or of an override.
+func (l *Limit) size() matchSize {
+	s := l.Allow.size()
+	for i := range l.Overrides {
+		o := l.Overrides[i].Allow.size()
+		s = matchSize{max(s.all, o.all), max(s.group, o.group)}
+	}
+	switch {
+	case l.Shadow:
+		s.group = 0
+	case l.Ban.For > 0:
+		s.group++
+	}
+	return s
+}
+
+func (s matchSize) add(other matchSize) matchSize {
+	return matchSize{s.all + other.all, s.group + other.group}
+}
+
+// isTooLarge reports whether a request cannot have so many amounts.
+func (s matchSize) isTooLarge() bool { return max(s.all, s.group) > maxLimits }
+
+// what names the items that are too many.
+func (s matchSize) what() string {
+	if s.all > maxLimits {
+		return fmt.Sprintf("more than %d amounts", maxLimits)
+	}
+	return fmt.Sprintf("more than %d amounts and bans", maxLimits)
+}
+
 // checkMatches refuses limits that match a request together and have more amounts than one request can have: limits
 // without conditions, and limits with the same conditions. Other limits may also match together. This is an error of
 // the request.
 func (d *decoder) checkMatches(places []value, limits []Limit) {
-	always := 0
+	var always matchSize
 	for i := range limits {
-		if !limits[i].When.IsZero() || d.refused[places[i].Node] || always > maxLimits {
+		if !limits[i].When.IsZero() || d.refused[places[i].Node] || always.isTooLarge() {
 			continue
 		}
 		if _, restricted := places[i].find("when"); restricted {
 			continue // the condition has an error
 		}
-		always += limits[i].Allow.size()
-		if always > maxLimits {
-			d.fail(places[i], fmt.Sprintf("more than %d amounts match each request", maxLimits), `restrict limits by "when"`)
+		always = always.add(limits[i].size())
+		if always.isTooLarge() {
+			d.fail(places[i], always.what()+" match each request", `restrict limits by "when"`)
 		}
 	}
-	if always <= maxLimits {
+	if !always.isTooLarge() {
 		d.checkEqualConditions(places, limits, always)
 	}
 }
 
 // sameConditions is the limits with the same conditions.
 type sameConditions struct {
-	first   int // position
-	amounts int
+	first int // position
+	size  matchSize
 }
 
-// checkEqualConditions refuses limits with the same conditions, in the same order. The other argument is the number of
-// amounts that match each request.
-func (d *decoder) checkEqualConditions(places []value, limits []Limit, always int) {
+// checkEqualConditions refuses limits with the same conditions, in the same order. The other argument is the size of the
+// limits that match each request.
+func (d *decoder) checkEqualConditions(places []value, limits []Limit, always matchSize) {
 	groups := make(map[uint64]sameConditions, len(limits))
 	seed := maphash.MakeSeed()
 	for i := range limits {
@@ -47,13 +84,13 @@ func (d *decoder) checkEqualConditions(places []value, limits []Limit, always in
 		hash := l.When.hash(seed)
 		g, found := groups[hash]
 		if !found {
-			g.first = i
+			g = sameConditions{i, always}
 		}
-		before := g.amounts
-		g.amounts += l.Allow.size()
+		before := g.size
+		g.size = g.size.add(l.size())
 		groups[hash] = g
-		if always+g.amounts > maxLimits && always+before <= maxLimits && reflect.DeepEqual(limits[g.first].When, l.When) {
-			d.fail(places[i], fmt.Sprintf("more than %d amounts match each request that matches these conditions", maxLimits),
+		if g.size.isTooLarge() && !before.isTooLarge() && reflect.DeepEqual(limits[g.first].When, l.When) {
+			d.fail(places[i], g.size.what()+" match each request that matches these conditions",
 				"merge limits, or restrict them by other conditions")
 		}
 	}

@@ -53,7 +53,7 @@ func checkFile(t *testing.T, file *File) {
 			t.Errorf("domain %q", domain.Name)
 		}
 		for _, l := range domain.Limits {
-			if !isName(l.Name) || l.Allow.size() < 1 || l.Allow.size() > maxLimits {
+			if !isName(l.Name) || l.Allow.size().all < 1 || l.size().isTooLarge() {
 				t.Errorf("limit %+v", l)
 			}
 			for _, c := range l.When.All {
