@@ -66,13 +66,18 @@ func (l *compiledLimit) add(now time.Time, m *Matches) error {
 	}
 	matched := m.add(l.allowAt(r, now), l.per)
 	matched.Limit, matched.Ban, matched.Cost = l.limit, l.ban, cost
+	m.live = m.live || !l.limit.Shadow
 	matched.Priority = l.priority != nil && l.priority.matches(r)
 	return nil
 }
 
-// add adds the default.
-func (f *compiledDefault) add(m *Matches) {
+// add adds the default. The error is that of Match.
+func (f *compiledDefault) add(m *Matches) error {
 	m.add(&f.allow, f.per).Cost = 1
+	if m.counters > maxLimits {
+		return ErrTooManyMatches
+	}
+	return nil
 }
 
 // add adds a limit with the amounts of the tier of the request, and the values that it is counted by.

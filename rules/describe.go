@@ -19,26 +19,44 @@ func (x *Domain) Describe(request Attributes, now time.Time) (string, error) {
 // describeMatches returns a line for each limit of a domain, and the amounts of those that apply.
 func describeMatches(list []Explanation, matches []Match) string {
 	var b strings.Builder
-	none := len(matches) == 0
+	end := endOf(matches)
 	for _, e := range list {
 		if e.Unmet != "" {
 			fmt.Fprintf(&b, "%s does not apply: %s\n", e.Limit, e.Unmet)
 			continue
 		}
-		fmt.Fprintf(&b, "%s applies: %s", e.Limit, describeMatch(matches[0]))
+		fmt.Fprintf(&b, "%s applies%s: %s", e.Limit, inShadow(matches[0].Limit), describeMatch(matches[0]))
 		if e.Override > 0 {
 			fmt.Fprintf(&b, ", by override %d", e.Override)
 		}
 		b.WriteString("\n")
 		matches = matches[1:]
 	}
-	if len(matches) > 0 {
-		fmt.Fprintf(&b, "The default applies: %s\n", describeMatch(matches[0]))
-	}
-	if none {
-		b.WriteString("No limit applies: the request is admitted\n")
-	}
+	b.WriteString(end)
 	return b.String()
+}
+
+// endOf returns the last line of a description: the default, or a note that the request is admitted, or "".
+func endOf(matches []Match) string {
+	if n := len(matches); n == 0 {
+		return "No limit applies: the request is admitted\n"
+	} else if last := &matches[n-1]; last.Limit == nil {
+		return "The default applies: " + describeMatch(*last) + "\n"
+	}
+	for i := range matches {
+		if !matches[i].Limit.Shadow {
+			return ""
+		}
+	}
+	return "No live limit applies: the request is admitted\n"
+}
+
+// inShadow returns an addition to "applies" for a shadow limit.
+func inShadow(l *Limit) string {
+	if l.Shadow {
+		return ", in shadow"
+	}
+	return ""
 }
 
 // describeMatch returns the amounts, the cost and the counted values of a limit that applies.

@@ -17,7 +17,7 @@ var domainKeys = keys[Domain]{
 	{name: "tiers", doc: "the attribute with the tier of a request, and the default tier",
 		value: tierKeys.schema(), example: "{by: plan, default: free}",
 		decode: func(d *decoder, v value, x *Domain) { tierKeys.decode(d, v, &x.Tiers) }},
-	{name: "default", doc: "the limit for requests that match no limit; without it, they are admitted",
+	{name: "default", doc: "the limit for requests that match no live limit; without it, they are admitted",
 		value: defaultKeys.schema(), example: "{allow: 1000 per minute, per: ip}",
 		decode: func(d *decoder, v value, x *Domain) { x.Default = d.defaultLimit(v) }},
 	{name: "limits", doc: "the limits by name", value: namedMap("limit", limitKeys.schema()), example: "{login: {allow: 5 per 15m}}",
@@ -116,7 +116,7 @@ func (d *decoder) checkFirstOf(v value, list []Attribute) {
 	}
 }
 
-// defaultLimit decodes the limit for requests that match no limit.
+// defaultLimit decodes the limit for requests that match no live limit.
 func (d *decoder) defaultLimit(v value) *Default {
 	d.amounts = nil
 	x := &Default{}

@@ -53,7 +53,7 @@ type Tiers struct {
 	Default string // tier of requests without the attribute, or with another value
 }
 
-// Default is the limit for requests that match no limit.
+// Default is the limit for requests that match no live limit.
 type Default struct {
 	Allow Allow
 	Per   []string // as in Limit

@@ -34,15 +34,16 @@ type Source struct {
 // ErrTooManyMatches is returned for a request to which more than 32 amounts apply.
 var ErrTooManyMatches = errors.New("more than 32 amounts apply to the request")
 
-// Match returns the limits that apply to a request at a time, in the order of the file. If no limit applies, it returns
-// the default of the domain. If there is no default, it returns nil.
+// Match returns the limits that apply to a request at a time, in the order of the file. If no live limit applies, the
+// default of the domain follows them. A shadow limit does not replace the default, so that a limit can be tested in
+// shadow without an effect on the requests. If nothing applies, the result is nil.
 //
 // The error is ErrTooManyMatches, or names an attribute from which the cost of the request cannot be determined.
 //
 // Match examines all limits, so its cost grows with their number.
 func (x *Domain) Match(request Attributes, now time.Time) ([]Match, error) {
 	var matches []Match
-	total := 0
+	live, total := false, 0
 	for i := range x.Limits {
 		l := &x.Limits[i]
 		if !l.When.matches(x, request) {
@@ -55,10 +56,12 @@ func (x *Domain) Match(request Attributes, now time.Time) ([]Match, error) {
 		amounts := l.allowAt(x, request, now).forTier(x.tier(request))
 		matches = append(matches, Match{l, amounts, cost, x.sources(l.Per, request)})
 		total += len(amounts)
+		live = live || !l.Shadow
 	}
-	if len(matches) == 0 && x.Default != nil {
+	if !live && x.Default != nil {
 		amounts := x.Default.Allow.forTier(x.tier(request))
-		return []Match{{nil, amounts, 1, x.sources(x.Default.Per, request)}}, nil
+		matches = append(matches, Match{nil, amounts, 1, x.sources(x.Default.Per, request)})
+		total += len(amounts)
 	}
 	if total > maxLimits {
 		return nil, ErrTooManyMatches

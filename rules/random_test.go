@@ -71,6 +71,7 @@ func (g *randomRules) limit(name string, tiers Tiers, common When) Limit {
 	for range []int{0, 0, 1, 5, 30}[g.IntN(5)] {
 		l.Overrides = append(l.Overrides, g.override(tiers))
 	}
+	l.Shadow = g.IntN(6) == 0
 	if g.IntN(4) == 0 {
 		l.Priority = Priority{When: g.when(1), Share: 20}
 	}

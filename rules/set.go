@@ -46,11 +46,12 @@ func (d *CompiledDomain) Domain() *Domain { return d.domain }
 // Matches is the result of [CompiledDomain.Match]. The zero Matches is ready for use. It can be used again for other
 // requests and domains, so that Match does not allocate memory. It must not be used by two goroutines at the same time.
 type Matches struct {
-	List []Matched // in the order of the file
+	List []Matched // in the order of the file, and the default of the domain last
 
 	request  request
 	per      []Value // of all elements of List
 	counters int     // number of counters in List
+	live     bool    // whether List has a limit that is not a shadow limit
 }
 
 // Reset empties the result, and drops all references to the set and to the bytes of the request. Without it, a Matches
@@ -63,7 +64,7 @@ func (m *Matches) Reset() {
 }
 
 // truncate empties the result, and keeps the references.
-func (m *Matches) truncate() { m.List, m.per, m.counters = m.List[:0], m.per[:0], 0 }
+func (m *Matches) truncate() { m.List, m.per, m.counters, m.live = m.List[:0], m.per[:0], 0, false }
 
 // Matched is a limit that applies to a request.
 type Matched struct {
@@ -82,8 +83,8 @@ type Value struct {
 }
 
 // Match sets m.List to the limits that apply to a request at a time. The result is that of [Domain.Match], in the order
-// of the file: if no limit applies, it is the default of the domain; if there is no default, it is empty. The values of
-// Per may refer to the bytes of pairs. They are valid until the next call with the same m.
+// of the file: if no live limit applies, the default of the domain follows; if nothing applies, it is empty. The values
+// of Per may refer to the bytes of pairs. They are valid until the next call with the same m.
 //
 // The attributes of the request are pairs[0] with the value pairs[1], pairs[2] with the value pairs[3] and so on. An
 // attribute with an empty value is absent. The time is used only for overrides with "until" or "during".
@@ -98,14 +99,14 @@ func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error 
 		return err
 	}
 	m.request.tier = d.tiers.of(&m.request)
-	if err := d.matchLimits(now, m); err != nil {
+	err := d.matchLimits(now, m)
+	if err == nil && !m.live && d.fallback != nil {
+		err = d.fallback.add(m)
+	}
+	if err != nil {
 		m.Reset()
-		return err
 	}
-	if len(m.List) == 0 && d.fallback != nil {
-		d.fallback.add(m)
-	}
-	return nil
+	return err
 }
 
 // matchLimits adds the limits that apply to the request of m.

@@ -14,7 +14,7 @@ const requestsPerFile = 500
 
 // walk counts the outcomes of random requests.
 type walk struct {
-	files, requests, matching, limits, overrides, defaults, failed int
+	files, requests, matching, limits, overrides, defaults, beside, failed int
 }
 
 // add matches random requests with a random file, and compares the results with those of Domain.Match.
@@ -40,8 +40,10 @@ func (w *walk) count(list []Matched, failed bool) {
 	}
 	if len(list) > 0 && list[0].Limit != nil {
 		w.matching++
-	} else if len(list) > 0 {
+	}
+	if n := len(list); n > 0 && list[n-1].Limit == nil {
 		w.defaults++
+		w.beside += min(n-1, 1)
 	}
 	for _, m := range list {
 		if m.Limit != nil {
@@ -64,9 +66,9 @@ func TestWalk(t *testing.T) {
 		w.add(t, g, min(requestsPerFile, steps-w.requests))
 	}
 	t.Logf("%d requests for %d files without a difference, %.0f per second", w.requests, w.files, float64(w.requests)/time.Since(start).Seconds())
-	t.Logf("%d match %d limits, %d of them with an override or a tier; %d match the default, %d cause an error",
-		w.matching, w.limits, w.overrides, w.defaults, w.failed)
-	if min(w.matching, w.overrides, 10*w.defaults, 10*w.failed) < w.requests/4 {
+	t.Logf("%d match %d limits, %d of them with an override or a tier; %d match the default, %d of them also a shadow limit; %d cause an error",
+		w.matching, w.limits, w.overrides, w.defaults, w.beside, w.failed)
+	if min(w.matching, w.overrides, 10*w.defaults, 100*w.beside, 10*w.failed) < w.requests/4 {
 		t.Errorf("too few requests of a kind for a meaningful test")
 	}
 }

@@ -21,7 +21,7 @@ const (
 	flagShadow                           // of a limit: it is a shadow limit; of the reply: a shadow limit would have refused
 	flagReport                           // the limit is charged by CL.REPORT, after the request
 	flagDefault                          // the limit is the default of the domain
-	flagUnmatched                        // no limit applies
+	flagUnmatched                        // neither a live limit nor a default applies
 	flagUnlimited                        // the amount is unlimited
 	flagError                            // the shadow limit could not be decided
 	flagFailOpen                         // admitted by on_failure, because no leader has decided

@@ -21,7 +21,7 @@ type ruleState struct {
 
 // ruleCounts holds the counters of INFO about requests of CL.CHECK.
 type ruleCounts struct {
-	unmatched     atomic.Int64 // requests to which no limit applied
+	unmatched     atomic.Int64 // requests to which neither a live limit nor a default applied
 	soft          atomic.Int64 // requests admitted within a soft share
 	banned        atomic.Int64 // requests refused by a ban
 	bans          atomic.Int64 // bans that have begun
