@@ -13,6 +13,9 @@ func (d *decoder) checkLimit(v value, l Limit) {
 		check.checkAmounts(&l)
 		check.checkCalendar(v, l.Algorithm)
 	}
+	if ban, ok := v.find("ban"); ok && l.Shadow {
+		d.fail(ban, "a shadow limit refuses no request, so it cannot ban", "remove the ban until shadow is removed")
+	}
 }
 
 // amountCheck checks the amounts of one limit, including those of its overrides.

@@ -58,7 +58,7 @@ var limitKeys = keys[Limit]{
 	{name: "consistency", doc: "sync (default) replies after the change is committed, async before",
 		value: choiceSchema(consistencies...), example: "async",
 		decode: func(d *decoder, v value, l *Limit) { l.Consistency = Consistency(d.choose(v, consistencies)) }},
-	{name: "shadow", doc: "true: count the decisions, and refuse no request; false if absent", value: booleanSchema, example: "true",
+	{name: "shadow", doc: "true: count the decisions, and refuse no request; not with ban; false if absent", value: booleanSchema, example: "true",
 		decode: func(d *decoder, v value, l *Limit) { l.Shadow = d.boolean(v) }},
 	{name: "envoy", doc: "how the limit relates to others of one request in Envoy's ratelimit service; needs semantics: envoy",
 		value: envoyKeys.schema(), example: "{name: write, quota_mode: true}",

@@ -159,6 +159,20 @@ limits:
 	p.checks("CL.CHECK d class critical", "[0 10 1 -1 100 a [] [[a 100s 0 10 1 -1 100 []]] 1]")
 }
 
+// TestCheckWarn_Reserved checks that requests for which no unit is available are flagged only if units are used.
+func TestCheckWarn_Reserved(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, `
+limits:
+  a: {allow: 10 per 100s, warn: 80%, priority: {when: {class: critical}, share: 100%}, algorithm: fixed}
+`)
+	p := s.dial()
+	p.checks("CL.CHECK d class normal", "[1 0 0 -1 0 a [] [[a 100s 1 0 0 -1 0 []]] 1]")
+	p.checks("CL.CHECK d PEEK class normal", "[0 0 0 -1 0 a [] [[a 100s 0 0 0 -1 0 []]] 1]")
+	p.checks("CL.CHECK d COST 7 class critical", "[0 10 3 -1 100 a [] [[a 100s 0 10 3 -1 100 []]] 1]")
+	p.checks("CL.CHECK d class critical", "[0 10 2 -1 100 a [warn] [[a 100s 0 10 2 -1 100 [warn]]] 1]")
+}
+
 // TestCheckJitter checks that the retry time of refusals is lengthened.
 func TestCheckJitter(t *testing.T) {
 	t.Parallel()

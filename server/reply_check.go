@@ -162,8 +162,12 @@ func (a *applied) stateFlags(nominal, used int64) (flags ruleFlags) {
 	return flags
 }
 
-// isShare reports whether part is at least a percentage of whole. Neither may be negative.
+// isShare reports whether part is at least a percentage of whole. Neither may be negative. No part of 0 is a share, so a
+// request that uses nothing is not flagged if all units are reserved.
 func isShare(part, whole int64, percent int) bool {
+	if part == 0 {
+		return false
+	}
 	partHigh, partLow := bits.Mul64(uint64(part), 100)
 	high, low := bits.Mul64(uint64(whole), uint64(percent))
 	return partHigh > high || partHigh == high && partLow >= low
