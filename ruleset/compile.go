@@ -29,13 +29,20 @@ func (s *Store) Memory() int64 {
 	return memoryOfSet*int64(s.Newest().Size) + memoryOfCompile*s.inCompile.Load()
 }
 
-// Validate parses a text, and does not change the store. The name is used in errors. If the text is not a valid file, the
-// error is of type rules.Errors.
-func (s *Store) Validate(name, text string) error {
-	s.inCompile.Add(int64(len(text)))
-	defer s.inCompile.Add(-int64(len(text)))
-	_, err := rules.Parse(name, []byte(text), time.LoadLocation)
-	return err
+// Compile compiles the text of a proposal, and does not change the store. The proposal keeps the set for Prepare, which
+// would otherwise compile the text again. The name and the text must not be changed afterwards. A text that has no effect
+// because it is in the history is not compiled. If the text is not a valid file, the error is of type rules.Errors, or
+// names a limit that cannot be compiled.
+func (s *Store) Compile(p *Proposal) error {
+	if known, _ := s.check(p); known != nil {
+		return nil
+	}
+	set, err := s.compile(p.Name, p.Text)
+	if err != nil {
+		return err
+	}
+	p.set = set
+	return nil
 }
 
 // compile is like the function compile. Meanwhile, Memory includes the memory for it.

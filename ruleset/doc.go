@@ -6,7 +6,8 @@
 // A change of the rules takes these steps:
 //
 //   - An [Editor] or a watched file creates a [Proposal] with the text of the new set.
-//   - [Store.Prepare] validates the whole text, compiles it, and compares it with the newest version.
+//   - [Store.Prepare] validates the whole text, compiles it unless [Store.Compile] has done so, and compares it with the
+//     newest version.
 //   - A [Log] appends the version to a log. In a cluster this is the replicated log, and in a server without a log it is
 //     a [Local] log, which does nothing but assign an order.
 //   - [Store.Activate] is called for each version, in the order of the log, and makes it the newest one.

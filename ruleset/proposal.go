@@ -20,6 +20,8 @@ type Proposal struct {
 	// OnlyNew makes the proposal have no effect if the history has the hash of the text, even if other versions have
 	// followed.
 	OnlyNew bool `json:"only_new,omitempty"`
+
+	set *rules.Set // nil if Store.Compile was not called
 }
 
 // Result is the outcome of a proposal.
@@ -54,7 +56,7 @@ func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
 	if known, err := s.check(&p); known != nil || err != nil {
 		return known, err
 	}
-	set, err := s.compile(p.Name, p.Text)
+	set, err := p.compiled(s)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +72,14 @@ func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
 	defer s.mu.Unlock()
 	s.prepared = n
 	return n, nil
+}
+
+// compiled returns the set of a proposal. It compiles the text unless Store.Compile has done so.
+func (p *Proposal) compiled(s *Store) (*rules.Set, error) {
+	if p.set != nil {
+		return p.set, nil
+	}
+	return s.compile(p.Name, p.Text)
 }
 
 // check compares a proposal with the history. It returns a result if the proposal has no effect.

@@ -72,11 +72,11 @@ func TestMemory(t *testing.T) {
 	if _, err := l.Propose(context.Background(), Proposal{Name: "test", Text: "limits"}); err == nil {
 		t.Error("Propose accepted a text that is not valid")
 	}
-	if err := s.Validate("test", text); err != nil {
-		t.Errorf("Validate returned %v for a valid text", err)
+	if err := s.Compile(&Proposal{Name: "test", Text: textOf("cart")}); err != nil {
+		t.Errorf("Compile returned %v for a valid text", err)
 	}
-	if err := s.Validate("test", "limits"); err == nil {
-		t.Error("Validate accepted a text that is not valid")
+	if err := s.Compile(&Proposal{Name: "test", Text: "limits"}); err == nil {
+		t.Error("Compile accepted a text that is not valid")
 	}
 	if got := s.Memory(); got != want {
 		t.Errorf("Memory after a text that is not valid is %d, want %d", got, want)
@@ -84,6 +84,31 @@ func TestMemory(t *testing.T) {
 	s.inCompile.Add(10)
 	if got := s.Memory(); got != want+10*memoryOfCompile {
 		t.Errorf("Memory while 10 bytes are compiled is %d, want %d", got, want+10*memoryOfCompile)
+	}
+}
+
+// TestCompileOnce checks that the set of a proposal that was compiled before it was proposed is used, and that a text
+// without effect is not compiled.
+func TestCompileOnce(t *testing.T) {
+	s, l := newLocal()
+	p := Proposal{Name: "test", Text: textOf("a")}
+	if err := s.Compile(&p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Propose(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Active(); a.Version != 1 || a.Set != p.set {
+		t.Errorf("the active set is %+v, want version 1 with the set of the proposal", a)
+	}
+	again := Proposal{Name: "test", Text: textOf("a")}
+	if err := s.Compile(&again); err != nil || again.set != nil {
+		t.Errorf("the newest text was compiled again; error %v", err)
+	}
+	var list rules.Errors
+	bad := Proposal{Name: "test", Text: "limits"}
+	if err := s.Compile(&bad); !errors.As(err, &list) || list[0].File != "test" || bad.set != nil {
+		t.Errorf("Compile of a text that is not valid returned the error %v", err)
 	}
 }
 

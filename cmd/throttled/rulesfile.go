@@ -144,7 +144,7 @@ func newStoppedTimer() *time.Timer {
 	return t
 }
 
-// check reads the file. If its text has changed, check validates the text and prepares the proposal for attempt. A text
+// check reads the file. If its text has changed, check compiles the text and prepares the proposal for attempt. A text
 // with a problem changes nothing.
 func (f *rulesFile) check() {
 	text, err := f.read()
@@ -158,14 +158,15 @@ func (f *rulesFile) check() {
 	}
 	changed := f.hash != "" && f.hash != hash
 	f.hash = hash // also of a text with a problem: the text that follows it is a change, even if it is an earlier one
-	if err := f.store.Validate(f.path, text); err != nil {
+	p := ruleset.Proposal{Name: f.path, Text: text, Author: f.author, OnlyNew: !f.alone || !changed}
+	if err := f.store.Compile(&p); err != nil { // reported even while there is no leader
 		f.pending = nil
 		f.report(err)
 		return
 	}
 	f.report(nil)
 	f.attempts, f.waiting = 0, false
-	f.pending = &ruleset.Proposal{Name: f.path, Text: text, Author: f.author, OnlyNew: !f.alone || !changed}
+	f.pending = &p
 }
 
 // report logs a problem of the file, unless it was the last one, and stores it for INFO. A nil error means that the file
