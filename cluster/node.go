@@ -310,7 +310,8 @@ func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
 //
 // The errors are those of [ruleset.Store.Prepare], whose type is lost if this node is a follower; topology.ErrNoLeader;
 // topology.ErrNoRules, if the cluster has no rules yet and a member is down or runs a program without rules; and
-// topology.ErrChanging. After another error of the leader or of the log, the outcome is unknown.
+// topology.ErrChanging. Another error of the leader or of the log states whether nothing was changed, or whether the
+// outcome is unknown.
 func (n *Node) Propose(ctx context.Context, p ruleset.Proposal) (ruleset.Result, error) {
 	return n.rules.Propose(ctx, p)
 }

@@ -399,6 +399,38 @@ func (s *sim) checkAcknowledged(acked *acknowledgedRules) {
 	}
 }
 
+// TestOutcomeOfRules checks that the outcome of a failed proposal is unknown only if the entry that activates the version
+// was appended to the log.
+func TestOutcomeOfRules(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		s.setRules(leader, rulesText("a"))
+		late, cancel := context.WithTimeout(t.Context(), -1)
+		defer cancel()
+		last := leader.raft.LastIndex()
+		_, err := leader.Propose(late, ruleset.Proposal{Text: rulesText("b")})
+		if !errors.Is(err, errRulesUnchanged) || errors.Is(err, errRulesUnknown) || leader.raft.LastIndex() != last {
+			t.Errorf("a proposal after its deadline: error %v, want %v and no entry", err, errRulesUnchanged)
+		}
+		s.isolate(leader.node.id)
+		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err = leader.Propose(short, ruleset.Proposal{Text: rulesText("c")}); !errors.Is(err, errRulesUnchanged) {
+			t.Errorf("a proposal whose first chunk is not committed: error %v, want %v", err, errRulesUnchanged)
+		}
+		short, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		l := leader.rules.leaderships.current()
+		if l == nil {
+			t.Fatal("the isolated leader has stepped down")
+		}
+		if appended, err := leader.rules.submit(short, l, (&rulesChunk{term: l.term}).entry()); !appended || err == nil {
+			t.Errorf("an entry that is not committed: appended %t and the error %v, want true and an error", appended, err)
+		}
+		s.converge()
+	})
+}
+
 // TestConcurrentProposalsHaveOneWinner proposes sets with one base on all nodes concurrently.
 func TestConcurrentProposalsHaveOneWinner(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {

@@ -17,8 +17,12 @@ import (
 // to 65 entries.
 const proposeWithin = 30 * time.Second
 
-// errRulesUnknown is returned if an entry may or may not be committed later.
-var errRulesUnknown = errors.New("the outcome is unknown, and CL.RULES HISTORY will show it")
+var (
+	// errRulesUnknown is returned if the entry that activates a version may or may not be committed later.
+	errRulesUnknown = errors.New("the outcome is unknown, and CL.RULES HISTORY will show it")
+	// errRulesUnchanged is returned if that entry was not appended to the log.
+	errRulesUnchanged = errors.New("nothing was changed, repeat the change")
+)
 
 // rulesProposals proposes rule sets. On the leader it appends them to the log. On a follower it sends them to the leader.
 type rulesProposals struct {
@@ -40,9 +44,12 @@ func (p *rulesProposals) Propose(ctx context.Context, proposal ruleset.Proposal)
 	}
 	q := Question{About: topicPropose, Proposal: &proposal, body: []byte(proposal.Text), Size: len(proposal.Text)}
 	a, err := p.peers.answerOfLeader(ctx, q)
+	var answered answerError
 	switch {
-	case err != nil:
+	case errors.Is(err, topology.ErrNoLeader), errors.As(err, &answered):
 		return ruleset.Result{}, err
+	case err != nil:
+		return ruleset.Result{}, fmt.Errorf("ask the leader to change the rules: %w: %w", errRulesUnknown, err)
 	case a.Rules == nil:
 		return ruleset.Result{}, errQuestion
 	}
@@ -52,7 +59,7 @@ func (p *rulesProposals) Propose(ctx context.Context, proposal ruleset.Proposal)
 // answer validates a proposal and appends it to the log. It returns topology.ErrNoLeader if this node is not the leader.
 func (p *rulesProposals) answer(ctx context.Context, proposal ruleset.Proposal) (ruleset.Result, error) {
 	if err := p.proposing.LockContext(ctx); err != nil {
-		return ruleset.Result{}, fmt.Errorf("change the rules: %w", err)
+		return ruleset.Result{}, fmt.Errorf("wait for another change of the rules: %w: %w", errRulesUnchanged, err)
 	}
 	defer p.proposing.Unlock()
 	l := p.leaderships.current() // read before the store: when a leadership begins, all earlier versions are applied
@@ -95,22 +102,26 @@ func (p *rulesProposals) askMembers(ctx context.Context) error {
 	return nil
 }
 
-// append appends a version to the log, in the term of a leadership, and blocks until this node has applied it.
+// append appends a version to the log, in the term of a leadership, and blocks until this node has applied it. The chunks
+// change nothing without the entry that follows them, so the outcome is unknown only if this entry was appended.
 func (p *rulesProposals) append(ctx context.Context, l *leadership, n *ruleset.Prepared) error {
 	id := rand.Uint64() | 1 // not 0
 	for offset := 0; offset < len(n.Packed); offset += chunkSize {
 		data := n.Packed[offset:min(offset+chunkSize, len(n.Packed))]
 		c := rulesChunk{term: l.term, id: id, offset: uint64(offset), data: data}
-		if err := p.submit(ctx, l, c.entry()); err != nil {
-			return err
+		if _, err := p.submit(ctx, l, c.entry()); err != nil {
+			return unwritten(err, errRulesUnchanged)
 		}
 	}
 	entry, err := (&rulesVersion{Term: l.term, ID: id, Size: len(n.Packed), Version: n.Version}).entry()
 	if err != nil {
 		return err
 	}
-	if err := p.submit(ctx, l, entry); err != nil {
-		return err
+	switch appended, err := p.submit(ctx, l, entry); {
+	case err != nil && appended:
+		return unwritten(err, errRulesUnknown)
+	case err != nil:
+		return unwritten(err, errRulesUnchanged)
 	}
 	if !p.store.Has(n.Version) { // the entry was void
 		return fmt.Errorf("change the rules: %w", topology.ErrChanging)
@@ -118,19 +129,31 @@ func (p *rulesProposals) append(ctx context.Context, l *leadership, n *ruleset.P
 	return nil
 }
 
-// submit appends an entry, unless the leadership has ended, and blocks until the entry is applied.
-func (p *rulesProposals) submit(ctx context.Context, l *leadership, entry []byte) error {
+// unwritten returns the error of an entry that was not appended, or may not have been, with the consequence.
+func unwritten(err, consequence error) error {
+	if errors.Is(err, topology.ErrNoLeader) {
+		return err // the proposal can be sent to another leader
+	}
+	return fmt.Errorf("write the rules to the log: %w: %w", consequence, err)
+}
+
+// submit appends an entry, unless the leadership has ended, and blocks until the entry is applied. After an error,
+// appended reports whether the entry may have been appended.
+func (p *rulesProposals) submit(ctx context.Context, l *leadership, entry []byte) (appended bool, err error) {
 	if p.leaderships.current() != l {
-		return topology.ErrNoLeader
+		return false, topology.ErrNoLeader
 	}
-	err := p.life.submit(ctx, func(within time.Duration) raft.Future { return p.raft.Apply(entry, within) })
+	err = p.life.submit(ctx, func(within time.Duration) raft.Future {
+		appended = true
+		return p.raft.Apply(entry, within)
+	})
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		return topology.ErrNoLeader // the entry was not appended
+		return false, topology.ErrNoLeader
+	case errors.Is(err, raft.ErrEnqueueTimeout):
+		return false, err
 	}
-	return fmt.Errorf("write the rules to the log: %w: %w", errRulesUnknown, err)
+	return appended, err
 }
 
 // run compiles the newest version of the rules each time that it has changed, until the node is closed. On the leader, a

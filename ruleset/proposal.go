@@ -33,7 +33,8 @@ type Result struct {
 // Log makes proposals versions, in one order.
 type Log interface {
 	// Propose validates a proposal as [Store.Prepare] does, and appends it to the log. When it returns a result, the
-	// store of the node that has appended it has been changed. After an error of the log, the outcome is unknown.
+	// store of the node that has appended it has been changed. An error of the log states whether nothing was
+	// changed, or whether the outcome is unknown.
 	Propose(ctx context.Context, p Proposal) (Result, error)
 }
 

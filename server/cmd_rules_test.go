@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/ruleset"
+	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -18,9 +19,12 @@ func (n *labNode) Propose(ctx context.Context, p ruleset.Proposal) (ruleset.Resu
 	n.lab.mu.Lock()
 	deciding, err := n.lab.deciding == n.id, n.lab.adminErr
 	n.lab.mu.Unlock()
+	deadline, ok := ctx.Deadline()
 	switch {
 	case err != nil:
 		return ruleset.Result{}, err
+	case !ok || time.Until(deadline) < 2*forward.ReplyTimeout:
+		return ruleset.Result{}, errors.New("the time is too short to compile a large set")
 	case !deciding:
 		return ruleset.Result{}, topology.ErrNoLeader
 	}
@@ -68,6 +72,30 @@ func TestClRulesInACluster(t *testing.T) {
 	info := p.info("rules")
 	if want := fmt.Sprint(before + 3); info["rules_version"] != want || info["rules_active_version"] != want || info["rules_limits"] != "1" {
 		t.Errorf("INFO rules has %v, want version %s with one limit", info, want)
+	}
+}
+
+// TestWaitTime checks that a node waits as long as the leader may take to change the rules.
+func TestWaitTime(t *testing.T) {
+	t.Parallel()
+	const changes = "cl.rules|set cl.rules|patch cl.rules|rollback"
+	rows := append(liveRulesCommands(), command{name: "ping"})
+	for i := range rows {
+		want := time.Duration(0)
+		if slices.Contains(strings.Fields(changes), rows[i].name) {
+			want = rulesTimeout
+		}
+		if got := waitTime(&rows[i], nil); got != want {
+			t.Errorf("%s: a node waits %v longer for the reply, want %v", rows[i].name, got, want)
+		}
+	}
+	for _, test := range []struct {
+		timeout string
+		want    time.Duration
+	}{{"1500", 1500 * time.Millisecond}, {"0", 0}, {"3600000", 0}, {"x", 0}} {
+		if got := waitTime(&command{name: "wait"}, [][]byte{nil, nil, []byte(test.timeout)}); got != test.want {
+			t.Errorf("WAIT 0 %s: a node waits %v longer for the reply, want %v", test.timeout, got, test.want)
+		}
 	}
 }
 

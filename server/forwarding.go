@@ -252,10 +252,13 @@ func (b *batch) collectUndone() {
 	}
 }
 
-// waitTime returns the timeout of WAIT. It returns 0 for any other command, and for a WAIT without a timeout or with a
-// timeout of an hour or more.
+// waitTime returns the timeout of a WAIT, and of a command that changes the rules. It returns 0 for any other command, and
+// for a WAIT without a timeout or with a timeout of an hour or more.
 func waitTime(cmd *command, args [][]byte) time.Duration {
-	if cmd.name == "wait" {
+	switch cmd.name {
+	case "cl.rules|set", "cl.rules|patch", "cl.rules|rollback":
+		return rulesTimeout
+	case "wait":
 		if ms, ok := resp.ParseInt(args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {
 			return time.Duration(ms) * time.Millisecond
 		}
