@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,15 +38,16 @@ func Merge(text, patch string) (string, error) {
 	if len(changes) == 0 {
 		return "", errors.New("the patch is empty; write a document with the keys to change")
 	}
+	m := newMerger(file)
 	for _, change := range changes {
 		if err := checkPatch(change.Content[0]); err != nil {
 			return "", err
 		}
-		if file, err = mergeDocument(file, change); err != nil {
+		if err := m.merge(change); err != nil {
 			return "", err
 		}
 	}
-	return encode(file)
+	return encode(m.file)
 }
 
 // documents parses YAML. A panic of the library is returned as an error: the text comes from a client.
@@ -64,8 +66,25 @@ func documents(text string) (list []*yaml.Node, err error) {
 		case err != nil:
 			return nil, err
 		}
+		if isDeeper(&document, maxDepth) {
+			return nil, errDepth
+		}
 		list = append(list, &document)
 	}
+}
+
+// maxDepth is the maximum number of nested nodes in a document, which is more than any valid rules file needs. The YAML
+// library takes a time that grows with the square of the depth to write some documents.
+const maxDepth = 200
+
+var errDepth = fmt.Errorf("the text has more than %d nested values", maxDepth)
+
+// isDeeper reports whether a node has more than the given number of nested nodes.
+func isDeeper(n *yaml.Node, depth int) bool {
+	if depth < 0 {
+		return true
+	}
+	return slices.ContainsFunc(n.Content, func(child *yaml.Node) bool { return isDeeper(child, depth-1) })
 }
 
 // patchError returns an error about a place in the patch.
@@ -98,29 +117,52 @@ func checkPatch(n *yaml.Node) error {
 	return nil
 }
 
-// mergeDocument merges a document of a patch with the document of the file that has the same domain.
-func mergeDocument(file []*yaml.Node, change *yaml.Node) ([]*yaml.Node, error) {
+// merger merges the documents of a patch with those of a file.
+type merger struct {
+	file     []*yaml.Node
+	byDomain map[string]int // positions in file; of several documents with one domain, the first
+}
+
+func newMerger(file []*yaml.Node) *merger {
+	m := &merger{byDomain: map[string]int{}}
+	for _, document := range file {
+		m.add(document)
+	}
+	return m
+}
+
+// add adds a document to the file.
+func (m *merger) add(document *yaml.Node) {
+	if name := valueOf(document.Content[0], "domain"); name != nil {
+		if _, known := m.byDomain[name.Value]; !known {
+			m.byDomain[name.Value] = len(m.file)
+		}
+	}
+	m.file = append(m.file, document)
+}
+
+// merge merges a document of a patch with the document of the file that has the same domain.
+func (m *merger) merge(change *yaml.Node) error {
 	root := change.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, patchError(root, "a patch is a map; write keys such as limits")
+		return patchError(root, "a patch is a map; write keys such as limits")
 	}
 	domain := valueOf(root, "domain")
-	var names []string
-	for _, document := range file {
-		name := valueOf(document.Content[0], "domain")
-		if domain == nil && len(file) == 1 || domain != nil && name != nil && name.Value == domain.Value {
-			document.Content[0] = merge(document.Content[0], root)
-			return file, nil
-		}
-		if name != nil {
-			names = append(names, name.Value)
-		}
+	at, known := 0, domain == nil && len(m.file) == 1
+	if domain != nil {
+		at, known = m.byDomain[domain.Value]
 	}
-	if domain == nil {
-		return nil, patchError(root, "the domain is missing; write domain and one of %s", strings.Join(names, ", "))
+	switch {
+	case known:
+		m.file[at].Content[0] = merge(m.file[at].Content[0], root)
+		return nil
+	case domain == nil:
+		names := slices.Sorted(maps.Keys(m.byDomain))
+		return patchError(root, "the domain is missing; write domain and one of %s", clip(strings.Join(names, ", "), maxSummary))
 	}
 	change.Content[0] = merge(&yaml.Node{Kind: yaml.MappingNode}, root)
-	return append(file, change), nil
+	m.add(change)
+	return nil
 }
 
 // valueOf returns the value of a key, or nil.
@@ -160,40 +202,41 @@ func merge(target, patch *yaml.Node) *yaml.Node {
 	if len(target.Content) == 0 {
 		target.Style = patch.Style
 	}
-	at := positions(target)
-	for i := 0; i+1 < len(patch.Content); i += 2 {
-		mergeKey(target, at, patch.Content[i], patch.Content[i+1])
-	}
-	target.Content = slices.DeleteFunc(target.Content, func(n *yaml.Node) bool { return n == nil })
+	mergeKeys(target, patch)
 	return target
 }
 
-// positions returns the positions of the keys in the content of a map. A search for each key of a patch would take minutes
-// if the map has 100,000 keys.
-func positions(n *yaml.Node) map[string]int {
-	at := make(map[string]int, len(n.Content)/2)
-	for i := len(n.Content) - 2; i >= 0; i -= 2 {
-		at[n.Content[i].Value] = i
+// mergeKeys merges the keys of two maps, in linear time: a patch may have as many keys as the file.
+func mergeKeys(target, patch *yaml.Node) {
+	positions := make(map[string]int, len(target.Content)/2)
+	for i := len(target.Content) - 2; i >= 0; i -= 2 { // of repeated keys, the first
+		positions[target.Content[i].Value] = i
 	}
-	return at
+	removed := false
+	for i := 0; i+1 < len(patch.Content); i += 2 {
+		key, value := patch.Content[i], patch.Content[i+1]
+		at, known := positions[key.Value]
+		switch {
+		case isNull(value) && known:
+			target.Content[at], target.Content[at+1], removed = nil, nil, true
+		case isNull(value):
+		case known:
+			target.Content[at+1] = merge(target.Content[at+1], value)
+		default:
+			appendKey(target, key, value)
+		}
+	}
+	if removed {
+		target.Content = slices.DeleteFunc(target.Content, func(n *yaml.Node) bool { return n == nil })
+	}
 }
 
-// mergeKey merges one key of a patch with a map whose keys have the given positions. A key that is removed is replaced by
-// nil, because the positions must not change.
-func mergeKey(target *yaml.Node, at map[string]int, key, value *yaml.Node) {
-	i, known := at[key.Value]
-	switch {
-	case isNull(value) && known:
-		target.Content[i], target.Content[i+1] = nil, nil
-	case isNull(value):
-	case known:
-		target.Content[i+1] = merge(target.Content[i+1], value)
-	default:
-		if target.Style&yaml.FlowStyle == 0 {
-			key.Style = 0 // the key of a JSON patch needs no quotes
-		}
-		target.Content = append(target.Content, key, merge(&yaml.Node{}, value))
+// appendKey adds a key of a patch to a map that does not have it.
+func appendKey(target, key, value *yaml.Node) {
+	if target.Style&yaml.FlowStyle == 0 {
+		key.Style = 0 // the key of a JSON patch needs no quotes
 	}
+	target.Content = append(target.Content, key, merge(&yaml.Node{}, value))
 }
 
 // keepComments copies the comments of a replaced value, unless the new value has its own.

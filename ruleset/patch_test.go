@@ -7,9 +7,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/rules"
 )
 
@@ -64,7 +66,9 @@ func TestMergeErrors(t *testing.T) {
 		{"repeated key", patched, "limits: {a: 1, a: 2}", `patch:1:16: the key "a" is repeated`},
 		{"key is a list", patched, "? [a]\n: 1", `patch:1:3: the key "" is repeated or is not a text`},
 		{"alias", patched, "limits: {a: &x {allow: 1/s}, b: *x}", "patch:1:13: aliases and anchors are not supported"},
-		{"no domain", two, "limits: {}", "patch:1:1: the domain is missing; write domain and one of shop, api"},
+		{"no domain", two, "limits: {}", "patch:1:1: the domain is missing; write domain and one of api, shop"},
+		{"deep patch", patched, "a: " + strings.Repeat("[", 1000) + strings.Repeat("]", 1000), "read the patch: the text has more than 200 nested values"},
+		{"deep rules", strings.Repeat("? ", 5000) + "a", "a: b", "read the rules: the text has more than 200 nested values"},
 		{"rules are not YAML", "a: [", "limits: {}", "read the rules: yaml: line 1"},
 	} {
 		got, err := Merge(test.text, test.patch)
@@ -95,6 +99,38 @@ func TestMergePatchOfRFC(t *testing.T) {
 		}
 		if !reflect.DeepEqual(decoded(t, got), decoded(t, test[2])) {
 			t.Errorf("%s patched with %s is %s, want %s", test[0], test[1], got, test[2])
+		}
+	}
+}
+
+// TestLargePatches checks that the time of Merge is not the product of the sizes of the text and of the patch. That would
+// take minutes for these sizes.
+func TestLargePatches(t *testing.T) {
+	const n = 20_000 / race.Factor
+	lines := func(format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	for _, test := range []struct {
+		name, text, patch string
+		want              int // lines that contain a colon
+	}{
+		{"new keys", lines("a%d: 1\n"), lines("b%d: 1\n"), 2 * n},
+		{"changed keys", lines("a%d: 1\n"), lines("a%d: 2\n"), n},
+		{"removed keys", lines("a%d: 1\n") + "b: 1\n", lines("a%d: null\n"), 1},
+		{"new domains", lines("---\ndomain: a%d\n"), lines("---\ndomain: b%d\n"), 2 * n},
+		{"changed domains", lines("---\ndomain: a%d\n"), lines("---\ndomain: a%d\nb: 1\n"), 2 * n},
+	} {
+		begun := time.Now()
+		got, err := Merge(test.text, test.patch)
+		if colons := strings.Count(got, ":"); err != nil || colons != test.want {
+			t.Errorf("%s: %d lines with a colon and the error %v, want %d", test.name, colons, err, test.want)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s: Merge took %v", test.name, took)
 		}
 	}
 }
