@@ -17,31 +17,54 @@ const maxSummary = 256
 // difference lists the limits that differ between two files, as DOMAIN/LIMIT. Other parts of a domain that have changed
 // are listed as DOMAIN.default, DOMAIN.attributes and DOMAIN.tiers.
 type difference struct {
-	added, removed, changed []string
+	added, removed, changed names
+}
+
+// names counts names, and has the first maxNames of them.
+type names struct {
+	count int
+	first []string
+}
+
+// add adds the name that consists of a domain, a separator and a part of the domain.
+func (n *names) add(domain, separator, part string) {
+	if n.count++; len(n.first) < maxNames {
+		n.first = append(n.first, domain+separator+part)
+	}
 }
 
 // diff compares two files.
 func diff(before, after *rules.File) (d difference) {
 	none := &rules.Domain{}
+	earlier, later := domainsOf(before), domainsOf(after)
 	for i := range after.Domains {
 		x := &after.Domains[i]
-		old := before.Domain(x.Name)
+		old := earlier[x.Name]
 		if old == nil {
 			old = none
 		}
 		d.addDomain(x.Name, old, x)
 	}
 	for i := range before.Domains {
-		if x := &before.Domains[i]; after.Domain(x.Name) == nil {
+		if x := &before.Domains[i]; later[x.Name] == nil {
 			d.addDomain(x.Name, x, none)
 		}
 	}
 	return d
 }
 
+// domainsOf returns the domains of a file by name.
+func domainsOf(file *rules.File) map[string]*rules.Domain {
+	domains := make(map[string]*rules.Domain, len(file.Domains))
+	for i := range file.Domains {
+		domains[file.Domains[i].Name] = &file.Domains[i]
+	}
+	return domains
+}
+
 // addDomain adds the differences between two versions of a domain.
 func (d *difference) addDomain(name string, before, after *rules.Domain) {
-	old := map[string]*rules.Limit{}
+	old := make(map[string]*rules.Limit, len(before.Limits))
 	for i := range before.Limits {
 		old[before.Limits[i].Name] = &before.Limits[i]
 	}
@@ -49,15 +72,15 @@ func (d *difference) addDomain(name string, before, after *rules.Domain) {
 		l := &after.Limits[i]
 		switch known := old[l.Name]; {
 		case known == nil:
-			d.added = append(d.added, name+"/"+l.Name)
-		case !reflect.DeepEqual(known, l):
-			d.changed = append(d.changed, name+"/"+l.Name)
+			d.added.add(name, "/", l.Name)
+		case !known.Equal(l):
+			d.changed.add(name, "/", l.Name)
 		}
 		delete(old, l.Name)
 	}
 	for i := range before.Limits { // in the order of the file
 		if l := &before.Limits[i]; old[l.Name] != nil {
-			d.removed = append(d.removed, name+"/"+l.Name)
+			d.removed.add(name, "/", l.Name)
 		}
 	}
 	d.addOther(name, before, after)
@@ -74,7 +97,7 @@ func (d *difference) addOther(name string, before, after *rules.Domain) {
 		{"tiers", before.Tiers, after.Tiers},
 	} {
 		if !reflect.DeepEqual(part.before, part.after) {
-			d.changed = append(d.changed, name+"."+part.name)
+			d.changed.add(name, ".", part.name)
 		}
 	}
 }
@@ -83,22 +106,24 @@ func (d *difference) addOther(name string, before, after *rules.Domain) {
 // of their names.
 func summarize(before, after *rules.File) string {
 	d := diff(before, after)
-	var names []string
+	var shown []string
+	total := 0
 	for _, list := range []struct {
-		sign  string
-		names []string
+		sign string
+		names
 	}{{"+", d.added}, {"-", d.removed}, {"~", d.changed}} {
-		for _, name := range list.names {
-			names = append(names, list.sign+name)
+		total += list.count
+		for _, name := range list.first {
+			shown = append(shown, list.sign+name)
 		}
 	}
-	counts := fmt.Sprintf("+%d -%d ~%d", len(d.added), len(d.removed), len(d.changed))
-	if len(names) == 0 {
+	counts := fmt.Sprintf("+%d -%d ~%d", d.added.count, d.removed.count, d.changed.count)
+	if total == 0 {
 		return counts
 	}
-	rest := ""
-	if more := len(names) - maxNames; more > 0 {
-		names, rest = names[:maxNames], fmt.Sprintf(" and %d more", more)
+	shown, rest := shown[:min(len(shown), maxNames)], ""
+	if more := total - len(shown); more > 0 {
+		rest = fmt.Sprintf(" and %d more", more)
 	}
-	return clip(counts+": "+strings.Join(names, " "), maxSummary-len(rest)) + rest
+	return clip(counts+": "+strings.Join(shown, " "), maxSummary-len(rest)) + rest
 }
