@@ -33,6 +33,7 @@ var floors = map[string]int{
 	"internal/goroutines": 0, // detects leaked goroutines, for tests
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/race":       0, // scales tests down under the race detector
+	"internal/background": 0, // long computations with a low priority
 
 	"gcra":        1, // uses the types of limiter, as do all algorithms
 	"window":      1,

@@ -3,6 +3,7 @@ package ruleset
 import (
 	"time"
 
+	"github.com/throttledhq/throttled/internal/background"
 	"github.com/throttledhq/throttled/rules"
 )
 
@@ -49,7 +50,22 @@ func (s *Store) Compile(p *Proposal) error {
 func (s *Store) compile(name, text string) (*rules.Set, error) {
 	s.inCompile.Add(int64(len(text)))
 	defer s.inCompile.Add(-int64(len(text)))
-	return compile(name, text)
+	var set *rules.Set
+	var err error
+	compute(len(text), func() { set, err = compile(name, text) })
+	return set, err
+}
+
+// largeText is the size from which a text is compiled or patched in the background, in bytes. It takes about 20 ms.
+const largeText = 64 << 10
+
+// compute calls f, which takes a time in proportion to the size of a text.
+func compute(size int, f func()) {
+	if size < largeText {
+		f()
+		return
+	}
+	background.Run(f)
 }
 
 // countLimits returns the number of limits in all domains.

@@ -27,7 +27,8 @@ func (e *Editor) Patch(ctx context.Context, patch, author string, base *uint64) 
 	if err != nil {
 		return Result{}, err
 	}
-	if text, err = Merge(text, patch); err != nil {
+	compute(len(text)+len(patch), func() { text, err = Merge(text, patch) })
+	if err != nil {
 		return Result{}, err
 	}
 	if base == nil {

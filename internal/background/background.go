@@ -1,0 +1,41 @@
+// Package background runs long computations without delay for the other goroutines.
+//
+// A computation that runs for seconds occupies one of the processors of the Go scheduler, and its garbage occupies a part of
+// another one. On a machine with two cores, requests would wait for a processor for up to 10 ms, the time slice of the Go
+// scheduler, which has no priorities. [Run] leaves this decision to the operating system.
+package background
+
+import (
+	"runtime"
+	"sync"
+)
+
+// niceness is the priority of the threads of computations: from 0, the priority of other threads, to 19, the lowest. A
+// higher niceness would delay the garbage collector, which must wait for each thread at the start and at the end of a
+// collection.
+const niceness = 10
+
+// processors guards changes of GOMAXPROCS.
+var processors sync.Mutex
+
+// Run calls f on a thread with a low priority, and returns after f. Meanwhile, GOMAXPROCS is raised by one. The priority
+// is changed on Linux only. Run may be called concurrently.
+func Run(f func()) {
+	addProcessors(1)
+	defer addProcessors(-1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine, because its priority cannot be restored
+		lowerPriority()
+		f()
+	}()
+	<-done
+}
+
+// addProcessors adds n to GOMAXPROCS.
+func addProcessors(n int) {
+	processors.Lock()
+	defer processors.Unlock()
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
+}
