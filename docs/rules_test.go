@@ -49,6 +49,24 @@ func TestRulesFiles(t *testing.T) {
 	}
 }
 
+// TestDatesHaveNotPassed checks that no override in a document with sessions has ended: a reader who types the commands must see
+// the same replies.
+func TestDatesHaveNotPassed(t *testing.T) {
+	until := regexp.MustCompile(`until: "?(\d{4}-\d\d-\d\d)`)
+	all := documents(t)
+	for _, name := range []string{"rules-tutorial.md", "rules-recipes.md"} {
+		found := until.FindAllStringSubmatch(all[name], -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no override with until", name)
+		}
+		for _, m := range found {
+			if end, err := time.Parse(time.DateOnly, m[1]); err != nil || end.Before(time.Now()) {
+				t.Errorf("%s: %s has passed (%v): write a date that is as late as those of the sessions", name, m[0], err)
+			}
+		}
+	}
+}
+
 // parse parses a block of YAML with the given kind: a rules file, or a test file.
 func parse(name, kind, text string) error {
 	if kind == "test" {
