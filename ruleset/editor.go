@@ -21,7 +21,8 @@ func (e *Editor) Set(ctx context.Context, text, author string, base *uint64) (Re
 }
 
 // Patch applies a patch to the text of the newest version, as described at [Merge], and makes the result the next
-// version. The base is as in Set. A patch that is applied while the rules are changed fails with ErrBase.
+// version. The base is as in Set. A patch that is applied while the rules are changed fails with ErrBase. If the
+// context ends while the patch is applied, Patch changes nothing and returns the error of the context.
 func (e *Editor) Patch(ctx context.Context, patch, author string, base *uint64) (Result, error) {
 	newest, text, err := e.Text(0)
 	if err != nil {
@@ -29,6 +30,9 @@ func (e *Editor) Patch(ctx context.Context, patch, author string, base *uint64) 
 	}
 	compute(len(text)+len(patch), func() { text, err = Merge(text, patch) })
 	if err != nil {
+		return Result{}, err
+	}
+	if err := ended(ctx); err != nil {
 		return Result{}, err
 	}
 	if base == nil {

@@ -30,6 +30,50 @@ func newLocal() (*Store, *Local) {
 	return s, NewLocal(s, func() time.Time { return testTime })
 }
 
+// ending is a context that ends when Err has returned nil a number of times.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (c *ending) Err() error {
+	if c.left--; c.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestContextEnds checks that a change whose context ends before it is active changes nothing.
+func TestContextEnds(t *testing.T) {
+	s, l := newLocal()
+	propose(t, l, textOf("a"))
+	e := Editor{s, l}
+	for _, test := range []struct {
+		name   string
+		checks int // number of checks of the context in a change that succeeds
+		change func(context.Context) (Result, error)
+	}{
+		{"Propose", 2, func(ctx context.Context) (Result, error) { return l.Propose(ctx, Proposal{Text: textOf("b")}) }},
+		{"Patch", 3, func(ctx context.Context) (Result, error) {
+			return e.Patch(ctx, "limits: {c: {allow: 1/s}}", "ann", nil)
+		}},
+	} {
+		before := s.Newest()
+		for left := range test.checks {
+			_, err := test.change(&ending{t.Context(), left})
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "nothing was changed, try again") {
+				t.Errorf("%s, whose context ends after %d checks, returned the error %v", test.name, left, err)
+			}
+			if s.Newest() != before || s.Active().Version != before.Number {
+				t.Fatalf("%s, whose context ends after %d checks, has changed the rules", test.name, left)
+			}
+		}
+		if r, err := test.change(&ending{t.Context(), test.checks}); err != nil || r.Version.Number != before.Number+1 {
+			t.Errorf("%s returned %+v and the error %v, want the next version", test.name, r, err)
+		}
+	}
+}
+
 // propose proposes a text. The test fails if the proposal fails.
 func propose(t *testing.T, l Log, text string) Version {
 	t.Helper()
