@@ -63,6 +63,7 @@ func (c *client) fail(cmd *command, err error) {
 	if isNotLeading(err) {
 		reply = c.listener.notLeading
 	}
+	reply = cmd.errorOf(reply)
 	if cmd != nil {
 		c.srv.stats.of(cmd).failed.Add(1)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttledhq/throttled/ruleset"
@@ -117,6 +118,54 @@ func TestClRulesErrors(t *testing.T) {
 		l.adminErr = test.err
 		l.mu.Unlock()
 		p.fails(test.want, "CL.RULES", "SET", liveText("a"))
+	}
+}
+
+// TestClRulesWithoutLeader checks that the errors of CL.RULES state whether the rules were changed.
+func TestClRulesWithoutLeader(t *testing.T) { synctest.Test(t, testClRulesWithoutLeader) }
+
+func testClRulesWithoutLeader(t *testing.T) {
+	set, list := []string{"CL.RULES", "SET", liveText("a")}, []string{"CL.RULES", "LIST"}
+	l := newPipedLab(t, "a", "b")
+	node := l.nodes["b"]
+	p, q := node.at(node.clients), node.at(node.cluster)
+	for _, words := range [][]string{set, list, {"CL.RULES", "PATCH", "limits: {}"}, {"CL.RULES", "ROLLBACK", "1"}} {
+		p.do("-LOADING the cluster has no leader at the moment: nothing was changed, try again\r\n", words...)
+		q.do("-CLUSTERDOWN The cluster is down: it has no leader at the moment, nothing was changed, try again\r\n", words...)
+	}
+	p.do(failure(errNotLeading), "CL.THROTTLE", "k", "1", "1", "1")
+
+	_, p, streams := newPipedPlay(t, "a", "b")
+	for _, c := range []struct {
+		words []string
+		want  string
+	}{
+		{set, "-UNCERTAIN leadership was lost before the change was confirmed: it may have been applied, see CL.RULES HISTORY\r\n"},
+		{list, "-UNCERTAIN leadership was lost before the reply: nothing was changed, try again\r\n"},
+	} {
+		p.send(request(c.words...))
+		s := <-streams
+		s.expect(t, request(c.words...))
+		_ = s.Close()
+		p.expect(c.want)
+	}
+}
+
+// TestErrorsOfRules checks the errors of CL.RULES that a busy follower returns, and that all others are unchanged.
+func TestErrorsOfRules(t *testing.T) {
+	set, throttle := &command{name: "cl.rules|set"}, &command{name: "cl.throttle"}
+	if got := set.errorOf(errBusy); got != errRulesBusy {
+		t.Errorf("the error of CL.RULES SET on a busy follower is %q, want %q", got, errRulesBusy)
+	}
+	for _, e := range []replyError{errBusy, errNotLeading, errUncertain, errClusterDown} {
+		if got := throttle.errorOf(e); got != e {
+			t.Errorf("the error %q of CL.THROTTLE became %q", e, got)
+		}
+	}
+	for _, e := range []replyError{errPeerNotLeading, errGoaway, errNoRules, errSyntax} {
+		if got := set.errorOf(e); got != e {
+			t.Errorf("the error %q of CL.RULES SET became %q", e, got)
+		}
 	}
 }
 

@@ -15,6 +15,37 @@ const (
 	errNoOutcome   replyError = "ERR CL.REPORT needs OUTCOME after the domain, such as OUTCOME status=401"
 )
 
+// The errors of CL.RULES while the cluster has no leader. The errors of other commands state whether units were charged.
+const (
+	errRulesNotLeading  replyError = "LOADING the cluster has no leader at the moment: nothing was changed, try again"
+	errRulesClusterDown replyError = "CLUSTERDOWN The cluster is down: it has no leader at the moment, nothing was changed, try again"
+	errRulesBusy        replyError = "BUSY too many clients are waiting for the leader: nothing was changed, try again later"
+	errRulesUncertain   replyError = "UNCERTAIN leadership was lost before the change was confirmed: it may have been applied, see CL.RULES HISTORY"
+	errRulesUnread      replyError = "UNCERTAIN leadership was lost before the reply: nothing was changed, try again"
+)
+
+// errorOf returns the error reply of a command. It differs from the given one only for CL.RULES.
+func (cmd *command) errorOf(reply replyError) replyError {
+	if cmd == nil || !strings.HasPrefix(cmd.name, "cl.rules|") {
+		return reply
+	}
+	switch reply {
+	case errNotLeading:
+		return errRulesNotLeading
+	case errClusterDown:
+		return errRulesClusterDown
+	case errBusy:
+		return errRulesBusy
+	case errUncertain:
+		switch cmd.name {
+		case "cl.rules|set", "cl.rules|patch", "cl.rules|rollback":
+			return errRulesUncertain
+		}
+		return errRulesUnread
+	}
+	return reply
+}
+
 // errDomain returns the error for a domain that the rules do not have.
 func errDomain(name []byte, domains []string) replyError {
 	text := "ERR unknown domain " + quote(name) + ": "
