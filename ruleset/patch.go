@@ -16,9 +16,9 @@ import (
 // valid rules file.
 //
 // The patch is YAML, or JSON, with one document for each domain that it changes. A document without a domain changes the
-// only domain of the file. A document with an unknown domain is added. Documents are merged as in RFC 7396: maps are
-// merged, null removes a key, and each other value replaces the value in the file. A list is replaced as a whole. For
-// example, this patch changes one limit and removes another:
+// only domain of the file. A document with an unknown domain is added. A patch cannot remove a domain. Documents are merged
+// as in RFC 7396: maps are merged, null removes a key, and each other value replaces the value in the file. A list is
+// replaced as a whole. For example, this patch changes one limit and removes another:
 //
 //	domain: shop
 //	limits:
@@ -148,6 +148,9 @@ func (m *merger) merge(change *yaml.Node) error {
 		return patchError(root, "a patch is a map; write keys such as limits")
 	}
 	domain := valueOf(root, "domain")
+	if domain != nil && isNull(domain) {
+		return patchError(domain, "domain: a patch cannot remove a domain; write the name of a domain, or replace the whole text with CL.RULES SET")
+	}
 	at, known := 0, domain == nil && len(m.file) == 1
 	if domain != nil {
 		at, known = m.byDomain[domain.Value]

@@ -69,6 +69,8 @@ func TestMergeErrors(t *testing.T) {
 		{"no domain", two, "limits: {}", "patch:1:1: the domain is missing; write domain and one of api, shop"},
 		{"deep patch", patched, "a: " + strings.Repeat("[", 1000) + strings.Repeat("]", 1000), "read the patch: the text has more than 200 nested values"},
 		{"deep rules", strings.Repeat("? ", 5000) + "a", "a: b", "read the rules: the text has more than 200 nested values"},
+		{"null domain", patched, "domain: null\nlimits: {}", "patch:1:9: domain: a patch cannot remove a domain; write the name of a domain, or "},
+		{"null domain of several", two, "domain: ~", "patch:1:9: domain: a patch cannot remove a domain"},
 		{"rules are not YAML", "a: [", "limits: {}", "read the rules: yaml: line 1"},
 	} {
 		got, err := Merge(test.text, test.patch)
