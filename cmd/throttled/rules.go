@@ -14,13 +14,15 @@ import (
 	"github.com/throttledhq/throttled/rules"
 )
 
-const rulesUsage = `Usage: throttled rules check FILE
+const rulesUsage = `Usage: throttled rules check FILE [FILE ...]
        throttled rules explain [--at TIME] FILE DOMAIN [NAME=VALUE ...]
        throttled rules test FILE [FILE ...]
        throttled rules import --from envoy [--merge] FILE [FILE ...]
        throttled rules schema [--tests]
 
-check verifies a rules file. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
+Flags precede the files.
+
+check verifies rules files. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
 explain prints which limits apply to a request with the given attributes, and why others do not.
 test runs test files: requests with their times, and the decisions that are expected.
 import prints a rules file that decides like the configuration files of Envoy's ratelimit service.
@@ -28,8 +30,14 @@ schema prints a JSON Schema, with which editors complete and check rules files o
 
 `
 
-// errRulesUsage is returned for wrong arguments.
-var errRulesUsage = errors.New(`wrong arguments: write "check FILE", "explain FILE DOMAIN NAME=VALUE ...", "test FILE ...", "import --from envoy FILE ..." or "schema"`)
+// errRulesUsage is returned for wrong arguments. It may be wrapped.
+var errRulesUsage = errors.New("wrong arguments")
+
+// errRulesForm is returned for an unknown subcommand, or a wrong number of arguments.
+var errRulesForm = fmt.Errorf(`%w: write "check FILE ...", "explain FILE DOMAIN NAME=VALUE ...", "test FILE ...", "import --from envoy FILE ..." or "schema"`, errRulesUsage)
+
+// flagOwners maps each flag of "throttled rules" to its subcommand.
+var flagOwners = map[string]string{"at": "explain", "from": "import", "merge": "import", "tests": "schema"}
 
 // rulesFlags holds the flags of "throttled rules".
 type rulesFlags struct {
@@ -68,6 +76,9 @@ func runRules(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return exitOK
 	}
 	if err == nil {
+		err = checkFlags(name, f)
+	}
+	if err == nil {
 		if err = runRulesCommand(ctx, name, f.Args(), flags, stdout, stderr); !errors.Is(err, errRulesUsage) {
 			return check(stderr, err)
 		}
@@ -76,11 +87,39 @@ func runRules(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	return exitUsage
 }
 
+// checkFlags returns an error if a flag belongs to another subcommand than the one with the given name, or follows a file.
+func checkFlags(name string, f *flag.FlagSet) (err error) {
+	f.Visit(func(given *flag.Flag) {
+		if flagOwners[given.Name] != name {
+			err = errForeignFlag(given.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, word := range f.Args() {
+		given, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		switch owner, known := flagOwners[given]; {
+		case !known || !strings.HasPrefix(word, "-"):
+		case owner != name:
+			return errForeignFlag(given)
+		default:
+			return fmt.Errorf("%w: flags precede the files: write --%s before %s", errRulesUsage, given, f.Arg(0))
+		}
+	}
+	return nil
+}
+
+// errForeignFlag returns the error for a flag of another subcommand.
+func errForeignFlag(name string) error {
+	return fmt.Errorf("%w: --%s is a flag of rules %s only", errRulesUsage, name, flagOwners[name])
+}
+
 // runRulesCommand runs the subcommand with the given name.
 func runRulesCommand(ctx context.Context, name string, args []string, flags rulesFlags, stdout, stderr io.Writer) error {
 	switch {
-	case name == "check" && len(args) == 1:
-		return checkRules(args[0], stdout)
+	case name == "check" && len(args) >= 1:
+		return checkAllRules(args, stdout)
 	case name == "explain" && len(args) >= 2:
 		return explainRules(args[0], args[1], args[2:], flags.at, stdout)
 	case name == "import" && len(args) >= 1:
@@ -94,7 +133,7 @@ func runRulesCommand(ctx context.Context, name string, args []string, flags rule
 		_, err := stdout.Write(rules.Schema())
 		return err
 	}
-	return errRulesUsage
+	return errRulesForm
 }
 
 // readRules reads and parses a rules file.
@@ -110,15 +149,31 @@ func readRules(name string) (*rules.File, error) {
 	return file, nil
 }
 
-// checkRules verifies a rules file and prints the number of limits of each domain.
-func checkRules(name string, stdout io.Writer) error {
+// checkAllRules verifies rules files. Each file is verified, even if another one has problems. If there are several, the
+// name of each file precedes its domains.
+func checkAllRules(names []string, stdout io.Writer) error {
+	var errs []error
+	for _, name := range names {
+		prefix := ""
+		if len(names) > 1 {
+			prefix = name + ": "
+		}
+		if err := checkRules(name, prefix, stdout); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkRules verifies a rules file and prints the number of limits of each domain, in lines that begin with prefix.
+func checkRules(name, prefix string, stdout io.Writer) error {
 	file, err := readRules(name)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	for _, domain := range file.Domains {
-		fmt.Fprintf(&b, "%s: limits: %d\n", domain.Name, len(domain.Limits))
+		fmt.Fprintf(&b, "%s%s: limits: %d\n", prefix, domain.Name, len(domain.Limits))
 	}
 	_, err = io.WriteString(stdout, b.String())
 	return err

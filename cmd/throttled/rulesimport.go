@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,9 +14,9 @@ func importRules(names []string, from string, merge bool, stdout, stderr io.Writ
 	switch from {
 	case "envoy":
 	case "":
-		return errors.New("--from is missing: write --from envoy")
+		return fmt.Errorf("%w: --from is missing: write --from envoy", errRulesUsage)
 	default:
-		return fmt.Errorf("--from %s: only envoy is supported", from)
+		return fmt.Errorf("%w: --from %s: only envoy is supported", errRulesUsage, from)
 	}
 	var sources []envoy.Source
 	for _, name := range names {
