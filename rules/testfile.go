@@ -10,10 +10,11 @@ import (
 
 // Tests is the content of a test file: requests with their times, and the decisions that are expected.
 type Tests struct {
-	Rules  string    // name of the rules file, relative to the directory of the test file
-	Domain string    // domain of the requests; "" if the rules file has one domain
-	Start  time.Time // time at which each case begins
-	Cases  []TestCase
+	Rules     string    // name of the rules file, relative to the directory of the test file
+	RulesLine int       // line with that name
+	Domain    string    // domain of the requests; "" if the rules file has one domain
+	Start     time.Time // time at which each case begins
+	Cases     []TestCase
 }
 
 // TestCase is a sequence of steps that begins without used units.
@@ -61,7 +62,7 @@ var decisions = []string{"admitted", "refused"}
 // testKeys are the keys of a test file.
 var testKeys = keys[Tests]{
 	{name: "rules", required: true, doc: "the rules file, relative to this file", value: textSchema, example: "shop.yaml",
-		decode: func(d *decoder, v value, x *Tests) { x.Rules = d.anyText(v) }},
+		decode: func(d *decoder, v value, x *Tests) { x.Rules, x.RulesLine = d.anyText(v), v.Line }},
 	{name: "domain", doc: "the domain of the requests; not needed if the rules have one domain", value: nameSchema, example: "shop",
 		decode: func(d *decoder, v value, x *Tests) { x.Domain, _ = d.name(v) }},
 	{name: "start", doc: "the time at which each case begins; 2027-01-01T00:00:00Z if absent", value: timeSchema, example: "2027-01-31T18:00:00+01:00",

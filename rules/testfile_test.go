@@ -16,7 +16,7 @@ func TestParseTests(t *testing.T) {
 	minutes := func(n int) *time.Duration { d := time.Duration(n) * time.Minute; return &d }
 	noWait := time.Duration(-1)
 	request := Attributes{"path": "/login", "ip": "192.0.2.1"}
-	want := &Tests{Rules: "shop.yaml", Domain: "shop", Start: got.Start, Cases: []TestCase{
+	want := &Tests{Rules: "shop.yaml", RulesLine: 1, Domain: "shop", Start: got.Start, Cases: []TestCase{
 		{"five logins in 15 minutes", 5, []TestStep{
 			{Line: 6, Check: request, Cost: 1, Times: 5, Expect: &TestExpectation{Decision: "admitted"}},
 			{Line: 7, Check: request, Cost: 1, Times: 1, Expect: &TestExpectation{Decision: "refused", By: &login, Limit: &five, Remaining: &zero,

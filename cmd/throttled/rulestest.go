@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -56,7 +57,11 @@ func runTestFile(ctx context.Context, name string, stdout io.Writer) (passed boo
 		path = filepath.Join(filepath.Dir(name), path)
 	}
 	file, err := readRules(path)
-	if err != nil {
+	var unread *fs.PathError
+	switch {
+	case errors.As(err, &unread):
+		return false, fmt.Errorf("%s:%d: rules: the rules file cannot be read, write its name relative to the directory of this file: %w", name, tests.RulesLine, err)
+	case err != nil:
 		return false, err
 	}
 	domain := tests.Domain
