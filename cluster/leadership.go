@@ -164,8 +164,10 @@ func (d *leader) begin() error {
 			return err
 		}
 	}
-	d.rules.CompileNewest() // no later version can be applied until this node proposes one
-	d.view.refresh()        // startingTime needs the voters of this term
+	if !failpoint.Is(failpoint.StaleRules) {
+		d.rules.CompileNewest() // no later version can be applied until this node proposes one
+	}
+	d.view.refresh() // startingTime needs the voters of this term
 	from := d.times.startingTime()
 	if d.raft.CurrentTerm() != term {
 		return errTerm

@@ -29,4 +29,5 @@ const (
 	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease is used before all voters use the longer timeout
 	AnyStream         Bug = "any-stream"            // a node with any certificate may forward commands
 	SyncIgnored       Bug = "sync-error-ignored"    // data counts as stored after a failed sync
+	StaleRules        Bug = "stale-rules"           // a new leader decides before it has compiled the newest rules
 )

@@ -46,6 +46,8 @@ func hunts() []hunt {
 		// This bug has an effect only if a node loses and regains the leadership before it detects
 		// the loss.
 		{failpoint.AnyTerm, nil},
+		// This bug has an effect only while the rules change: the clients of the hunts send no CL.CHECK.
+		{failpoint.StaleRules, nil},
 	}
 }
 

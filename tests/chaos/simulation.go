@@ -50,6 +50,7 @@ var judging = map[string]bool{
 	"TestMajorityLossSurvivorLeads": true, "TestMajorityLossOtherLeads": true, "TestMajorityLossCountsOnce": true,
 	"TestLease": true, "TestMixedHeartbeats": true, // check answers of a node that may no longer be the leader
 	"TestHeartbeatWaitsForAll": true, "TestHeartbeatsState": true,
+	"TestRulesOfStandaloneNode": true, // checks the rules of a leader
 }
 
 var (
