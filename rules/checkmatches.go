@@ -6,23 +6,23 @@ import (
 	"reflect"
 )
 
-// matchSize holds two numbers for limits that match a request together. Both are limited to maxLimits.
+// matchSize holds two numbers for live limits that match a request together. Both are limited to maxLimits.
 type matchSize struct {
-	all   int // amounts, also those of shadow limits
-	group int // requests to the engine for live limits: amounts except "unlimited", and bans
+	all   int // amounts
+	group int // requests to the engine: amounts except "unlimited", and bans
 }
 
-// size returns the largest size of a limit: that of its amounts, of a tier, or of an override.
+// size returns the largest size of a limit: that of its amounts, of a tier, or of an override. A shadow limit has none.
 func (l *Limit) size() matchSize {
+	if l.Shadow {
+		return matchSize{}
+	}
 	s := l.Allow.size()
 	for i := range l.Overrides {
 		o := l.Overrides[i].Allow.size()
 		s = matchSize{max(s.all, o.all), max(s.group, o.group)}
 	}
-	switch {
-	case l.Shadow:
-		s.group = 0
-	case l.Ban.For > 0:
+	if l.Ban.For > 0 {
 		s.group++
 	}
 	return s
@@ -43,9 +43,9 @@ func (s matchSize) what() string {
 	return fmt.Sprintf("more than %d amounts and bans", maxLimits)
 }
 
-// checkMatches refuses limits that match a request together and have more amounts than one request can have: limits
+// checkMatches refuses live limits that match a request together and have more amounts than one request can have: limits
 // without conditions, and limits with the same conditions. Other limits may also match together. This is an error of
-// the request.
+// the request. Shadow limits cause no error.
 func (d *decoder) checkMatches(places []value, limits []Limit) {
 	var always matchSize
 	for i := range limits {

@@ -2,7 +2,7 @@ package rules
 
 import (
 	"fmt"
-	"strconv"
+	"math"
 	"time"
 )
 
@@ -57,38 +57,53 @@ type costCase struct {
 	cost    int64
 }
 
-// add adds a limit that applies to the request of m.
-func (l *compiledLimit) add(now time.Time, m *Matches) error {
-	r := &m.request
-	cost, err := l.cost.of(r)
-	if err != nil {
-		return fmt.Errorf("limit %s: %w", l.limit.Name, err)
+// addLive adds a live limit that applies to the request of m.
+func (l *compiledLimit) addLive(now time.Time, m *Matches) error {
+	cost := l.cost.of(&m.request)
+	if cost == 0 {
+		return fmt.Errorf("limit %s: %w", l.limit.Name, l.cost.by.err(&m.request))
 	}
-	matched := m.add(l.allowAt(r, now), l.per)
-	matched.Limit, matched.Ban, matched.Cost = l.limit, l.ban, cost
-	m.live = m.live || !l.limit.Shadow
-	matched.Priority = l.priority != nil && l.priority.matches(r)
-	return nil
-}
-
-// add adds the default. The error is that of Match.
-func (f *compiledDefault) add(m *Matches) error {
-	m.add(&f.allow, f.per).Cost = 1
-	if m.counters > maxLimits {
+	counters := l.allowAt(&m.request, now).forTier(m.request.tier)
+	if m.live += len(counters); m.live > maxLimits {
 		return ErrTooManyMatches
 	}
+	l.add(counters, cost, m)
 	return nil
 }
 
-// add adds a limit with the amounts of the tier of the request, and the values that it is counted by.
-func (m *Matches) add(allow *compiledAllow, per []attributeID) *Matched {
+// addShadow adds a shadow limit that applies to the request of m, unless shadow limits have too many amounts.
+func (l *compiledLimit) addShadow(now time.Time, m *Matches) {
+	if m.shadow > maxLimits {
+		m.LeftOut++
+		return
+	}
+	counters := l.allowAt(&m.request, now).forTier(m.request.tier)
+	if m.shadow += len(counters); m.shadow > maxLimits {
+		m.LeftOut++
+		return
+	}
+	l.add(counters, l.cost.of(&m.request), m)
+}
+
+// add adds the limit to m.
+func (l *compiledLimit) add(counters []Counter, cost int64, m *Matches) {
+	matched := m.add(counters, l.per)
+	matched.Limit, matched.Ban, matched.Cost = l.limit, l.ban, cost
+	matched.Priority = l.priority != nil && l.priority.matches(&m.request)
+}
+
+// add adds the default.
+func (f *compiledDefault) add(m *Matches) {
+	m.add(f.allow.forTier(m.request.tier), f.per).Cost = 1
+}
+
+// add adds a limit with its amounts, and the values that it is counted by.
+func (m *Matches) add(counters []Counter, per []attributeID) *Matched {
 	start := len(m.per)
 	for _, id := range per {
 		m.per = append(m.per, Value{})
 		m.request.count(id, &m.per[len(m.per)-1])
 	}
-	counters := allow.forTier(m.request.tier)
-	m.counters += len(counters)
 	m.List = append(m.List, Matched{})
 	matched := &m.List[len(m.List)-1]
 	matched.Counters = counters
@@ -111,22 +126,40 @@ func (l *compiledLimit) allowAt(r *request, now time.Time) *compiledAllow {
 	return &list[i].allow
 }
 
-// of returns the cost of a request.
-func (c *compiledCost) of(r *request) (int64, error) {
+// of returns the cost of a request, or 0 if it cannot be determined.
+func (c *compiledCost) of(r *request) int64 {
 	if c.by == nil {
-		return c.number, nil
+		return c.number
 	}
 	if len(c.by.cases) == 0 {
-		text := r.text(c.by.id)
-		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil && n >= 1 {
-			return n, nil
-		}
-		return parseCost(c.by.name, string(text))
+		return positive(r.text(c.by.id))
 	}
 	if i := c.by.find(r); i >= 0 {
-		return c.by.cases[i].cost, nil
+		return c.by.cases[i].cost
 	}
-	return 1, nil
+	return 1
+}
+
+// err returns the error for a request whose cost cannot be determined.
+func (a *costAttribute) err(r *request) error {
+	_, err := parseCost(a.name, string(r.text(a.id)))
+	return err
+}
+
+// positive returns the integer in a text as strconv.ParseInt reads it, or 0 if it is not an integer of at least 1. Unlike
+// ParseInt, it allocates no memory for other texts.
+func positive(text []byte) (n int64) {
+	if len(text) > 1 && text[0] == '+' {
+		text = text[1:]
+	}
+	for _, b := range text {
+		digit := int64(b) - '0'
+		if digit < 0 || digit > 9 || n > (math.MaxInt64-digit)/10 {
+			return 0
+		}
+		n = 10*n + digit
+	}
+	return n
 }
 
 // find returns the position of the first case that matches, or -1.

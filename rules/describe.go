@@ -25,6 +25,10 @@ func describeMatches(list []Explanation, matches []Match) string {
 			fmt.Fprintf(&b, "%s does not apply: %s\n", e.Limit, e.Unmet)
 			continue
 		}
+		if len(matches) == 0 || matches[0].Limit == nil || matches[0].Limit.Name != e.Limit {
+			fmt.Fprintf(&b, "%s applies, in shadow, but is left out: more than %d amounts of shadow limits apply\n", e.Limit, maxLimits)
+			continue
+		}
 		fmt.Fprintf(&b, "%s applies%s: %s", e.Limit, inShadow(matches[0].Limit), describeMatch(matches[0]))
 		if e.Override > 0 {
 			fmt.Fprintf(&b, ", by override %d", e.Override)
@@ -75,7 +79,11 @@ func describeMatch(m Match) string {
 		}
 		fmt.Fprintf(&b, ", for %s %q", source.Attribute, source.Value)
 	}
-	if m.Cost != 1 {
+	switch m.Cost {
+	case 0:
+		b.WriteString(", but its cost cannot be determined")
+	case 1:
+	default:
 		fmt.Fprintf(&b, ", cost %d", m.Cost)
 	}
 	return b.String()

@@ -20,7 +20,7 @@ type Attributes map[string]string
 type Match struct {
 	Limit   *Limit   // nil for the default of the domain
 	Amounts []Amount // at least one
-	Cost    int64    // units to charge, at least 1
+	Cost    int64    // units to charge, at least 1; 0 for a shadow limit whose cost cannot be determined
 	Per     []Source // the value of each attribute in Limit.Per or Default.Per
 }
 
@@ -31,40 +31,47 @@ type Source struct {
 	Value     string
 }
 
-// ErrTooManyMatches is returned for a request to which more than 32 amounts apply.
+// ErrTooManyMatches is returned for a request to which more than 32 amounts of live limits apply.
 var ErrTooManyMatches = errors.New("more than 32 amounts apply to the request")
 
 // Match returns the limits that apply to a request at a time, in the order of the file. If no live limit applies, the
 // default of the domain follows them. A shadow limit does not replace the default, so that a limit can be tested in
 // shadow without an effect on the requests. If nothing applies, the result is nil.
 //
-// The error is ErrTooManyMatches, or names an attribute from which the cost of the request cannot be determined.
+// The result has shadow limits with at most 32 amounts together: the first ones in the order of the file. Those after
+// them are left out.
+//
+// The error is ErrTooManyMatches, or names an attribute from which the cost of a live limit cannot be determined.
 //
 // Match examines all limits, so its cost grows with their number.
 func (x *Domain) Match(request Attributes, now time.Time) ([]Match, error) {
 	var matches []Match
-	live, total := false, 0
+	live, shadow := 0, 0 // amounts
 	for i := range x.Limits {
 		l := &x.Limits[i]
 		if !l.When.matches(x, request) {
 			continue
 		}
 		cost, err := l.Cost.of(x, request)
-		if err != nil {
+		if err != nil && !l.Shadow {
 			return nil, fmt.Errorf("limit %s: %w", l.Name, err)
 		}
 		amounts := l.allowAt(x, request, now).forTier(x.tier(request))
-		matches = append(matches, Match{l, amounts, cost, x.sources(l.Per, request)})
-		total += len(amounts)
-		live = live || !l.Shadow
+		if l.Shadow {
+			shadow += len(amounts)
+		} else {
+			live += len(amounts)
+		}
+		if !l.Shadow || shadow <= maxLimits {
+			matches = append(matches, Match{l, amounts, cost, x.sources(l.Per, request)})
+		}
 	}
-	if !live && x.Default != nil {
+	if live > maxLimits {
+		return nil, ErrTooManyMatches
+	}
+	if live == 0 && x.Default != nil {
 		amounts := x.Default.Allow.forTier(x.tier(request))
 		matches = append(matches, Match{nil, amounts, 1, x.sources(x.Default.Per, request)})
-		total += len(amounts)
-	}
-	if total > maxLimits {
-		return nil, ErrTooManyMatches
 	}
 	return matches, nil
 }

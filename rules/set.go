@@ -46,12 +46,13 @@ func (d *CompiledDomain) Domain() *Domain { return d.domain }
 // Matches is the result of [CompiledDomain.Match]. The zero Matches is ready for use. It can be used again for other
 // requests and domains, so that Match does not allocate memory. It must not be used by two goroutines at the same time.
 type Matches struct {
-	List []Matched // in the order of the file, and the default of the domain last
+	List    []Matched // in the order of the file, and the default of the domain last
+	LeftOut int       // number of shadow limits that apply and are not in List, because the first ones have 32 amounts
 
-	request  request
-	per      []Value // of all elements of List
-	counters int     // number of counters in List
-	live     bool    // whether List has a limit that is not a shadow limit
+	request request
+	per     []Value // of all elements of List
+	live    int     // number of counters of live limits
+	shadow  int     // number of counters of shadow limits, also of those that are left out
 }
 
 // Reset empties the result, and drops all references to the set and to the bytes of the request. Without it, a Matches
@@ -64,14 +65,16 @@ func (m *Matches) Reset() {
 }
 
 // truncate empties the result, and keeps the references.
-func (m *Matches) truncate() { m.List, m.per, m.counters, m.live = m.List[:0], m.per[:0], 0, false }
+func (m *Matches) truncate() {
+	m.List, m.per, m.LeftOut, m.live, m.shadow = m.List[:0], m.per[:0], 0, 0, 0
+}
 
 // Matched is a limit that applies to a request.
 type Matched struct {
 	Limit    *Limit    // nil for the default of the domain
 	Counters []Counter // at least one: those of the tier, or of the override that applies. They must not be changed
 	Ban      *Counter  // for the bans of the limit; nil if it does not ban
-	Cost     int64     // units to charge, at least 1
+	Cost     int64     // units to charge, at least 1; 0 for a shadow limit whose cost cannot be determined
 	Per      []Value   // the value of each attribute in Limit.Per or Default.Per
 	Priority bool      // the request may use the share that Limit.Priority reserves
 }
@@ -90,7 +93,7 @@ type Value struct {
 // attribute with an empty value is absent. The time is used only for overrides with "until" or "during".
 //
 // The error is ErrTooManyMatches, or names an attribute: one that is repeated or has no value, or one from which the
-// cost of the request cannot be determined. m.List is empty then.
+// cost of a live limit cannot be determined. m.List is empty then.
 //
 // If m has been used for a similar request, a call without an error does not allocate memory.
 func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error {
@@ -99,14 +102,14 @@ func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error 
 		return err
 	}
 	m.request.tier = d.tiers.of(&m.request)
-	err := d.matchLimits(now, m)
-	if err == nil && !m.live && d.fallback != nil {
-		err = d.fallback.add(m)
-	}
-	if err != nil {
+	if err := d.matchLimits(now, m); err != nil {
 		m.Reset()
+		return err
 	}
-	return err
+	if m.live == 0 && d.fallback != nil {
+		d.fallback.add(m)
+	}
+	return nil
 }
 
 // matchLimits adds the limits that apply to the request of m.
@@ -117,9 +120,11 @@ func (d *CompiledDomain) matchLimits(now time.Time, m *Matches) error {
 		if !l.when.matches(&m.request) {
 			return false
 		}
-		if err = l.add(now, m); err == nil && m.counters > maxLimits {
-			err = ErrTooManyMatches
+		if l.limit.Shadow {
+			l.addShadow(now, m)
+			return false
 		}
+		err = l.addLive(now, m)
 		return err != nil
 	})
 	return err

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,4 +53,73 @@ func TestDescribe_Shadow(t *testing.T) {
 	f("The default applies: 7 per second, for all requests without the attribute\n")
 	x.Default = nil
 	f("No live limit applies: the request is admitted\n")
+}
+
+// TestMatch_ShadowCost checks that a shadow limit whose cost cannot be determined causes no error.
+func TestMatch_ShadowCost(t *testing.T) {
+	const text = "version: 1\ndomain: d\nlimits:\n  trial: {allow: 5/s, cost: tokens, shadow: true}\n  live: {allow: 2/s}\n"
+	x := &parse(t, text).Domains[0]
+	const live = "; live [2 per second] cost 1 per []"
+	for _, tokens := range []string{"", "x", "0", "-1", "+", "1_0", "9223372036854775808", "1x"} {
+		if got := describe(t, x, time.Time{}, "tokens="+tokens); got != "trial [5 per second] cost 0 per []"+live {
+			t.Errorf("tokens %q: got %s", tokens, got)
+		}
+	}
+	if got := describe(t, x, time.Time{}, "tokens=9223372036854775807"); got != "trial [5 per second] cost 9223372036854775807 per []"+live {
+		t.Errorf("the greatest cost: got %s", got)
+	}
+	got, err := x.Describe(Attributes{"tokens": "x"}, time.Time{})
+	if want := "trial applies, in shadow: 5 per second, but its cost cannot be determined\nlive applies: 2 per second\n"; got != want || err != nil {
+		t.Errorf("error %v, got\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// manyShadows returns a file with live limits and shadow limits. Each applies if the attribute with its kind has at least
+// as many characters as its number.
+func manyShadows(n int) string {
+	var b strings.Builder
+	b.WriteString("version: 1\ndomain: d\nlimits:\n")
+	for i := 1; i <= n; i++ {
+		stars := strings.Repeat("x", i)
+		fmt.Fprintf(&b, "  s%d: {allow: [1/s, 2/m], when: {shadow: %s*}, shadow: true}\n  l%d: {allow: 1/s, when: {live: %s*}}\n", i, stars, i, stars)
+	}
+	return b.String()
+}
+
+// TestMatch_TooManyShadows checks that the amounts of shadow limits do not count towards those of live limits, and that
+// shadow limits with more than 32 amounts are left out.
+func TestMatch_TooManyShadows(t *testing.T) {
+	d := compile(t, manyShadows(40))
+	var m Matches
+	for _, test := range []struct {
+		live, shadow    int
+		limits, leftOut int
+	}{{32, 0, 32, 0}, {32, 16, 48, 0}, {32, 17, 48, 1}, {0, 40, 16, 24}, {1, 16, 17, 0}} {
+		pairs := pairsOf("live=" + strings.Repeat("x", test.live) + " shadow=" + strings.Repeat("x", test.shadow))
+		if checkMatch(t, d, pairs, time.Time{}, &m) || len(m.List) != test.limits || m.LeftOut != test.leftOut {
+			t.Errorf("%d live and %d shadow limits: %d limits, %d left out; want %d, %d left out", test.live, test.shadow, len(m.List), m.LeftOut, test.limits, test.leftOut)
+		}
+	}
+	if err := d.Match(pairsOf("live="+strings.Repeat("x", 33)), time.Time{}, &m); !errors.Is(err, ErrTooManyMatches) {
+		t.Errorf("33 live limits: error %v, want %v", err, ErrTooManyMatches)
+	}
+	got, err := d.domain.Describe(Attributes{"shadow": strings.Repeat("x", 17)}, time.Time{})
+	if want := "\ns17 applies, in shadow, but is left out: more than 32 amounts of shadow limits apply\nl17 does not"; !strings.Contains(got, want) || err != nil {
+		t.Errorf("error %v, got\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// TestParse_ManyShadows checks that shadow limits do not count towards the amounts of live limits in a file.
+func TestParse_ManyShadows(t *testing.T) {
+	for _, when := range []string{"", ", when: {x: y}"} {
+		var b strings.Builder
+		b.WriteString("version: 1\ndomain: d\nlimits:\n")
+		for i := range 2 * maxLimits {
+			fmt.Fprintf(&b, "  a%d: {allow: 1/s, shadow: %t%s}\n", i, i%2 == 0, when)
+		}
+		x := &parse(t, b.String()).Domains[0]
+		if matches, err := x.Match(Attributes{"x": "y"}, time.Time{}); len(matches) != 2*maxLimits || err != nil {
+			t.Errorf("%s: %d limits and error %v, want %d", when, len(matches), err, 2*maxLimits)
+		}
+	}
 }

@@ -296,7 +296,7 @@ func TestTogether_Own(t *testing.T) {
 				for i := range one.Counters {
 					c := &one.Counters[i]
 					key := string(c.AppendKey(nil, one.Per))
-					owner := fmt.Sprintf("%p %q", c, one.Per) // the amount, in the file, and the values
+					owner := fmt.Sprintf("%s %s", key, c.Amount) // a tier, and the fallback for others, may be the same amount
 					if other, ok := owners[key]; ok && other != owner {
 						shared++
 					}

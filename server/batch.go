@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// batchSize is the maximum number of requests in one call to the engine. It is at least limiter.MaxGroup, since a group
-// is never split.
+// batchSize is the maximum number of requests in one call to the engine. It is at least twice limiter.MaxGroup, since a
+// call is never split: CL.CHECK has a group of live limits, and as many requests for shadow limits.
 const batchSize = 64
 
 // batch holds consecutive commands of a pipeline. They are either decided together on this node, or forwarded
@@ -47,6 +47,7 @@ type parsing struct {
 	unit    time.Duration     // time unit of the reply to the last call
 	limits  []applied         // of the last call, if it uses the rules
 	shadows int               // number of requests at the end of the last call that do not affect its outcome
+	leftOut bool              // shadow limits of the last call are left out; see rules.Matches
 	fills   bool              // counters that refuse the last call are filled; see batch.fill
 	async   bool              // the reply to the last call need not wait for the commit of its charges
 }
@@ -75,6 +76,7 @@ type call struct {
 	cmd       *command
 	from, n   int           // index of the first request, number of requests; both are 0 if the command was not parsed
 	shadows   int           // number of requests at the end that do not affect the outcome
+	leftOut   bool          // shadow limits are left out
 	limits    []applied     // counters of a call that uses the rules
 	fills     bool          // counters that refuse the call are filled; see batch.fill
 	unit      time.Duration // time unit of the reply
@@ -148,12 +150,12 @@ func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 // keep is set, add also keeps the arguments, so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	from := len(b.reqs)
-	b.limits, b.shadows, b.fills, b.async = nil, 0, false, false
+	b.limits, b.shadows, b.leftOut, b.fills, b.async = nil, 0, false, false, false
 	if err := cmd.parse(&b.parsing, args); err != nil {
 		b.reqs = b.reqs[:from]
 		return err
 	}
-	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
+	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
 	if keep {
 		c.args = b.keep(args)
 	}

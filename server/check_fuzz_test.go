@@ -90,7 +90,8 @@ func checkRequests(t *testing.T, line string, p *parsing) {
 		t.Fatalf("%q: %d requests and %d shadows", line, len(p.reqs), p.shadows)
 	}
 	for _, a := range p.limits {
-		if int(a.request) >= len(p.reqs) || a.request < 0 && a.counter.Kind != 0 || a.isShadow() && int(a.request) < len(p.reqs)-p.shadows {
+		none := a.counter.Kind == 0 || a.noCost && a.isShadow()
+		if int(a.request) >= len(p.reqs) || a.request < 0 != none || !none && a.isShadow() && int(a.request) < len(p.reqs)-p.shadows {
 			t.Fatalf("%q: counter of limit %q has request %d", line, a.name(), a.request)
 		}
 		if a.ban >= 0 && p.reqs[a.ban].Kind != limiter.Ban {

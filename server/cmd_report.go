@@ -47,7 +47,13 @@ func parseOutcome(arg []byte) (status int, err error) {
 // addReports appends the requests for the limits in p.rule.matches that are charged by an outcome. They are not linked.
 func (p *parsing) addReports(o *checkOptions, status int) error {
 	list := p.rule.matches.List
-	if len(p.reqs)+mostOf(list) > batchSize {
+	n := len(p.reqs)
+	for i := range list {
+		if isCharged(list[i].Limit, status) {
+			n += o.requestsOf(&list[i])
+		}
+	}
+	if n > batchSize {
 		return errBatchFull
 	}
 	limits, live := len(p.rule.limits), 0

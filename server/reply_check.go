@@ -66,13 +66,15 @@ func (p *ruleParsing) replyShown(out *resp.Reply, c *call, extra ruleFlags) (lim
 	if at := decidingLimit(c.limits, p.shown); at >= 0 {
 		top, name, flags = &p.shown[at].decision, c.limits[at].name(), 0
 	}
-	if anyFlag(p.shown) {
+	all := allFlags(p.shown)
+	if all != 0 {
 		clearSoft(c.limits, p.shown, top.Limited)
 		flags |= summarize(c.limits, p.shown)
 	}
 	flags |= extra
 	if c.cmd.name == "cl.check" {
 		p.state.counts.add(flags)
+		p.state.counts.shadowErrors.Add(int64(countTrue(c.leftOut || all&flagError != 0)))
 	}
 	if out.Protocol() == 3 {
 		mapCheck(out, c, top, name, flags, p.shown)
@@ -84,13 +86,12 @@ func (p *ruleParsing) replyShown(out *resp.Reply, c *call, extra ruleFlags) (lim
 	return top.Limited
 }
 
-// anyFlag reports whether any counter has a flag.
-func anyFlag(shown []shownLimit) bool {
-	var all ruleFlags
+// allFlags returns the flags of all counters.
+func allFlags(shown []shownLimit) (all ruleFlags) {
 	for i := range shown {
 		all |= shown[i].flags
 	}
-	return all != 0
+	return all
 }
 
 // show sets s to a counter as the reply shows it. The flag flagSoft is set if units of the soft share are used, whether or
@@ -98,6 +99,8 @@ func anyFlag(shown []shownLimit) bool {
 func (b *batch) show(a *applied, s *shownLimit) {
 	s.flags = a.staticFlags()
 	switch {
+	case a.noCost:
+		s.decision, s.flags = unlimited, s.flags|flagError
 	case a.request < 0:
 		s.decision = unlimited
 	case b.out[a.request].Err != nil:
@@ -136,7 +139,7 @@ func (p *ruleParsing) showDecision(a *applied, s *shownLimit, req *limiter.Reque
 
 // staticFlags returns the flags that do not depend on the decision.
 func (a *applied) staticFlags() (flags ruleFlags) {
-	if a.request < 0 {
+	if a.request < 0 && !a.noCost {
 		flags = flagUnlimited
 	}
 	if a.limit == nil {

@@ -32,7 +32,8 @@ type ruleParsing struct {
 type applied struct {
 	limit   *rules.Limit // nil for the default of the domain
 	counter *rules.Counter
-	request int32         // index in parsing.reqs; -1 if the amount is unlimited
+	request int32         // index in parsing.reqs; -1 if the amount is unlimited, or has no cost
+	noCost  bool          // the cost for a shadow limit cannot be determined
 	ban     int32         // index of the request for the ban of the limit; -1 if the limit does not ban
 	counts  bool          // a refusal is counted for the ban
 	full    bool          // not all units were charged, because the counter is full; see batch.fill
@@ -100,7 +101,10 @@ func (p *ruleParsing) match(domain []byte, pairs [][]byte) error {
 // forms a group of its own, after it.
 func (p *parsing) addMatches(o *checkOptions) error {
 	from, list := len(p.reqs), p.rule.matches.List
-	if from+mostOf(list) > batchSize {
+	switch live, shadow := o.countRequests(list); {
+	case live > limiter.MaxGroup:
+		return errManyMatches
+	case from+live+shadow > batchSize:
 		return errBatchFull
 	}
 	limits := len(p.rule.limits)
@@ -111,9 +115,6 @@ func (p *parsing) addMatches(o *checkOptions) error {
 	}
 	p.link(from)
 	live := len(p.reqs)
-	if live-from > limiter.MaxGroup {
-		return errManyMatches
-	}
 	for i := range list {
 		if isShadow(list[i].Limit) {
 			group := len(p.reqs)
@@ -131,6 +132,7 @@ func (p *parsing) addMatches(o *checkOptions) error {
 // requests before those of its shadow limits.
 func (p *parsing) finishCall(limits, live int) {
 	p.shadows = len(p.reqs) - live
+	p.leftOut = p.rule.matches.LeftOut > 0
 	p.limits = p.rule.limits[limits:len(p.rule.limits):len(p.rule.limits)]
 	p.async = areAsync(p.limits)
 }
@@ -148,16 +150,29 @@ func areAsync(limits []applied) bool {
 // isShadow reports whether a limit, which may be nil, never refuses requests.
 func isShadow(l *rules.Limit) bool { return l != nil && l.Shadow }
 
-// mostOf returns an upper bound for the number of requests that addMatches appends. It is exact in the usual case: a call
-// that does not fit in the batch is parsed twice.
-func mostOf(list []rules.Matched) (n int) {
+// countRequests returns the numbers of requests for live limits and for shadow limits that addMatches appends.
+func (o *checkOptions) countRequests(list []rules.Matched) (live, shadow int) {
 	for i := range list {
-		n += len(list[i].Counters)
-		if list[i].Ban != nil {
-			n++
+		n := o.requestsOf(&list[i])
+		if isShadow(list[i].Limit) {
+			shadow += n
+		} else {
+			live += n
 		}
 	}
-	return n
+	return live, shadow
+}
+
+// requestsOf returns the number of requests that addMatch appends. It is exact, since a call that does not fit in the batch
+// is parsed twice.
+func (o *checkOptions) requestsOf(m *rules.Matched) (n int) {
+	if m.Cost == 0 {
+		return 0
+	}
+	for i := range m.Counters {
+		n += countTrue(m.Counters[i].Kind != 0)
+	}
+	return n + countTrue(o.asksBan(m))
 }
 
 // link makes the requests from an index on a group, unless the limits of the domain are charged each on its own.
@@ -181,7 +196,8 @@ func (p *parsing) addMatch(m *rules.Matched, o *checkOptions) {
 		p.rule.limits = append(p.rule.limits, applied{})
 		a := &p.rule.limits[len(p.rule.limits)-1]
 		a.limit, a.counter, a.request, a.ban, a.counts = m.Limit, &m.Counters[i], -1, ban, counts
-		if a.counter.Kind != 0 {
+		a.noCost = m.Cost == 0
+		if a.counter.Kind != 0 && !a.noCost {
 			a.request = int32(len(p.reqs))
 			p.addCounter(m, a.counter, quantity).Trial = trial
 		}
@@ -191,11 +207,16 @@ func (p *parsing) addMatch(m *rules.Matched, o *checkOptions) {
 // addBan appends a request that asks whether a live limit bans the client, and returns its index. It returns -1 if the
 // limit does not ban.
 func (p *parsing) addBan(m *rules.Matched, o *checkOptions) int32 {
-	if m.Ban == nil || m.Limit.Shadow || o.outcome != nil {
+	if !o.asksBan(m) {
 		return -1
 	}
 	p.addCounter(m, m.Ban, 0)
 	return int32(len(p.reqs) - 1)
+}
+
+// asksBan reports whether a limit can ban the client.
+func (o *checkOptions) asksBan(m *rules.Matched) bool {
+	return m.Ban != nil && !m.Limit.Shadow && o.outcome == nil
 }
 
 // addCounter appends the request for one counter.
@@ -210,7 +231,7 @@ func (p *parsing) addCounter(m *rules.Matched, c *rules.Counter, quantity int64)
 	return req
 }
 
-// product returns n*cost, or the nearest value that fits in an int64. cost must be at least 1.
+// product returns n*cost, or the nearest value that fits in an int64. cost must not be negative.
 func product(n, cost int64) int64 {
 	if cost == 1 || n == 0 {
 		return n

@@ -26,6 +26,7 @@ type ruleCounts struct {
 	banned        atomic.Int64 // requests refused by a ban
 	bans          atomic.Int64 // bans that have begun
 	shadowLimited atomic.Int64 // requests that a shadow limit would have refused
+	shadowErrors  atomic.Int64 // requests for which a shadow limit was not decided
 	failOpen      atomic.Int64 // requests admitted by on_failure
 	failClosed    atomic.Int64 // requests refused by on_failure
 	local         atomic.Int64 // requests decided by this node, because of on_failure
@@ -42,6 +43,7 @@ func (c *ruleCounts) all() []namedCount {
 	return []namedCount{
 		{"rules_unmatched", &c.unmatched}, {"rules_soft", &c.soft}, {"rules_banned", &c.banned},
 		{"rules_bans", &c.bans}, {"rules_shadow_limited", &c.shadowLimited},
+		{"rules_shadow_errors", &c.shadowErrors},
 		{"rules_failopen", &c.failOpen}, {"rules_failclosed", &c.failClosed}, {"rules_local", &c.local},
 	}
 }
