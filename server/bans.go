@@ -2,6 +2,7 @@ package server
 
 import (
 	"hash/maphash"
+	"math"
 	"sync"
 	"time"
 
@@ -9,19 +10,29 @@ import (
 )
 
 // refusals counts the refusals of limits that ban clients, on the node that decides. The counts are not replicated; only
-// the bans are. The memory is bounded: if there are more keys than slots, the key with the fewest refusals in a set of
-// slots is forgotten.
+// the bans are. The memory is bounded: if a set of slots is full, its key with the fewest refusals is forgotten. A key whose
+// period has ended occupies no slot. So with up to 4,096 keys in their periods, a quarter of the slots, almost all keys are
+// counted: on average, fewer than one of the 2,048 sets has more keys than slots. With more keys, those with few refusals
+// are lost first.
 type refusals struct {
 	seed  maphash.Seed
 	mu    sync.Mutex
 	slots []refusalSlot // nil before the first refusal
 }
 
-// refusalSlot holds the count of one key. The zero value is free.
+// refusalSlot holds the count of one key in a period. The zero value is free.
 type refusalSlot struct {
-	hash  uint64
-	since time.Duration // uptime of the server at the first refusal that is counted
-	n     int64
+	hash uint64
+	end  time.Duration // uptime of the server at which the period ends: the slot is free from then on
+	n    int64
+}
+
+// count returns the number of refusals in the period, or 0 if it has ended.
+func (s *refusalSlot) count(now time.Duration) int64 {
+	if now >= s.end {
+		return 0
+	}
+	return s.n
 }
 
 const (
@@ -38,9 +49,9 @@ func (r *refusals) add(key []byte, limit int64, period, now time.Duration) bool 
 		r.seed, r.slots = maphash.MakeSeed(), make([]refusalSlot, refusalSlots)
 	}
 	hash := maphash.Bytes(r.seed, key)
-	s := r.slotOf(hash)
-	if s.hash != hash || s.n == 0 || now-s.since >= period {
-		*s = refusalSlot{hash: hash, since: now}
+	s := r.slotOf(hash, now)
+	if s.hash != hash || s.count(now) == 0 {
+		*s = refusalSlot{hash: hash, end: now + min(period, math.MaxInt64-now)}
 	}
 	s.n++
 	if s.n < limit {
@@ -51,15 +62,15 @@ func (r *refusals) add(key []byte, limit int64, period, now time.Duration) bool 
 }
 
 // slotOf returns the slot with a hash, or else the slot with the smallest count in the same set.
-func (r *refusals) slotOf(hash uint64) *refusalSlot {
+func (r *refusals) slotOf(hash uint64, now time.Duration) *refusalSlot {
 	from := int(hash%(refusalSlots/refusalWays)) * refusalWays
 	set := r.slots[from : from+refusalWays]
 	least := &set[0]
 	for i := range set {
-		if set[i].hash == hash && set[i].n > 0 {
+		if set[i].hash == hash && set[i].count(now) > 0 {
 			return &set[i]
 		}
-		if set[i].n < least.n {
+		if set[i].count(now) < least.count(now) {
 			least = &set[i]
 		}
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -117,6 +118,11 @@ func TestRefusals(t *testing.T) {
 	f(false, "b", 3, time.Hour+time.Minute) // the hour of the first refusal is over
 	f(false, "b", 3, 2*time.Hour)
 	f(true, "b", 3, 2*time.Hour)
+	for _, want := range []bool{false, true} { // the end of the period is out of range
+		if got := r.add([]byte("c"), 2, math.MaxInt64, time.Hour); got != want {
+			t.Errorf("a refusal in the longest period: got %v, want %v", got, want)
+		}
+	}
 }
 
 // TestRefusalsAreBounded checks that a flood of keys does not displace a key with more refusals.
@@ -133,6 +139,26 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 	if len(r.slots) != refusalSlots {
 		t.Errorf("there are %d slots, want %d", len(r.slots), refusalSlots)
+	}
+}
+
+// TestRefusalsOfThePast checks that keys whose period has ended do not displace others, however many refusals they had.
+func TestRefusalsOfThePast(t *testing.T) {
+	const old, attackers, limit = 40_000, 4096, 100
+	var r refusals
+	for range limit - 1 {
+		for i := range old {
+			r.add(fmt.Append(nil, "old", i), limit, time.Hour, 0)
+		}
+	}
+	banned := 0
+	for range limit {
+		for i := range attackers {
+			banned += countTrue(r.add(fmt.Append(nil, "attacker", i), limit, time.Hour, 10*time.Hour))
+		}
+	}
+	if banned < attackers*98/100 || banned > attackers {
+		t.Errorf("%d of %d keys have reached the limit, want almost all", banned, attackers)
 	}
 }
 
