@@ -22,7 +22,7 @@ func (l *Limit) size() matchSize {
 		o := l.Overrides[i].Allow.size()
 		s = matchSize{max(s.all, o.all), max(s.group, o.group)}
 	}
-	if l.Ban.For > 0 {
+	if l.Ban.For > 0 && s.group > 0 { // a request with an unlimited amount does not ask for the ban
 		s.group++
 	}
 	return s

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -113,13 +114,39 @@ func (b *batch) countRefusals(c *call, s *Server) {
 		}
 		period, _ := a.limit.Ban.After.Per.Duration() // always fits: the parser of rules has checked it
 		req := b.reqs[a.ban]
-		if !s.rules.refusals.add(req.Key, a.limit.Ban.After.Count, period, s.rules.elapsed()) {
-			continue
+		if s.rules.refusals.add(req.Key, a.limit.Ban.After.Count, period, s.rules.elapsed()) {
+			b.stopCounting(req.Key)
+			s.beginBan(req)
 		}
+	}
+}
+
+// stopCounting drops the refusals of the batch that are not counted yet and belong to a client that is now banned. They were
+// decided before the ban.
+func (b *batch) stopCounting(ban []byte) {
+	for i := range b.calls {
+		limits := b.calls[i].limits
+		for j := range limits {
+			if a := &limits[j]; a.counts && bytes.Equal(b.reqs[a.ban].Key, ban) {
+				a.counts = false
+			}
+		}
+	}
+}
+
+// beginBan writes a ban, unless another batch has done so since the client was refused. The request is that which asked
+// for the ban.
+func (s *Server) beginBan(req limiter.Request) {
+	s.rules.banning.Lock()
+	defer s.rules.banning.Unlock()
+	var out [1]limiter.Decision
+	req.Linked, req.Trial = false, false
+	if s.engine.Decide([]limiter.Request{req}, out[:]); out[0].Limited || out[0].Err != nil {
+		return
+	}
+	req.Quantity = 1
+	if s.engine.Decide([]limiter.Request{req}, out[:]); out[0].Err == nil {
 		s.rules.counts.bans.Add(1)
-		req.Quantity, req.Linked, req.Trial = 1, false, false
-		var out [1]limiter.Decision
-		s.engine.Decide([]limiter.Request{req}, out[:])
 	}
 }
 

@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"math"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,6 +141,71 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 	if len(r.slots) != refusalSlots {
 		t.Errorf("there are %d slots, want %d", len(r.slots), refusalSlots)
+	}
+}
+
+// TestBansSpareUnlimited checks that a ban does not refuse requests whose amounts are unlimited.
+func TestBansSpareUnlimited(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, `
+limits:
+  a:
+    allow: 1 per 1m
+    ban: {after: 1 per 1h, for: 1h}
+    overrides: [{when: {user: staff}, allow: unlimited}, {when: {user: blocked}, allow: none}]
+`)
+	p := s.dial()
+	p.ask(words("CL.CHECK d")...)
+	p.ask(words("CL.CHECK d")...)
+	p.checks("CL.CHECK d", "[1 1 0 3600 3600 a [banned] [[a 1m 1 1 0 3600 3600 [banned]]] 1]")
+	p.checks("CL.CHECK d user staff", "["+unlimitedFive+" a [] [[a unlimited "+unlimitedFive+" [unlimited]]] 1]")
+	p.checks("CL.CHECK d user blocked", "[1 0 0 3600 3600 a [banned] [[a none 1 0 0 3600 3600 [banned]]] 1]")
+}
+
+// TestBansOfBatches checks that the refusals of one batch begin one ban, and that those after its begin are not counted.
+func TestBansOfBatches(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, "\nlimits:\n  a: {allow: 1 per year, per: [ip], algorithm: fixed, ban: {after: 3 per 10h, for: 1h}}\n")
+	p := s.dial()
+	f := func(want int64, before, after string) {
+		t.Helper()
+		p.send(before + strings.Repeat(request(words("CL.CHECK d ip a")...), 19) + request(words("CL.CHECK d ip b")...) + after)
+		for range 21 + countTrue(before != "") {
+			p.read()
+		}
+		if got := p.count("stats", "rules_bans"); got != want {
+			t.Errorf("rules_bans is %d, want %d", got, want)
+		}
+	}
+	f(1, request("MULTI"), request("EXEC"))
+	s.clock.advance(2 * time.Hour)
+	for want := range int64(4) { // the second client has not been refused
+		if got := p.count("stats", "rules_bans"); got != 1+want/3 {
+			t.Errorf("after %d refusals: rules_bans is %d, want %d", want, got, 1+want/3)
+		}
+		p.ask(words("CL.CHECK d ip a")...)
+	}
+	s.clock.advance(2 * time.Hour)
+	f(3, "", ping)
+}
+
+// TestBansOfConcurrentBatches checks that a ban is counted once if several batches were decided before its begin.
+func TestBansOfConcurrentBatches(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, "\nlimits:\n  a: {allow: 1 per year, algorithm: fixed, ban: {after: 2 per 10h, for: 1h}}\n")
+	var group sync.WaitGroup
+	for range 8 {
+		p := s.dial()
+		group.Go(func() {
+			p.send(strings.Repeat(request(words("CL.CHECK d")...), 20))
+			for range 20 {
+				p.read()
+			}
+		})
+	}
+	group.Wait()
+	if got := s.dial().count("stats", "rules_bans"); got != 1 {
+		t.Errorf("rules_bans is %d, want 1", got)
 	}
 }
 

@@ -214,9 +214,20 @@ func (p *parsing) addBan(m *rules.Matched, o *checkOptions) int32 {
 	return int32(len(p.reqs) - 1)
 }
 
-// asksBan reports whether a limit can ban the client.
+// asksBan reports whether the request must ask for a ban of the client. A client whose amounts are unlimited is exempt from
+// the limit, and so from its bans.
 func (o *checkOptions) asksBan(m *rules.Matched) bool {
-	return m.Ban != nil && !m.Limit.Shadow && o.outcome == nil
+	return m.Ban != nil && !m.Limit.Shadow && o.outcome == nil && !isUnlimited(m.Counters)
+}
+
+// isUnlimited reports whether all amounts are "unlimited".
+func isUnlimited(counters []rules.Counter) bool {
+	for i := range counters {
+		if counters[i].Kind != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // addCounter appends the request for one counter.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ type ruleState struct {
 	local    Decider // nil: limits with on_failure: local are open
 	counts   ruleCounts
 	refusals refusals
+	banning  sync.Mutex // held while a ban is written
 }
 
 // ruleCounts holds the counters of INFO about requests of CL.CHECK.
