@@ -57,7 +57,7 @@ limits:
 	if got := p.ask(words("CL.CHECK d path /login ip a")...); got.list[0].int() != 0 {
 		t.Errorf("after the ban: got %s, want an admission", got.brief())
 	}
-	for name, want := range map[string]int64{"rules_bans": 1, "rules_banned": 7} {
+	for name, want := range map[string]int64{"rules_bans": 1, "rules_banned": 6} {
 		if got := p.count("stats", name); got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
 		}

@@ -48,6 +48,7 @@ type parsing struct {
 	limits  []applied         // of the last call, if it uses the rules
 	shadows int               // number of requests at the end of the last call that do not affect its outcome
 	leftOut bool              // shadow limits of the last call are left out; see rules.Matches
+	counted bool              // the last call counts in the statistics of the rules
 	fills   bool              // counters that refuse the last call are filled; see batch.fill
 	async   bool              // the reply to the last call need not wait for the commit of its charges
 }
@@ -77,6 +78,7 @@ type call struct {
 	from, n   int           // index of the first request, number of requests; both are 0 if the command was not parsed
 	shadows   int           // number of requests at the end that do not affect the outcome
 	leftOut   bool          // shadow limits are left out
+	counted   bool          // the call counts in the statistics of the rules
 	limits    []applied     // counters of a call that uses the rules
 	fills     bool          // counters that refuse the call are filled; see batch.fill
 	unit      time.Duration // time unit of the reply
@@ -150,12 +152,12 @@ func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 // keep is set, add also keeps the arguments, so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	from := len(b.reqs)
-	b.limits, b.shadows, b.leftOut, b.fills, b.async = nil, 0, false, false, false
+	b.limits, b.shadows, b.leftOut, b.counted, b.fills, b.async = nil, 0, false, false, false, false
 	if err := cmd.parse(&b.parsing, args); err != nil {
 		b.reqs = b.reqs[:from]
 		return err
 	}
-	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
+	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, counted: b.counted, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
 	if keep {
 		c.args = b.keep(args)
 	}
@@ -305,10 +307,10 @@ func anyLimited(out []limiter.Decision) bool {
 	return false
 }
 
-// anyFull reports whether any counter was filled without charging all units.
+// anyFull reports whether any counter of a live limit was filled without charging all units.
 func anyFull(limits []applied) bool {
 	for i := range limits {
-		if limits[i].full {
+		if limits[i].full && !limits[i].isShadow() {
 			return true
 		}
 	}

@@ -300,6 +300,7 @@ semantics: envoy
 limits:
   a: {when: {a: x}, allow: 3 per 1m, algorithm: fixed}
   b: {when: {b: x}, allow: 5 per 1m, algorithm: fixed}
+  c: {when: {c: x}, allow: 1 per 1m, algorithm: fixed, shadow: true}
 `)
 	p := s.dial()
 	p.checks("CL.CHECK d COST 2 a x b x", "[0 3 1 -1 40 a [] [[a 1m 0 3 1 -1 40 []] [b 1m 0 5 3 -1 40 []]] 1]")
@@ -310,5 +311,10 @@ limits:
 	p.checks("CL.CHECK d COST 4 a x b x", "[1 3 0 -1 40 a [] [[a 1m 1 3 0 -1 40 []] [b 1m 0 5 1 -1 40 []]] 1]")
 	if got := p.count("stats", "limited_decisions"); got != 4 {
 		t.Errorf("limited_decisions is %d, want 4", got)
+	}
+	p.ask(words("CL.CHECK d c x")...)
+	p.checks("CL.CHECK d c x", "["+unlimitedFive+" '' [shadow unmatched] [[c 1m 1 1 0 40 40 [shadow]]] 1]")
+	if got := p.count("stats", "limited_decisions"); got != 4 {
+		t.Errorf("limited_decisions is %d after a full shadow limit, want 4", got)
 	}
 }

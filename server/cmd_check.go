@@ -70,6 +70,9 @@ func parseCheck(p *parsing, args [][]byte) error {
 	return p.addMatches(&o)
 }
 
+// counts reports whether a request counts in the statistics of the rules: whether it can charge units.
+func (o *checkOptions) counts() bool { return o.cost > 0 && !o.peek && !o.dryRun }
+
 func newCheckOptions() checkOptions { return checkOptions{cost: 1, unit: time.Second} }
 
 // read parses the options at the beginning of args, and returns the arguments after them. allowed is the bit set of the

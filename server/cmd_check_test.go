@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -113,8 +115,8 @@ limits:
 	p.checks("CL.CHECK d a x b x", "[1 1 0 40 40 b [warn] [[a 40s 0 4 0 -1 40 [warn]] [b 40s 1 1 0 40 40 []]] 1]")
 	ask("CL.CHECK d a x", "0 4 0 -1 40", "[soft warn]")
 	ask("CL.CHECK d a x", "1 4 0 40 40", "[warn]")
-	if got := p.count("stats", "rules_soft"); got != 3 {
-		t.Errorf("rules_soft is %d, want 3", got)
+	if got := p.count("stats", "rules_soft"); got != 2 {
+		t.Errorf("rules_soft is %d, want 2", got)
 	}
 	p.ask("CONFIG", "RESETSTAT")
 	if got := p.count("stats", "rules_soft"); got != 0 {
@@ -184,6 +186,42 @@ limits:
 	p.checks("CL.CHECK d", "[0 1 0 -1 100 a [] [[a 100s 0 1 0 -1 100 []]] 1]")
 	p.checks("CL.CHECK d", "[1 1 0 125 100 a [] [[a 100s 1 1 0 125 100 []]] 1]")
 	p.checks("CL.CHECK d COST 2", "[1 1 0 -1 100 a [] [[a 100s 1 1 0 -1 100 []]] 1]")
+}
+
+// TestCountsOfChecks checks that the statistics count requests, and not those that charge nothing.
+func TestCountsOfChecks(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, `
+limits:
+  banned: {when: {a: x}, allow: 1 per 1h, ban: {after: 1 per 1h, for: 1h}}
+  soft: {when: {b: x}, allow: 5 per 1h, soft: 100%}
+  shadow: {when: {c: x}, allow: none, shadow: true}
+`)
+	p := s.dial()
+	for _, line := range []string{"a x", "a x", "COST 5 b x"} {
+		p.ask(words("CL.CHECK d " + line)...)
+	}
+	counts := func() (list []int64) {
+		for _, name := range []string{"unmatched", "soft", "banned", "shadow_limited"} {
+			list = append(list, p.count("stats", "rules_"+name))
+		}
+		return list
+	}
+	for _, options := range []string{"PEEK", "DRYRUN", "COST 0", "COST -1", ""} {
+		for _, attribute := range []string{"a", "b", "c", "d"} {
+			p.ask(strings.Fields("CL.CHECK d " + options + " " + attribute + " x")...)
+		}
+		if got := counts(); options != "" && !slices.Equal(got, []int64{0, 0, 0, 0}) {
+			t.Errorf("after %s: counts %v, want 0", options, got)
+		}
+		if options == "COST -1" {
+			p.ask(words("CL.CHECK d COST 2 b x")...)
+			p.ask("CONFIG", "RESETSTAT")
+		}
+	}
+	if got := counts(); !slices.Equal(got, []int64{2, 1, 1, 1}) {
+		t.Errorf("counts %v, want 2 1 1 1: the request with the shadow limit is unmatched", got)
+	}
 }
 
 func TestJittered(t *testing.T) {

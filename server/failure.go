@@ -65,7 +65,7 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 		return false
 	}
 	call.unit, call.limits = o.unit, b.rule.applyPolicies(&o)
-	call.leftOut = false // no shadow limit is asked
+	call.leftOut, call.counted = false, o.counts() // no shadow limit is asked
 	extra := ruleFlags(0)
 	if len(call.limits) == 0 {
 		extra = flagFailOpen

@@ -72,7 +72,7 @@ func (p *ruleParsing) replyShown(out *resp.Reply, c *call, extra ruleFlags) (lim
 		flags |= summarize(c.limits, p.shown)
 	}
 	flags |= extra
-	if c.cmd.name == "cl.check" {
+	if c.counted {
 		p.state.counts.add(flags)
 		p.state.counts.shadowErrors.Add(int64(countTrue(c.leftOut || all&flagError != 0)))
 	}

@@ -123,7 +123,8 @@ func (p *parsing) addMatches(o *checkOptions) error {
 		}
 	}
 	p.finishCall(limits, live)
-	p.fills = p.rule.semantics == rules.Envoy && o.cost > 0 && !o.dryRun
+	p.counted = o.counts()
+	p.fills = p.counted && p.rule.semantics == rules.Envoy
 	p.rule.followUp = p.rule.followUp || p.fills
 	return nil
 }

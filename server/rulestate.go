@@ -21,7 +21,8 @@ type ruleState struct {
 	banning  sync.Mutex // held while a ban is written
 }
 
-// ruleCounts holds the counters of INFO about requests of CL.CHECK.
+// ruleCounts holds the counters of INFO about requests of CL.CHECK, without those that charge nothing: PEEK, DRYRUN and
+// refunds.
 type ruleCounts struct {
 	unmatched     atomic.Int64 // requests to which neither a live limit nor a default applied
 	soft          atomic.Int64 // requests admitted within a soft share
