@@ -184,7 +184,7 @@ limits:
 `)
 	p := s.dial()
 	p.checks("CL.CHECK d", "[0 1 0 -1 100 a [] [[a 100s 0 1 0 -1 100 []]] 1]")
-	p.checks("CL.CHECK d", "[1 1 0 125 100 a [] [[a 100s 1 1 0 125 100 []]] 1]")
+	p.checks("CL.CHECK d", "[1 1 0 125 125 a [] [[a 100s 1 1 0 125 125 []]] 1]")
 	p.checks("CL.CHECK d COST 2", "[1 1 0 -1 100 a [] [[a 100s 1 1 0 -1 100 []]] 1]")
 }
 

@@ -134,6 +134,7 @@ func (p *ruleParsing) showDecision(a *applied, s *shownLimit, req *limiter.Reque
 	d.Limit, d.Remaining = most-soft, max(d.Remaining-soft, 0)
 	if a.limit.RetryJitter > 0 && d.Limited {
 		d.RetryAfter = jittered(d.RetryAfter, a.limit.RetryJitter, p.state.random())
+		d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
 	}
 }
 
