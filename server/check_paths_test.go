@@ -258,6 +258,35 @@ func TestChecksOfOneVersion(t *testing.T) {
 	}
 }
 
+// TestTransactionsUseOneVersion changes the rules while a transaction runs. Other commands are between those that use the
+// rules.
+func TestTransactionsUseOneVersion(t *testing.T) {
+	t.Parallel()
+	text := func(n int) string { return fmt.Sprintf("version: 1\ndomain: d\nlimits: {a: {allow: %d per 1s}}\n", n) }
+	store := newRules(t, text(10))
+	s := setup{rules: store, tune: func(s *Server) {
+		clock, n := s.rules.clock, 0
+		s.rules.clock = func() time.Time { // called after the first command has read the rules
+			n++
+			setRules(t, store, text(10+n))
+			return clock()
+		}
+	}}.start(t)
+	p := s.dial()
+	for want := range int64(3) {
+		p.send(request("MULTI") + strings.Repeat(request("CL.CHECK", "d")+ping, 3) + request("EXEC"))
+		for range 7 {
+			p.read()
+		}
+		replies := p.read().list
+		for i := 0; i < len(replies); i += 2 {
+			if got := replies[i].list; got[1].int() != 10+want || got[8].int() != 1+want {
+				t.Errorf("command %d of transaction %d: limit %d of version %d, want %d of version %d", i, want, got[1].int(), got[8].int(), 10+want, 1+want)
+			}
+		}
+	}
+}
+
 // TestChecksAreShown checks MONITOR and the slow log.
 func TestChecksAreShown(t *testing.T) {
 	t.Parallel()

@@ -88,7 +88,8 @@ func decideQueued(c *client, b *batch, q queuedCommand) {
 	}
 }
 
-// answerQueued passes the limiter commands in b to the engine, and replies to them.
+// answerQueued passes the limiter commands in b to the engine, and replies to them. The set of rules is kept, so that one
+// version of the rules decides all commands of the transaction.
 func answerQueued(c *client, b *batch) {
 	if len(b.calls) == 0 {
 		return
@@ -100,7 +101,10 @@ func answerQueued(c *client, b *batch) {
 	for i := range b.calls {
 		c.pipe.collector.answerCall(b, &b.calls[i])
 	}
+	rule := &b.rule
+	set, version, now := rule.set, rule.version, rule.now
 	b.reset()
+	rule.set, rule.version, rule.now = set, version, now
 }
 
 // runQueued runs a command of a transaction that is not a limiter command.
