@@ -43,14 +43,15 @@ type parsing struct {
 	rule       ruleParsing
 
 	// Results.
-	reqs    []limiter.Request // requests of all parsed calls. All requests of a group except the last are Linked
-	unit    time.Duration     // time unit of the reply to the last call
-	limits  []applied         // of the last call, if it uses the rules
-	shadows int               // number of requests at the end of the last call that do not affect its outcome
-	leftOut bool              // shadow limits of the last call are left out; see rules.Matches
-	counted bool              // the last call counts in the statistics of the rules
-	fills   bool              // counters that refuse the last call are filled; see batch.fill
-	async   bool              // the reply to the last call need not wait for the commit of its charges
+	reqs      []limiter.Request // requests of all parsed calls. All requests of a group except the last are Linked
+	unit      time.Duration     // time unit of the reply to the last call
+	limits    []applied         // of the last call, if it uses the rules
+	shadows   int               // number of requests at the end of the last call that do not affect its outcome
+	leftOut   bool              // shadow limits of the last call are left out; see rules.Matches
+	counted   bool              // the last call counts in the statistics of the rules
+	uncharged bool              // the last call is a report, and does not charge a live limit or a default that applies
+	fills     bool              // counters that refuse the last call are filled; see batch.fill
+	async     bool              // the reply to the last call need not wait for the commit of its charges
 }
 
 // add appends a request with a quantity, and returns it so that the caller can set the other fields.
@@ -79,6 +80,7 @@ type call struct {
 	shadows   int           // number of requests at the end that do not affect the outcome
 	leftOut   bool          // shadow limits are left out
 	counted   bool          // the call counts in the statistics of the rules
+	uncharged bool          // the call is a report, and does not charge a live limit or a default that applies
 	limits    []applied     // counters of a call that uses the rules
 	fills     bool          // counters that refuse the call are filled; see batch.fill
 	unit      time.Duration // time unit of the reply
@@ -152,12 +154,12 @@ func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 // keep is set, add also keeps the arguments, so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	from := len(b.reqs)
-	b.limits, b.shadows, b.leftOut, b.counted, b.fills, b.async = nil, 0, false, false, false, false
+	b.limits, b.shadows, b.leftOut, b.counted, b.uncharged, b.fills, b.async = nil, 0, false, false, false, false, false
 	if err := cmd.parse(&b.parsing, args); err != nil {
 		b.reqs = b.reqs[:from]
 		return err
 	}
-	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, counted: b.counted, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
+	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, counted: b.counted, uncharged: b.uncharged, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
 	if keep {
 		c.args = b.keep(args)
 	}

@@ -51,6 +51,8 @@ func (p *parsing) addReports(o *checkOptions, status int) error {
 	for i := range list {
 		if isCharged(list[i].Limit, status) {
 			n += o.requestsOf(&list[i])
+		} else if !isShadow(list[i].Limit) {
+			p.uncharged = true
 		}
 	}
 	if n > batchSize {

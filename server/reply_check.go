@@ -27,10 +27,11 @@ const (
 	flagFailOpen                         // admitted by on_failure, because no leader has decided
 	flagFailClosed                       // refused by on_failure, because no leader has decided
 	flagLocal                            // decided by this node, because no leader has decided
+	flagUncharged                        // of a report: a limit or a default applies, and none is charged by the outcome
 )
 
 // ruleFlagNames holds the names of the flags in the order of their bits.
-var ruleFlagNames = [...]string{"soft", "warn", "banned", "shadow", "report", "default", "unmatched", "unlimited", "error", "failopen", "failclosed", "local"}
+var ruleFlagNames = [...]string{"soft", "warn", "banned", "shadow", "report", "default", "unmatched", "unlimited", "error", "failopen", "failclosed", "local", "uncharged"}
 
 // shownLimit is a counter as the reply shows it.
 type shownLimit struct {
@@ -63,6 +64,9 @@ func replyCheck(out *resp.Reply, b *batch, c *call) {
 // is added to the flags of the reply.
 func (p *ruleParsing) replyShown(out *resp.Reply, c *call, extra ruleFlags) (limited bool) {
 	top, name, flags := &unlimited, "", flagUnmatched
+	if c.uncharged {
+		flags = flagUncharged
+	}
 	if at := decidingLimit(c.limits, p.shown); at >= 0 {
 		top, name, flags = &p.shown[at].decision, c.limits[at].name(), 0
 	}

@@ -100,3 +100,30 @@ limits:
 	p.checks("CL.CHECK d live x free x", "-ERR more than 32 amounts apply to the request")
 	f("CL.CHECK d bans x free x shadow x", 64)
 }
+
+// TestUnchargedReports checks the flag of a report that charges no live limit.
+func TestUnchargedReports(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, `
+limits:
+  login: {when: {a: x}, allow: 9 per 9s, charge: {status: 401}}
+  other: {when: {b: x}, allow: 9 per 9s}
+  trial: {when: {c: x}, allow: 9 per 9s, charge: {status: 401}, shadow: true}
+`)
+	p := s.dial()
+	const login, trial = "[login 9s 0 9 8 -1 1 [report]]", "[trial 9s 0 9 8 -1 1 [shadow report]]"
+	for _, test := range []struct{ attributes, status, want string }{
+		{"a x", "200", unlimitedFive + " '' [uncharged] []"},
+		{"b x", "401", unlimitedFive + " '' [uncharged] []"},
+		{"a x b x", "401", "0 9 8 -1 1 login [report] [" + login + "]"},
+		{"b x c x", "401", unlimitedFive + " '' [uncharged] [" + trial + "]"},
+		{"c x", "401", unlimitedFive + " '' [unmatched] [" + trial + "]"},
+		{"c x", "200", unlimitedFive + " '' [unmatched] []"},
+		{"d x", "401", unlimitedFive + " '' [unmatched] []"},
+	} {
+		p.ask("FLUSHALL")
+		p.checks("CL.REPORT d OUTCOME status="+test.status+" "+test.attributes, "["+test.want+" 1]")
+	}
+	p = startRules(t, "\ndefault: {allow: 9 per 9s}\n").dial()
+	p.checks("CL.REPORT d OUTCOME status=401", "["+unlimitedFive+" '' [uncharged] [] 1]")
+}
