@@ -14,8 +14,8 @@ func TestCheckMatches(t *testing.T) {
 		fmt.Sprintf("a: {allow: %s}", amounts(32)),
 		fmt.Sprintf("a: {allow: %s, %s}", amounts(31), ban),
 		fmt.Sprintf("a: {allow: %s, %s}, b: {allow: %s, %s}", amounts(15), ban, amounts(15), ban),
-		fmt.Sprintf("a: {allow: %s, shadow: true, %s}, b: {allow: %s, %s}", amounts(32), ban, amounts(31), ban), // shadow limits do not count
-		fmt.Sprintf("a: {allow: %s, %s}, b: {allow: unlimited, %s}", amounts(31), ban, ban),                     // is not decided by the engine
+		fmt.Sprintf("a: {allow: %s, shadow: true}, b: {allow: %s, %s}", amounts(32), amounts(31), ban), // shadow limits do not count
+		fmt.Sprintf("a: {allow: %s, %s}, b: {allow: unlimited, %s}", amounts(31), ban, ban),            // is not decided by the engine
 		fmt.Sprintf("a: {allow: 1/s, overrides: [{when: {x: y}, allow: %s}]}, b: {allow: %s}", amounts(16), amounts(16)),
 		fmt.Sprintf("a: {allow: %s, overrides: [{when: {x: y}, allow: %s}], %s}", amounts(20), amounts(31), ban),
 	} {

@@ -305,7 +305,7 @@ func TestTogether_Own(t *testing.T) {
 						continue
 					}
 					admitted++
-					if !own.admits(owner, c, now) && c.Kind != limiter.ScaledBucket { // a bucket is refilled earlier if another amount has used it first
+					if !own.admits(owner, c, now) {
 						t.Fatalf("%s, %v: a counter of its own would refuse the request", key, c.Amount)
 					}
 				}

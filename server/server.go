@@ -48,6 +48,7 @@ type Config struct {
 
 // Decider decides requests. It is the part of limiter.Engine that does not depend on a commit.
 type Decider interface {
+	// Decide decides reqs in order and stores the decisions in out, as limiter.Engine does.
 	Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken
 }
 

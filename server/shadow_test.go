@@ -35,7 +35,7 @@ func TestShadowErrors(t *testing.T) {
 	t.Parallel()
 	s := startRules(t, `
 limits:
-  trial: {when: {a: x}, allow: 9 per 9s, cost: tokens, shadow: true, ban: {after: 1 per 1h, for: 1h}}
+  trial: {when: {a: x}, allow: 9 per 9s, cost: tokens, shadow: true}
   live: {when: {a: x}, allow: 9 per 9s}
   used: {when: {b: x}, allow: 9 per 9s, shadow: true}
   later: {when: {c: x}, allow: 9 per 9s, cost: tokens, shadow: true, charge: {status: 401}}
@@ -73,7 +73,7 @@ limits:
   bans: {when: {bans: x}, allow: %s, ban: {after: 1 per 1h, for: 1h}}
   over: {when: {over: x}, allow: 1 per 1s, ban: {after: 1 per 1h, for: 1h}}
   free: {when: {free: x}, allow: unlimited}
-  trial: {when: {shadow: x}, allow: %[1]s, shadow: true, charge: {status: [401]}, ban: {after: 1 per 1h, for: 1h}}
+  trial: {when: {shadow: x}, allow: %[1]s, shadow: true, charge: {status: [401]}}
   more: {when: {more: x}, allow: 1 per 1s, shadow: true}
 `, manyAmounts(32), manyAmounts(31)))
 	p := s.dial()
