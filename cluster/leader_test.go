@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,7 +101,7 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 		var hold atomic.Bool
 		held := make(chan struct{})
 		onWallRead := func() {
-			if hold.Swap(false) {
+			if !bytes.Contains(debug.Stack(), []byte("updateOffset")) && hold.Swap(false) { // the entry is held, not the clock offset
 				<-held
 			}
 		}
