@@ -1,41 +1,23 @@
 package rules
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/throttledhq/throttled/internal/yamltext"
 )
 
 // documents parses the YAML text and returns the root node of each document.
 func (src *source) documents() ([]*yaml.Node, error) {
-	return parseYAML(strings.Join(src.lines, "\n"))
-}
-
-// parseYAML returns the root node of each document in text. A panic of the YAML library is returned as an error:
-// a set of rules may come from a client, and must not stop the server.
-func parseYAML(text string) (roots []*yaml.Node, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("yaml: the parser failed: %v", r)
-		}
-	}()
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	for {
-		var document yaml.Node
-		switch err := decoder.Decode(&document); {
-		case errors.Is(err, io.EOF):
-			return roots, nil
-		case err != nil:
-			return nil, err
-		}
-		roots = append(roots, document.Content[0])
+	list, err := yamltext.Documents(strings.Join(src.lines, "\n"))
+	for i, document := range list {
+		list[i] = document.Content[0]
 	}
+	return list, err
 }
 
 // syntaxError converts an error of the YAML library.
@@ -87,7 +69,7 @@ func (src *source) find(text string) int {
 // the file can be cut without a change of the message.
 func (src *source) firstFailure(from int, message string) int {
 	fails := func(n int) bool {
-		_, err := parseYAML(strings.Join(src.lines[:n], "\n"))
+		_, err := yamltext.Documents(strings.Join(src.lines[:n], "\n"))
 		if err == nil {
 			return false
 		}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/throttledhq/throttled/internal/yamltext"
 )
 
 // Merge applies a patch to the text of a rules file, and returns the new text. It does not check whether the result is a
@@ -50,27 +51,15 @@ func Merge(text, patch string) (string, error) {
 	return encode(m.file)
 }
 
-// documents parses YAML. A panic of the library is returned as an error: the text comes from a client.
-func documents(text string) (list []*yaml.Node, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("yaml: the parser failed: %v", r)
-		}
-	}()
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	for {
-		var document yaml.Node
-		switch err := decoder.Decode(&document); {
-		case errors.Is(err, io.EOF):
-			return list, nil
-		case err != nil:
-			return nil, err
-		}
-		if isDeeper(&document, maxDepth) {
+// documents parses YAML, and limits its depth.
+func documents(text string) ([]*yaml.Node, error) {
+	list, err := yamltext.Documents(text)
+	for _, document := range list {
+		if isDeeper(document, maxDepth) {
 			return nil, errDepth
 		}
-		list = append(list, &document)
 	}
+	return list, err
 }
 
 // maxDepth is the maximum number of nested nodes in a document, which is more than any valid rules file needs. The YAML

@@ -1,17 +1,16 @@
 package envoy
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"regexp"
 	"strconv"
 	"strings"
 
-	"github.com/throttledhq/throttled/rules"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/throttledhq/throttled/internal/yamltext"
+	"github.com/throttledhq/throttled/rules"
 )
 
 // Source is a configuration file of the service.
@@ -73,22 +72,18 @@ type parser struct {
 
 // parse returns the content of a file. If it is not valid, p.errs has the reasons.
 func (p *parser) parse(text []byte) *domain {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var document, next yaml.Node
-	switch err := decoder.Decode(&document); {
-	case errors.Is(err, io.EOF):
-		p.fail(place{1, 1, ""}, "the file is empty", "write domain and descriptors")
-		return nil
+	list, err := yamltext.Documents(string(text))
+	switch {
 	case err != nil:
 		p.syntaxError(err)
 		return nil
+	case len(list) == 0:
+		p.fail(place{1, 1, ""}, "the file is empty", "write domain and descriptors")
+		return nil
+	case len(list) > 1:
+		p.fail(place{list[1].Line, list[1].Column, ""}, "the service reads only the first document of a file", "write each domain to a file of its own")
 	}
-	if err := decoder.Decode(&next); err == nil {
-		p.fail(place{next.Line, next.Column, ""}, "the service reads only the first document of a file", "write each domain to a file of its own")
-	} else if !errors.Is(err, io.EOF) {
-		p.syntaxError(err)
-	}
-	return p.domain(document.Content[0])
+	return p.domain(list[0].Content[0])
 }
 
 var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
