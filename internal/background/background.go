@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// niceness is the priority of the threads of computations: from 0, the priority of other threads, to 19, the lowest. A
-// higher niceness would delay the garbage collector, which must wait for each thread at the start and at the end of a
+// niceness is added to the niceness of the threads of computations. Other threads have 0 by default, and 19 is the lowest
+// priority. A higher niceness would delay the garbage collector, which must wait for each thread at the start and at the end of a
 // collection.
 const niceness = 10
 
