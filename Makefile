@@ -78,6 +78,7 @@ lint: $(LINT) ## check style and common mistakes, and that everything builds for
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(LINT) run ./...
 	$(LINT) run --build-tags portable ./server
+	$(LINT) run --build-tags measure ./rules
 	GOOS=darwin $(GO) build ./...
 	GOOS=darwin $(GO) vet ./server
 	for dir in $(MODULES); do (cd $$dir && ../../$(LINT) run ./... && GOOS=darwin $(GO) build -o /dev/null ./...) || exit 1; done
@@ -107,7 +108,7 @@ rules-walk: ## compare the matches of STEPS (10000000) random requests with a sl
 	$(GO) test -timeout 60m -v -run '^TestWalk$$' ./rules -args -steps $(STEPS)
 
 rules-bench: ## measure matches with 10, 1,000 and 100,000 limits and overrides, and the time to load them; needs an otherwise idle machine
-	THROTTLED_STRICT_RULES=1 $(GO) test -count=1 -v -run '^(TestMatch_Cost|TestLoad_Time)$$' ./rules
+	$(GO) test -tags measure -count=1 -v -run '^(TestMatch_Cost|TestLoad_Time)$$' ./rules
 
 rules-fuzz: FUZZTIME := 30m
 rules-fuzz: ## fuzz the parser of rules files for FUZZTIME (30m)
@@ -129,7 +130,7 @@ chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated fil
 	$(GO) run -C tests/bench . groups
 	timeout 40m $(GO) run -C tests/chaos . all $(ARGS)
 
-chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a million decisions, 100 kills; about 45 minutes
+chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a million decisions, 100 kills, changes of the rules; about 51 minutes
 	timeout 120m $(GO) run -C tests/chaos . all -bars $(ARGS)
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)

@@ -1,18 +1,11 @@
+//go:build measure
+
 package rules
 
 import (
-	"os"
 	"testing"
 	"time"
 )
-
-// skipUnlessStrict skips a test that measures times, because its result depends on the machine.
-func skipUnlessStrict(t *testing.T) {
-	t.Helper()
-	if os.Getenv("THROTTLED_STRICT_RULES") == "" {
-		t.Skip("run by make rules-bench")
-	}
-}
 
 const (
 	maxRatio    = 1.3             // cost of a match with the largest file, relative to 10 limits
@@ -42,12 +35,11 @@ func matchTime(t testing.TB, d *CompiledDomain, requests [][][]byte, m *Matches)
 	return time.Since(start) / repeats
 }
 
-// TestMatch_Cost checks that the cost of a match does not grow with the number of limits or overrides. It compares the
+// TestMatch_Cost, run by make rules-bench, checks that the cost of a match does not grow with the number of limits or overrides. It compares the
 // fastest of many short runs, so that other programs on the machine affect it little. All files are matched with the same
 // number of different requests, so that the caches of the processor hold the memory that they use; BenchmarkMatch also
 // measures requests that use all limits in turn.
 func TestMatch_Cost(t *testing.T) {
-	skipUnlessStrict(t)
 	for _, kind := range largeFiles {
 		domains, requests := make([]*CompiledDomain, len(sizes)), make([][][][]byte, len(sizes))
 		for i, n := range sizes {
@@ -73,9 +65,8 @@ func TestMatch_Cost(t *testing.T) {
 	}
 }
 
-// TestLoad_Time checks the time to parse and to compile a large file.
+// TestLoad_Time, run by make rules-bench, checks the time to parse and to compile a large file.
 func TestLoad_Time(t *testing.T) {
-	skipUnlessStrict(t)
 	const n = 100_000
 	for _, kind := range largeFiles {
 		text := []byte(kind.make(n).text)
