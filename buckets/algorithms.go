@@ -54,8 +54,8 @@ func compute(req *limiter.Request, old *limiter.State, now uint64, room []byte, 
 	*c, *out = algorithms[req.Kind](&req.Limit, *old, now, quantityOf(req), room)
 }
 
-// quantityOf returns the quantity with which a request is decided. A trial of a Ban asks for the ban: as if it were
-// charged, it would ban the key.
+// quantityOf returns the quantity with which a request is decided. A trial of a Ban asks for the ban (quantity 0), because
+// a charge is admitted even if the key is banned.
 func quantityOf(req *limiter.Request) int64 {
 	if req.Trial && req.Kind == limiter.Ban {
 		return 0

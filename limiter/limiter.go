@@ -27,7 +27,7 @@ const (
 	ScaledThrottle Kind = 8  // Throttle with its emission interval
 	ScaledBucket   Kind = 9  // TokenBucket with its refill interval and amount
 	ScaledLeaky    Kind = 10 // LeakyBucket with its emission interval
-	Calendar       Kind = 11 // the count of one window whose end is in the Limit, such as a month
+	Calendar       Kind = 11 // the count of one window whose start and end are in the Limit, such as a month
 	Ban            Kind = 12 // the end of a ban
 )
 

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxLimits is the maximum number of amounts that decide one request.
+// maxLimits is the maximum number of amounts of the live limits that apply to one request, and of the shadow limits.
 const maxLimits = 32
 
 // placedAmount is an amount and its place, for checks against other keys of the limit.

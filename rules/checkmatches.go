@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"hash/maphash"
-	"reflect"
 )
 
 // matchSize holds two numbers for live limits that match a request together. Both are limited to maxLimits.
@@ -89,7 +88,7 @@ func (d *decoder) checkEqualConditions(places []value, limits []Limit, always ma
 		before := g.size
 		g.size = g.size.add(l.size())
 		groups[hash] = g
-		if g.size.isTooLarge() && !before.isTooLarge() && reflect.DeepEqual(limits[g.first].When, l.When) {
+		if g.size.isTooLarge() && !before.isTooLarge() && limits[g.first].When.equal(l.When) {
 			d.fail(places[i], g.size.what()+" match each request that matches these conditions",
 				"merge limits, or restrict them by other conditions")
 		}

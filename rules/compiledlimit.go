@@ -73,10 +73,6 @@ func (l *compiledLimit) addLive(now time.Time, m *Matches) error {
 
 // addShadow adds a shadow limit that applies to the request of m, unless shadow limits have too many amounts.
 func (l *compiledLimit) addShadow(now time.Time, m *Matches) {
-	if m.shadow > maxLimits {
-		m.LeftOut++
-		return
-	}
 	counters := l.allowAt(&m.request, now).forTier(m.request.tier)
 	if m.shadow += len(counters); m.shadow > maxLimits {
 		m.LeftOut++

@@ -22,9 +22,9 @@ import (
 // The amount "none" has the Nominal 0 and a Limit.Max of 1. A request to the engine for it has a quantity of at least 2:
 // it is refused at all times and changes no state.
 //
-// If a limit changes, the counter keeps its key, and the units used stay used: a change from 5 to 8 per minute gives
-// exactly 3 more. A changed period or algorithm starts another counter, since it has another key, and so do changed
-// conditions of an override whose requests are counted on their own.
+// If an amount changes, the counter keeps its key, and the units used stay used: a change from 5 to 8 per minute gives
+// exactly 3 more. A limit with another period, algorithm or list "per" has other keys, and therefore new counters. So
+// have tiers that are added or removed, and overrides with changed conditions, if their requests are counted on their own.
 type Counter struct {
 	Amount Amount
 	Kind   limiter.Kind

@@ -121,7 +121,10 @@ func TestCounter_Errors(t *testing.T) {
 	} {
 		amounts := []Amount{{Count: 1, Per: Period{1, Second}}, tt.amount}
 		_, err := compileCounters("shop", "api", &tt.l, amounts)
-		if tt.want == "" && err == nil {
+		if tt.want == "" {
+			if err != nil {
+				t.Errorf("%+v: error %v, want none", tt, err)
+			}
 			continue
 		}
 		want := `domain shop, limit "api", amount "` + tt.amount.String() + `": ` + tt.want

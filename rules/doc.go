@@ -55,10 +55,12 @@
 // time: an algorithm that restores units at a constant rate would restore those of slow requests at the rate of the fast
 // ones. So the counted values must determine the amount, or the amount has a counter of its own:
 //
-//   - The requests of each tier are counted on their own, unless "per" has the attribute with the tier.
+//   - If the amounts depend on the tier, the requests of each tier are counted on their own, unless "per" has the
+//     attribute with the tier. Requests with an unknown tier are counted with those of the default tier.
 //   - The requests of an override are counted on their own if its conditions use attributes that are not in "per". An
 //     attribute is also determined if it is the first one in "first_of" of an attribute in "per". If IPv6 addresses are
-//     counted by a prefix, only networks that are not longer, IPv4 networks and the presence of the address are.
+//     counted by a prefix, only conditions that are networks of at most this length, IPv4 networks, templates, exact
+//     texts that are no address, or the presence of the attribute are.
 //   - The requests of any other override, and of one without conditions, are counted together with those of the limit.
 //     Units used stay used when it begins and ends, unless only one of the two has tiers.
 //

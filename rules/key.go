@@ -30,9 +30,9 @@ func keyPrefix(domain, limit string, algorithm AlgorithmKind, window string) str
 // so that the length of a key is bounded. Keys are equal only if the domain, the limit, the algorithm, the window and
 // all values are equal.
 //
-// The requests of a tier have the window 1m@TIER, and those of an override 1m#HASH, if they are counted on their own (see
-// Requests that are counted together in the package comment). HASH is the start of the SHA-256 of the conditions of the
-// override in hexadecimal.
+// Requests that are counted on their own (see Requests that are counted together in the package comment) have another
+// window: 1m@TIER for a tier, 1m#HASH for an override, and 1m#HASH@TIER for a tier of an override. HASH is the start of
+// the SHA-256 of the conditions of the override in hexadecimal. The key of a ban begins with rule|DOMAIN|LIMIT|ban|-.
 //
 // AppendKey allocates nothing if dst has enough capacity.
 func (c *Counter) AppendKey(dst []byte, per []Value) []byte {

@@ -71,7 +71,7 @@ func TestWindowName(t *testing.T) {
 	}
 }
 
-// TestAppendKey_NoAllocation checks that AppendKey and LimitAt do not allocate.
+// TestAppendKey_NoAllocation checks that AppendKey does not allocate.
 func TestAppendKey_NoAllocation(t *testing.T) {
 	c := counter(t, nil, "5/min")
 	per := []Value{{"ip", []byte("192.0.2.1")}, {"user", []byte(strings.Repeat("x", 1000))}}

@@ -69,7 +69,8 @@ const (
 	Async                    // before its change is committed
 )
 
-// Ban refuses all requests for a time after a number of refusals. The zero Ban never does.
+// Ban refuses the requests with the same counted values for a time after a number of refusals, except requests whose
+// amount is unlimited. The zero Ban refuses none.
 type Ban struct {
 	After Amount
 	For   time.Duration

@@ -36,12 +36,12 @@ type EnvoyLimit struct {
 var envoyKeys = keys[EnvoyLimit]{
 	{name: "name", doc: "the name by which other limits replace this one", value: textSchema, example: "write",
 		decode: func(d *decoder, v value, e *EnvoyLimit) { e.Name = d.anyText(v) }},
-	{name: "replaces", doc: "names of limits that are not charged if another descriptor of the request matches this one",
+	{name: "replaces", doc: "names of limits that are not charged if another descriptor of the request matches this one; not applied by CL.CHECK",
 		value: oneOrList(textSchema), example: "[write]",
 		decode: func(d *decoder, v value, e *EnvoyLimit) {
 			d.list(v, func(item value) { e.Replaces = append(e.Replaces, d.anyText(item)) })
 		}},
-	{name: "quota_mode", doc: "true: a request is refused only if all of its limits with quota_mode refuse it; false if absent",
+	{name: "quota_mode", doc: "true: a request is refused only if all of its limits with quota_mode refuse it; false if absent; not applied by CL.CHECK",
 		value: booleanSchema, example: "true",
 		decode: func(d *decoder, v value, e *EnvoyLimit) { e.QuotaMode = d.boolean(v) }},
 	{name: "metadata", doc: "a JSON object that is returned with the decision", value: jsonSchema, example: `'{"service": "a"}'`,

@@ -47,7 +47,7 @@ func (d *CompiledDomain) Domain() *Domain { return d.domain }
 // requests and domains, so that Match does not allocate memory. It must not be used by two goroutines at the same time.
 type Matches struct {
 	List    []Matched // in the order of the file, and the default of the domain last
-	LeftOut int       // number of shadow limits that apply and are not in List, because the first ones have 32 amounts
+	LeftOut int       // number of shadow limits that apply and are not in List, because shadow limits have at most 32 amounts
 
 	request request
 	per     []Value // of all elements of List

@@ -39,7 +39,7 @@ type TestStep struct {
 	Expect *TestExpectation
 }
 
-// TestExpectation holds what is expected of each decision of a step. A field that is not set is not compared.
+// TestExpectation is compared with each decision of a step. A field that is not set is not compared.
 type TestExpectation struct {
 	Decision   string // "admitted" or "refused"
 	By         *string
@@ -114,7 +114,7 @@ var expectKeys = keys[TestExpectation]{
 		decode: func(d *decoder, v value, e *TestExpectation) { e.RetryAfter = d.waitTime(v) }},
 	{name: "reset_after", doc: "the time until the full limit is available", value: waitSchema, example: "15m",
 		decode: func(d *decoder, v value, e *TestExpectation) { e.ResetAfter = d.waitTime(v) }},
-	{name: "flags", doc: "all flags of the decision: soft, warn, banned, shadow, default, unmatched", value: emptyListSchema, example: "[warn]",
+	{name: "flags", doc: "all flags of the decision: soft, warn, banned, shadow, report, default, unmatched", value: emptyListSchema, example: "[warn]",
 		decode: func(d *decoder, v value, e *TestExpectation) { e.Flags = d.words(v) }},
 	{name: "limits", doc: "the names of all limits that apply, in the order of the reply", value: emptyListSchema, example: "[login, api]",
 		decode: func(d *decoder, v value, e *TestExpectation) { e.Limits = d.words(v) }},

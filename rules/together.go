@@ -52,16 +52,16 @@ func (c *attributeCompiler) countedBits(name string) int {
 func (f fixedAttributes) determine(w *When) bool {
 	for i := range w.All {
 		bits, ok := f[w.All[i].Attribute]
-		if !ok || !w.All[i].Matcher.dependsOn(bits) {
+		if !ok || !w.All[i].Matcher.dependsOnlyOn(bits) {
 			return false
 		}
 	}
 	return !slices.ContainsFunc(w.Any, func(alternative When) bool { return !f.determine(&alternative) })
 }
 
-// dependsOn reports whether m matches all texts that are counted together, or none of them, if IPv6 addresses that are
+// dependsOnlyOn reports whether m matches all texts that are counted together, or none of them, if IPv6 addresses that are
 // equal in the given number of bits are. Addresses in different spellings are also counted together unless bits is wholeText.
-func (m *Matcher) dependsOn(bits int) bool {
+func (m *Matcher) dependsOnlyOn(bits int) bool {
 	if bits == wholeText {
 		return true
 	}
@@ -73,7 +73,7 @@ func (m *Matcher) dependsOn(bits int) bool {
 	case Exact:
 		return !looksCounted(m.Text)
 	case AnyOf, Not:
-		return !slices.ContainsFunc(m.List, func(one Matcher) bool { return !one.dependsOn(bits) })
+		return !slices.ContainsFunc(m.List, func(one Matcher) bool { return !one.dependsOnlyOn(bits) })
 	}
 	return false
 }

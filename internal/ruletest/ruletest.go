@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/rules"
 )
 
-// Server decides the requests of a case. Its time does not advance by itself.
+// Server decides the requests of a case. Its time changes only when the case sets it.
 type Server interface {
 	// Begin removes all units that are used, and sets the time.
 	Begin(start time.Time) error

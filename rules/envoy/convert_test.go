@@ -271,7 +271,7 @@ func TestConvert_Lookup(t *testing.T) {
 		}
 	}
 	if found < 10000 {
-		t.Errorf("%d descriptors have a limit, want at least 5000", found)
+		t.Errorf("%d descriptors have a limit, want at least 10000", found)
 	}
 }
 
