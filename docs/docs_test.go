@@ -126,7 +126,7 @@ func startServer(t *testing.T) place {
 		t.Fatal(err)
 	}
 	p := place{now: new(atomic.Uint64), rules: ruleset.NewStore(), dir: t.TempDir()}
-	// The year is late, so that dates in rules files have not passed for readers who type the commands.
+	// The year is far in the future, so that the dates in rules files have not passed when a reader types the commands.
 	p.now.Store(uint64(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()))
 	p.log = ruleset.NewLocal(p.rules, p.wallTime)
 	p.serve(t, server.New(server.Config{

@@ -49,8 +49,8 @@ func TestRulesFiles(t *testing.T) {
 	}
 }
 
-// TestDatesHaveNotPassed checks that no override in a document with sessions has ended: a reader who types the commands must see
-// the same replies.
+// TestDatesHaveNotPassed checks that no override in a document with sessions has ended. Otherwise the server would reply
+// differently to a reader that repeats the commands.
 func TestDatesHaveNotPassed(t *testing.T) {
 	until := regexp.MustCompile(`until: "?(\d{4}-\d\d-\d\d)`)
 	all := documents(t)
