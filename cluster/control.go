@@ -171,12 +171,10 @@ func AskOver(ctx context.Context, conn net.Conn, q Question) (a Answer, err erro
 		return a, fmt.Errorf("ask about %s: %w", q.About, err)
 	}
 	if len(q.body) > 0 {
-		if _, err := conn.Write(q.body); err != nil {
-			return a, fmt.Errorf("ask about %s: %w", q.About, err)
-		}
+		_, err = conn.Write(q.body) // if this fails, the answer may have the reason
 	}
-	if err := json.NewDecoder(io.LimitReader(conn, maxMessage)).Decode(&a); err != nil {
-		return a, fmt.Errorf("ask about %s: %w", q.About, err)
+	if e := json.NewDecoder(io.LimitReader(conn, maxMessage)).Decode(&a); e != nil {
+		return a, fmt.Errorf("ask about %s: %w", q.About, errors.Join(err, e))
 	}
 	return a, nil
 }

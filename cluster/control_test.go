@@ -184,3 +184,33 @@ func TestRejectedAsStale(t *testing.T) {
 		}
 	}
 }
+
+// TestAskOver_Refused checks that the answer of a node that refuses a question is returned, although the node closes the
+// stream without reading the body.
+func TestAskOver_Refused(t *testing.T) {
+	conn := &closedByPeer{answer: strings.NewReader(`{"error": "refused"}`)}
+	a, err := AskOver(t.Context(), conn, Question{About: topicPropose, body: []byte("body")})
+	if err != nil || a.Error != "refused" {
+		t.Errorf("the answer is %+v and the error %v, want the error of the node", a, err)
+	}
+	conn = &closedByPeer{answer: strings.NewReader("")}
+	if _, err = AskOver(t.Context(), conn, Question{About: topicPropose, body: []byte("body")}); !errors.Is(err, net.ErrClosed) || !errors.Is(err, io.EOF) {
+		t.Errorf("without an answer, the error is %v, want that of the write and that of the read", err)
+	}
+}
+
+// closedByPeer is a connection that the peer has closed after the first write.
+type closedByPeer struct {
+	net.Conn
+	answer io.Reader
+	writes int
+}
+
+func (c *closedByPeer) Read(b []byte) (int, error) { return c.answer.Read(b) }
+
+func (c *closedByPeer) Write(b []byte) (int, error) {
+	if c.writes++; c.writes > 1 {
+		return 0, net.ErrClosed
+	}
+	return len(b), nil
+}

@@ -96,7 +96,7 @@ func TestRulesAreReplicated(t *testing.T) {
 	})
 }
 
-// TestLargeRules replicates a set of 10 MB in chunks, while a reader checks that the active set is always a whole one.
+// TestLargeRules replicates a set of 10 MB, and checks that it is appended in chunks and that all nodes have its text.
 func TestLargeRules(t *testing.T) {
 	const size = 10 << 20 / race.Factor
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {

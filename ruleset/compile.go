@@ -35,7 +35,7 @@ func (s *Store) Memory() int64 {
 // because it is in the history is not compiled. If the text is not a valid file, the error is of type rules.Errors, or
 // names a limit that cannot be compiled.
 func (s *Store) Compile(p *Proposal) error {
-	if known, _ := s.check(p); known != nil {
+	if known, _ := s.check(p, HashOf(p.Text)); known != nil {
 		return nil
 	}
 	set, err := s.compile(p.Name, p.Text)

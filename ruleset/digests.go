@@ -8,7 +8,7 @@ import (
 // Sizes of digests, in bytes.
 const (
 	digestSize = 16
-	maxDigests = 1 << 16 * digestSize
+	maxDigests = (1 << 16) * digestSize
 )
 
 // digests is the beginnings of the hashes of texts that are no longer in the history, without separators, the oldest first.

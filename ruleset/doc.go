@@ -18,5 +18,5 @@
 //   - [Store.Active] returns a whole set. The version that it returns never decreases.
 //   - A proposal that names the version on which it is based fails if that version is no longer the newest one.
 //   - The history has the newest 1,000 versions and the texts of up to 16.
-//   - A file has no effect if one of the newest 65,000 versions has its text.
+//   - A proposal with OnlyNew has no effect if one of the newest 65,000 versions has its text.
 package ruleset

@@ -17,8 +17,8 @@ type Proposal struct {
 	Author string `json:"author"`
 	// Base is the version on which the text is based. If it is not nil and is not the newest version, the proposal fails.
 	Base *uint64 `json:"base,omitempty"`
-	// OnlyNew makes the proposal have no effect if the history has the hash of the text, even if other versions have
-	// followed.
+	// OnlyNew makes the proposal have no effect if one of the newest 65,000 versions has its text, even if other versions
+	// have followed.
 	OnlyNew bool `json:"only_new,omitempty"`
 
 	set *rules.Set // nil if Store.Compile was not called
@@ -54,7 +54,8 @@ func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
 	if len(p.Text) > MaxText {
 		return nil, ErrTooLarge
 	}
-	if known, err := s.check(&p); known != nil || err != nil {
+	hash := HashOf(p.Text)
+	if known, err := s.check(&p, hash); known != nil || err != nil {
 		return known, err
 	}
 	set, err := p.compiled(s)
@@ -64,7 +65,7 @@ func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
 	before := s.newest()
 	n := &Prepared{
 		Result: Result{Changed: true, Version: Version{
-			Number: before.Number + 1, Author: clip(p.Author, maxAuthor), Time: now.UTC().Truncate(time.Millisecond), Hash: HashOf(p.Text), Size: len(p.Text),
+			Number: before.Number + 1, Author: clip(p.Author, maxAuthor), Time: now.UTC().Truncate(time.Millisecond), Hash: hash, Size: len(p.Text),
 			Limits: countLimits(set.File()), Summary: summarize(before.file(s.Active()), set.File()),
 		}},
 		Packed: pack(p.Text), set: set,
@@ -83,15 +84,14 @@ func (p *Proposal) compiled(s *Store) (*rules.Set, error) {
 	return s.compile(p.Name, p.Text)
 }
 
-// check compares a proposal with the history. It returns a result if the proposal has no effect.
-func (s *Store) check(p *Proposal) (*Prepared, error) {
+// check compares a proposal with the history. hash is that of its text. It returns a result if the proposal has no effect.
+func (s *Store) check(p *Proposal, hash string) (*Prepared, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	newest := s.history.newest()
 	if p.Base != nil && *p.Base != newest.Number {
 		return nil, fmt.Errorf("version %d is not the newest version, %d: %w", *p.Base, newest.Number, ErrBase)
 	}
-	hash := HashOf(p.Text)
 	known := s.history.withHash(hash)
 	if known == nil && p.OnlyNew && s.older.has(hash) {
 		return &Prepared{Result: Result{Version: Version{Hash: hash}}}, nil

@@ -75,8 +75,9 @@ func (p *parsing) addReports(o *checkOptions, status int) error {
 // isCharged reports whether a limit, which may be nil, is charged by an outcome.
 func isCharged(l *rules.Limit, status int) bool { return l != nil && slices.Contains(l.Charge, status) }
 
-// fill charges as many units as fit to each counter that has refused a call whose counters are charged each on its own:
-// CL.REPORT, and CL.CHECK in a domain with the semantics of Envoy. The request and the decision are replaced. It returns the later one of t and the tokens of the new decisions.
+// fill charges as many units as fit to each counter that has refused a call. The counters of the call are charged each on
+// its own: it is a CL.REPORT, or a CL.CHECK in a domain with the semantics of Envoy. fill replaces the request and the
+// decision. It returns the later one of t and the tokens of the new decisions.
 func (b *batch) fill(c *call, engine limiter.Engine, t limiter.CommitToken) limiter.CommitToken {
 	for i := range c.limits {
 		a := &c.limits[i]

@@ -29,8 +29,15 @@ func (o *outage) begin(v *topology.View, now time.Duration) {
 	o.view.Store(v)
 }
 
+// end records that the leader was reached.
+func (o *outage) end() {
+	if o.view.Load() != nil {
+		o.view.Store(nil)
+	}
+}
+
 // lasts reports whether a request must not wait for a leader in a view. In each period of outageProbes, it returns false
-// once, so that a leader is found that becomes reachable without a change of the view.
+// once, so that a leader is found that becomes reachable without a change of the view. The outage then ends.
 func (o *outage) lasts(v *topology.View, now time.Duration) bool {
 	failed := o.view.Load()
 	if failed == nil || failed.Changed != v.Changed {

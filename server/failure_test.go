@@ -213,4 +213,7 @@ func TestOutage(t *testing.T) {
 	f(false, one, 2*time.Second)
 	f(true, one, 2*time.Second)
 	f(false, one, 3*time.Second)
+	f(true, one, 3*time.Second)
+	o.end()
+	f(false, one, 3*time.Second)
 }

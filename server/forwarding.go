@@ -171,6 +171,9 @@ func (f *forwarding) takeResult(b *batch) {
 	f.takeOutcomes(b)
 	switch f.err {
 	case nil:
+		if b.undone() == 0 {
+			f.client.srv.outage.end()
+		}
 	case forward.ErrBusy:
 		f.client.srv.forward.Errors.Add(int64(b.undone()))
 		b.giveUp(errBusy)

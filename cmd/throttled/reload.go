@@ -28,8 +28,9 @@ func (p *program) reloadOn(ctx context.Context) {
 	}
 }
 
-// reload reopens the log file, reloads the certificates, requests that the rules file is read, and applies the options that have changed in the configuration
-// file. If one of these steps fails, the previous log file, certificates, rules or options remain in use.
+// reload reopens the log file, reloads the certificates, requests that the rules file is read again, and applies the
+// options that have changed in the configuration file. If a step fails, its previous log file, certificates or options
+// remain in use.
 func (p *program) reload() {
 	if err := p.logs.open(p.opts.Get().LogFile); err != nil {
 		p.log.Error("the log file was not reopened, the previous one stays in use: correct its path or permissions, and send SIGHUP again", "error", err)

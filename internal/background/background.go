@@ -6,7 +6,9 @@
 package background
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
@@ -18,19 +20,29 @@ const niceness = 10
 // processors guards changes of GOMAXPROCS.
 var processors sync.Mutex
 
-// Run calls f on a thread with a low priority, and returns after f. Meanwhile, GOMAXPROCS is raised by one. The priority
+// Run calls f on a thread with a low priority, and returns after f. A panic of f becomes a panic of Run, with the stack of
+// f in its value. Meanwhile, GOMAXPROCS is raised by one. The priority
 // is changed on Linux only. Run may be called concurrently.
 func Run(f func()) {
 	addProcessors(1)
 	defer addProcessors(-1)
+	var failure error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				failure = fmt.Errorf("%v\n%s", p, debug.Stack())
+			}
+		}()
 		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine, because its priority cannot be restored
 		lowerPriority()
 		f()
 	}()
 	<-done
+	if failure != nil {
+		panic(failure)
+	}
 }
 
 // addProcessors adds n to GOMAXPROCS.
