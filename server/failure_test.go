@@ -166,6 +166,28 @@ func TestOnFailureDelay(t *testing.T) {
 	})
 }
 
+// TestOnFailureEnds checks that an outage ends when the leader answers, without a change of the view.
+func TestOnFailureEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := startFailureLab(t)
+		l.lead("b")
+		a := l.nodes["a"]
+		p := a.at(a.clients)
+		f := func(want string) {
+			t.Helper()
+			if got := p.ask(words("CL.CHECK d PEEK a x")...); got.list[6].brief() != want {
+				t.Errorf("the flags are %s, want %s", got.list[6].brief(), want)
+			}
+		}
+		f("[]")
+		a.outage.begin(a.view.Load(), a.uptime())
+		f("[failopen]")
+		time.Sleep(outageProbes)
+		f("[]") // waits, and is answered
+		f("[]")
+	})
+}
+
 // TestOnFailureUncertain checks that a request that the leader may have charged is decided by policy.
 func TestOnFailureUncertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
