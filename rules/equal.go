@@ -50,8 +50,8 @@ func (c *Cost) equal(o *Cost) bool {
 
 func (c CostCase) equal(o CostCase) bool { return c.Cost == o.Cost && c.Matcher.equal(o.Matcher) }
 
-func (v Override) equal(o Override) bool {
-	return v.Until.Equal(o.Until) && v.When.equal(o.When) && v.Allow.equal(o.Allow) && v.During.equal(&o.During)
+func (o Override) equal(p Override) bool {
+	return o.Until.Equal(p.Until) && o.When.equal(p.When) && o.Allow.equal(p.Allow) && o.During.equal(&p.During)
 }
 
 func (p During) equal(o *During) bool {

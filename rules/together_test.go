@@ -230,9 +230,9 @@ func TestTogether_Rates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, now, slow := states{}, startOfDay, 0
+			s, slow := states{}, 0
 			for i := range 10_000 / 13 {
-				now = startOfDay.Add(time.Duration(i) * 13 * time.Millisecond)
+				now := startOfDay.Add(time.Duration(i) * 13 * time.Millisecond)
 				if i%20 == 0 {
 					s.request(t, set, now, "client c path "+map[bool]string{true: "fast", false: "/fast"}[strings.Contains(text, "slow")])
 				}
