@@ -18,16 +18,16 @@ func compile(name, text string) (*rules.Set, error) {
 }
 
 // Estimates of memory, in bytes for each byte of a text. They are upper bounds for files of many short limits, which need
-// about 12 and 40.
+// about 12 and 75.
 const (
 	memoryOfSet     = 16 // a compiled set
-	memoryOfCompile = 64 // a set while it is parsed and compiled, with garbage
+	memoryOfCompile = 96 // a set while it is parsed and compiled, with garbage
 )
 
 // Memory returns an estimate of the memory that the active set uses, and of the memory for the sets that are being
 // compiled, in bytes.
-func (s *Store) Memory() int64 {
-	return memoryOfSet*int64(s.Newest().Size) + memoryOfCompile*s.inCompile.Load()
+func (s *Store) Memory() (active, compiling int64) {
+	return memoryOfSet * int64(s.Newest().Size), memoryOfCompile * s.inCompile.Load()
 }
 
 // Compile compiles the text of a proposal, and does not change the store. The proposal keeps the set for Prepare, which

@@ -62,18 +62,25 @@ func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := s.newest()
-	n := &Prepared{
-		Result: Result{Changed: true, Version: Version{
-			Number: before.Number + 1, Author: clip(p.Author, maxAuthor), Time: now.UTC().Truncate(time.Millisecond), Hash: hash, Size: len(p.Text),
-			Limits: countLimits(set.File()), Summary: summarize(before.file(s.Active()), set.File()),
-		}},
-		Packed: pack(p.Text), set: set,
-	}
+	n := &Prepared{set: set}
+	compute(len(p.Text), func() {
+		n.Version = s.newVersion(&p, hash, set.File(), now)
+		n.Packed = pack(p.Text)
+	})
+	n.Changed = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prepared = n
 	return n, nil
+}
+
+// newVersion returns the version that follows the newest one.
+func (s *Store) newVersion(p *Proposal, hash string, file *rules.File, now time.Time) Version {
+	before := s.newest()
+	return Version{
+		Number: before.Number + 1, Author: clip(p.Author, maxAuthor), Time: now.UTC().Truncate(time.Millisecond), Hash: hash, Size: len(p.Text),
+		Limits: countLimits(file), Summary: summarize(before.file(s.Active()), file),
+	}
 }
 
 // compiled returns the set of a proposal. It compiles the text unless Store.Compile has done so.

@@ -104,15 +104,20 @@ func TestStoreWithoutRules(t *testing.T) {
 // TestMemory checks that the memory of the active set is estimated by its size, and that compiling leaves nothing behind.
 func TestMemory(t *testing.T) {
 	s, l := newLocal()
-	if got := s.Memory(); got != 0 {
-		t.Errorf("Memory of an empty store is %d, want 0", got)
+	check := func(when string, size, inCompile int) {
+		t.Helper()
+		active, compiling := s.Memory()
+		if want := int64(memoryOfSet * size); active != want {
+			t.Errorf("%s, the memory of the set is %d, want %d", when, active, want)
+		}
+		if want := int64(memoryOfCompile * inCompile); compiling != want {
+			t.Errorf("%s, the memory to compile sets is %d, want %d", when, compiling, want)
+		}
 	}
+	check("without rules", 0, 0)
 	text := textOf("login", "api")
 	propose(t, l, text)
-	want := int64(memoryOfSet * len(text))
-	if got := s.Memory(); got != want {
-		t.Errorf("Memory is %d, want %d", got, want)
-	}
+	check("with rules", len(text), 0)
 	if _, err := l.Propose(context.Background(), Proposal{Name: "test", Text: "limits"}); err == nil {
 		t.Error("Propose accepted a text that is not valid")
 	}
@@ -122,13 +127,9 @@ func TestMemory(t *testing.T) {
 	if err := s.Compile(&Proposal{Name: "test", Text: "limits"}); err == nil {
 		t.Error("Compile accepted a text that is not valid")
 	}
-	if got := s.Memory(); got != want {
-		t.Errorf("Memory after a text that is not valid is %d, want %d", got, want)
-	}
+	check("after a text that is not valid", len(text), 0)
 	s.inCompile.Add(10)
-	if got := s.Memory(); got != want+10*memoryOfCompile {
-		t.Errorf("Memory while 10 bytes are compiled is %d, want %d", got, want+10*memoryOfCompile)
-	}
+	check("while 10 bytes are compiled", len(text), 10)
 }
 
 // TestCompileOnce checks that the set of a proposal that was compiled before it was proposed is used, and that a text

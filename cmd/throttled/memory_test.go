@@ -4,14 +4,17 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
+	"runtime/debug"
 	"testing"
+	"time"
 )
 
 func TestGCPercent(t *testing.T) {
 	const mib = 1 << 20
 	f := func(used int64, want int) {
 		t.Helper()
-		if got := gcPercent(used); got != want {
+		if got := gcPercent(memoryUse{keys: used}); got != want {
 			t.Errorf("GOGC with %d MiB of keys: %d %%, want %d", used/mib, got, want)
 		}
 	}
@@ -21,6 +24,76 @@ func TestGCPercent(t *testing.T) {
 	f(128*mib, 12)
 	f(512*mib, 12)
 	f(1<<40, 12)
+	if got := gcPercent(memoryUse{keys: 512 * mib, compiling: 1}); got != compilePercent {
+		t.Errorf("GOGC while rules are compiled: %d %%, want %d", got, compilePercent)
+	}
+}
+
+// TestPace_Exceeds checks that the garbage is collected first if the new settings do not allow the memory in use.
+func TestPace_Exceeds(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		now, next pace
+		inUse     int64
+		want      bool
+	}{
+		{"a set was compiled", pace{compilePercent, 900}, pace{100, 900}, 10, true},
+		{"a set is compiled", pace{100, 900}, pace{compilePercent, 2000}, 10, false},
+		{"the table has grown", pace{100, 900}, pace{50, 950}, 800, false},
+		{"the limit is lowered, above the memory in use", pace{100, 900}, pace{100, 800}, 700, false},
+		{"the limit is lowered, below the memory in use", pace{100, 900}, pace{100, 600}, 700, true},
+		{"the limit is raised, below the memory in use", pace{100, 500}, pace{100, 600}, 700, false},
+	} {
+		if got := tt.now.exceeds(tt.next, tt.inUse); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestCompileMemory checks that the memory to compile a set counts until a time after the set was compiled.
+func TestCompileMemory(t *testing.T) {
+	var c compileMemory
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, step := range []struct {
+		after           time.Duration
+		compiling, want int64
+	}{
+		{0, 0, 0}, {time.Second, 500, 500}, {2 * time.Second, 300, 300}, {2*time.Second + afterCompile - 1, 0, 300},
+		{2*time.Second + afterCompile, 0, 0}, {time.Minute, 0, 0},
+	} {
+		if got := c.extend(memoryUse{keys: 7, compiling: step.compiling}, start.Add(step.after)); got != (memoryUse{keys: 7, compiling: step.want}) {
+			t.Errorf("after %v: %+v, want %d bytes to compile sets", step.after, got, step.want)
+		}
+	}
+}
+
+// garbage is memory that the collector cannot free before it is set to nil.
+var garbage []byte
+
+// TestPace_Change checks that a soft memory limit below the memory in use is set after the garbage has been collected and
+// returned to the operating system: no collection is left to the goroutines that allocate memory.
+func TestPace_Change(t *testing.T) {
+	const size = 256 << 20
+	now := pace{compilePercent, math.MaxInt64}
+	pace{100, math.MaxInt64}.change(now)
+	garbage = make([]byte, size)
+	for i := 0; i < len(garbage); i += os.Getpagesize() {
+		garbage[i] = 1 // the memory is in use
+	}
+	before := memoryInUse()
+	garbage = nil
+	next := pace{100, before - size/2}
+	now.change(next)
+	defer next.change(pace{100, math.MaxInt64})
+	if got := memoryInUse(); got > next.limit {
+		t.Errorf("%d bytes are in use after the limit was lowered to %d; %d were before", got, next.limit, before)
+	}
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("GOGC is %d after the change, want 100", got)
+	}
+	if got := debug.SetMemoryLimit(-1); got != next.limit {
+		t.Errorf("the soft limit is %d after the change, want %d", got, next.limit)
+	}
 }
 
 func TestHeapLimit(t *testing.T) {
@@ -34,7 +107,7 @@ func TestHeapLimit(t *testing.T) {
 	f(memoryUse{keys: 100 * mib, clients: 100 * mib}, math.MaxInt64)
 	f(memoryUse{maxClients: 256 * mib}, 296*mib)
 	f(memoryUse{keys: 100 * mib, maxClients: 256 * mib}, 496*mib)
-	f(memoryUse{maxClients: 256 * mib, rules: 600 * mib}, 896*mib)
+	f(memoryUse{maxClients: 256 * mib, rules: 100 * mib, compiling: 500 * mib}, 896*mib)
 	f(memoryUse{maxMemory: 256 * mib}, 360*mib)
 	f(memoryUse{maxMemory: 256 * mib, keys: 256 * mib}, 360*mib)
 	f(memoryUse{maxMemory: 256 * mib, keys: 256 * mib, maxClients: 256 * mib, clients: 200 * mib}, 616*mib)
@@ -58,7 +131,7 @@ func TestCollectorStaysBelowTheBound(t *testing.T) {
 		if limit := heapLimit(memoryUse{maxMemory: maxMemory, keys: maxMemory}); limit+program > bound {
 			t.Errorf("with maxmemory %d the soft limit is %d, want at most %d", maxMemory, limit, bound-program)
 		}
-		if heap := maxMemory + maxMemory*int64(gcPercent(maxMemory))/100; heap > maxMemory+maxMemory/8+garbageAllowed {
+		if heap := maxMemory + maxMemory*int64(gcPercent(memoryUse{keys: maxMemory}))/100; heap > maxMemory+maxMemory/8+garbageAllowed {
 			t.Errorf("with maxmemory %d a collection starts at a heap of %d bytes, want at most 9/8 of maxmemory plus 16 MiB", maxMemory, heap)
 		}
 	}

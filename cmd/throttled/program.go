@@ -317,7 +317,8 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 // memoryUse returns the memory use and limits for paceCollector.
 func (p *program) memoryUse() memoryUse {
 	o := p.opts.Get()
-	return memoryUse{o.MaxMemory, p.table.Memory(), o.ClientMemory(), p.server.ClientMemory(), p.rules.Memory()}
+	rules, compiling := p.rules.Memory()
+	return memoryUse{o.MaxMemory, p.table.Memory(), o.ClientMemory(), p.server.ClientMemory(), rules, compiling}
 }
 
 // begin loads the snapshot or, if the program has a replica, starts the node and its services for other nodes.

@@ -1,8 +1,11 @@
 // Package background runs long computations without delay for the other goroutines.
 //
 // A computation that runs for seconds occupies one of the processors of the Go scheduler, and its garbage occupies a part of
-// another one. On a machine with two cores, requests would wait for a processor for up to 10 ms, the time slice of the Go
-// scheduler, which has no priorities. [Run] leaves this decision to the operating system.
+// another one. A Go program whose processors are all occupied reads from its connections every 10 ms only. On a machine with
+// two cores, requests would wait for as long. [Run] gives the computation processors of its own. The operating system then
+// divides the cores among all threads.
+//
+// The runtime no longer adapts GOMAXPROCS to a changed CPU limit of the container after the first call of Run.
 package background
 
 import (
@@ -17,15 +20,19 @@ import (
 // collection.
 const niceness = 10
 
+// spareProcessors is added to GOMAXPROCS: one for the computation, and one for the garbage collector, which uses a quarter
+// of the processors. With four or more, it uses whole ones, and does not occupy the others in turn.
+const spareProcessors = 2
+
 // processors guards changes of GOMAXPROCS.
 var processors sync.Mutex
 
 // Run calls f on a thread with a low priority, and returns after f. A panic of f becomes a panic of Run, with the stack of
-// f in its value. Meanwhile, GOMAXPROCS is raised by one. The priority
-// is changed on Linux only. Run may be called concurrently.
+// f in its value. Meanwhile, GOMAXPROCS is raised by spareProcessors. The priority is changed on Linux only. Run may be
+// called concurrently.
 func Run(f func()) {
-	addProcessors(1)
-	defer addProcessors(-1)
+	addProcessors(spareProcessors)
+	defer addProcessors(-spareProcessors)
 	var failure error
 	done := make(chan struct{})
 	go func() {
