@@ -396,7 +396,8 @@ func TestReplicas(t *testing.T) {
 			t.Errorf("changes with op %#x were replayed only %d times; the replayed ops are %v", kind, kinds[kind], slices.Sorted(maps.Keys(kinds)))
 		}
 	}
-	if evicted < 400/race.Factor {
-		t.Errorf("only %d keys were evicted, want at least 400 / race.Factor", evicted)
+	// The number of evictions depends on the random seeds of the tables, the more so if there are few runs.
+	if want := int64(400 / (race.Factor * race.Factor)); evicted < want {
+		t.Errorf("only %d keys were evicted, want at least %d", evicted, want)
 	}
 }
