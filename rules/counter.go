@@ -42,6 +42,8 @@ type Counter struct {
 	// Title is the name of the limit and Window as two bulk strings of RESP, as they are in replies. The name of the
 	// default of a domain is empty.
 	Title []byte
+	// AdmittedTitle is Title, and the first two integers of a decision that admits the request: 0 and Nominal.
+	AdmittedTitle []byte
 
 	prefix   string // of the key
 	calendar calendar
@@ -67,10 +69,18 @@ func compileCounters(domain, limit string, l *Limit, amounts []Amount) ([]Counte
 			return nil, fmt.Errorf("domain %s, limit %q, amount %q: %w", domain, limit, amount, err)
 		}
 		counters[i].Window = windowOf(l, amount)
-		counters[i].Title = fmt.Appendf(nil, "$%d\r\n%s\r\n$%d\r\n%s\r\n", len(limit), limit, len(counters[i].Window), counters[i].Window)
+		counters[i].setTitles(limit)
 		counters[i].prefix = keyPrefix(domain, limit, l.Algorithm.Kind, counters[i].Window)
 	}
 	return counters, nil
+}
+
+// setTitles sets the parts of replies that do not depend on the request. limit is the name of the limit.
+func (c *Counter) setTitles(limit string) {
+	title := fmt.Appendf(nil, "$%d\r\n%s\r\n$%d\r\n%s\r\n", len(limit), limit, len(c.Window), c.Window)
+	n := len(title)
+	c.AdmittedTitle = fmt.Appendf(title, ":0\r\n:%d\r\n", c.Nominal)
+	c.Title = c.AdmittedTitle[:n:n]
 }
 
 // compileCounter returns the counter for one amount, without its Window and the prefix of its key.

@@ -33,7 +33,7 @@ type attributeValue struct {
 
 // read sets the attributes from pairs of names and values.
 func (r *request) read(table *attributeTable, pairs [][]byte) error {
-	r.truncate(table)
+	r.table = table
 	if len(r.positions) < len(table.list) {
 		r.positions = make([]uint32, len(table.list))
 	}
@@ -72,15 +72,10 @@ func (r *request) idOf(name []byte, pair int) (id attributeID, used bool) {
 	return id, used
 }
 
-// reset removes all attributes, and drops all references.
-func (r *request) reset() {
-	clear(r.values[:cap(r.values)])
-	r.truncate(nil)
-}
-
-// truncate removes all attributes. The table is that of the next request, or nil.
-func (r *request) truncate(table *attributeTable) {
-	r.table, r.values, r.canonical = table, r.values[:0], r.canonical[:0]
+// clear removes all attributes, and drops all references to their values.
+func (r *request) clear() {
+	clear(r.values)
+	r.values, r.canonical = r.values[:0], r.canonical[:0]
 	r.names.reset()
 }
 

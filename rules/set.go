@@ -58,15 +58,17 @@ type Matches struct {
 // Reset empties the result, and drops all references to the set and to the bytes of the request. Without it, a Matches
 // that is not used for a long time keeps a set in memory that has been replaced.
 func (m *Matches) Reset() {
+	m.Clear()
 	clear(m.List[:cap(m.List)]) // an earlier result may have been longer
-	clear(m.per[:cap(m.per)])
-	m.truncate()
-	m.request.reset()
+	m.request.table = nil
 }
 
-// truncate empties the result, and keeps the references.
-func (m *Matches) truncate() {
+// Clear empties the result, and drops all references to the bytes of the request. Those to the set are kept: they are
+// replaced sooner or later by later results. Clear takes less time than Reset.
+func (m *Matches) Clear() {
+	clear(m.per)
 	m.List, m.per, m.LeftOut, m.live, m.shadow = m.List[:0], m.per[:0], 0, 0, 0
+	m.request.clear()
 }
 
 // Matched is a limit that applies to a request.
@@ -97,7 +99,7 @@ type Value struct {
 //
 // If m has been used for a similar request, a call without an error does not allocate memory.
 func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error {
-	m.truncate()
+	m.Clear()
 	if err := m.request.read(&d.attributes, pairs); err != nil {
 		return err
 	}

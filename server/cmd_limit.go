@@ -162,12 +162,23 @@ func replyFive(out *resp.Reply, unit time.Duration, d *limiter.Decision) {
 	}
 	out.Int(limited)
 	out.Int(d.Limit)
+	replyThree(out, unit, d)
+}
+
+// replyThree appends the last three of the five integers of a decision.
+func replyThree(out *resp.Reply, unit time.Duration, d *limiter.Decision) {
 	out.Int(d.Remaining)
+	if d.RetryAfter == limiter.NoRetry {
+		out.Raw(noRetry)
+	} else {
+		out.Int(limiter.Ceil(d.RetryAfter, unit))
+	}
 	if unit == time.Second { // with a constant unit, the division is faster
-		out.Int(limiter.Ceil(d.RetryAfter, time.Second))
 		out.Int(limiter.Ceil(d.ResetAfter, time.Second))
 		return
 	}
-	out.Int(limiter.Ceil(d.RetryAfter, unit))
 	out.Int(limiter.Ceil(d.ResetAfter, unit))
 }
+
+// noRetry is the integer for limiter.NoRetry in all units.
+var noRetry = []byte(":-1\r\n")

@@ -241,15 +241,26 @@ func summarize(limits []applied, shown []shownLimit) (flags ruleFlags) {
 // first seven elements do not depend on the number of limits.
 func arrayCheck(out *resp.Reply, c *call, top *limiter.Decision, name string, flags ruleFlags, shown []shownLimit) {
 	out.Array(9)
+	from := out.Len()
 	replyFive(out, c.unit, top)
+	to := out.Len()
 	out.Text(name)
 	replyRuleFlags(out, flags)
 	out.Array(len(shown))
 	for i := range shown {
 		a, s := &c.limits[i], &shown[i]
 		out.Array(8 + countTrue(a.isLeaky()))
-		out.Raw(a.counter.Title)
-		replyFive(out, c.unit, &s.decision)
+		switch d := &s.decision; {
+		case d == top:
+			out.Raw(a.counter.Title)
+			out.Raw(out.Bytes()[from:to])
+		case !d.Limited && d.Limit == a.counter.Nominal:
+			out.Raw(a.counter.AdmittedTitle)
+			replyThree(out, c.unit, d)
+		default:
+			out.Raw(a.counter.Title)
+			replyFive(out, c.unit, d)
+		}
 		if s.flags == 0 {
 			out.Raw(noFlags)
 		} else {

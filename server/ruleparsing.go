@@ -7,6 +7,7 @@ import (
 
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/ruleset"
 )
 
 // ruleParsing is the part of parsing for the commands that use the rules.
@@ -18,6 +19,7 @@ type ruleParsing struct {
 	set     *rules.Set
 	version uint64
 	now     time.Time
+	last    *rules.Set // the last set that matches and limits refer to
 
 	semantics rules.Semantics // of the domain of the last call
 	matches   rules.Matches
@@ -51,18 +53,38 @@ const (
 // reset prepares for the next batch.
 func (p *ruleParsing) reset() {
 	if p.set == nil {
+		p.forget()
 		return
 	}
 	p.set, p.followUp = nil, false
-	p.matches.Reset() // a pooled batch must not keep a set that has been replaced
+	p.matches.Clear()
 	if cap(p.keys) > keepKeys {
 		p.keys = nil
 	}
 	if cap(p.limits) > keepLimits {
 		p.limits = nil
 	}
-	clear(p.limits)
 	p.keys, p.limits = p.keys[:0], p.limits[:0]
+}
+
+// use makes a set the set of the batch.
+func (p *ruleParsing) use(active *ruleset.Active) {
+	if p.last != active.Set {
+		p.forget()
+	}
+	p.set, p.last, p.version, p.now = active.Set, active.Set, active.Version, p.state.clock()
+}
+
+// forget drops the references to the last set, so that a batch that is used with another set, or with none, does not keep
+// a set in memory that has been replaced. The references of a batch that is not used are dropped with it: the pool of
+// batches does not keep it for long.
+func (p *ruleParsing) forget() {
+	if p.last == nil {
+		return
+	}
+	p.matches.Reset()
+	clear(p.limits[:cap(p.limits)])
+	p.last = nil
 }
 
 // domain returns a domain of the active set.
@@ -72,7 +94,7 @@ func (p *ruleParsing) domain(name []byte) (*rules.CompiledDomain, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.set, p.version, p.now = active.Set, active.Version, p.state.clock()
+		p.use(active)
 	}
 	d := p.set.Domain(name)
 	if d == nil {

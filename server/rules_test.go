@@ -79,37 +79,3 @@ func (p *peer) checks(line, want string) {
 
 // unlimitedFive is the beginning of the reply for a request without a limit.
 var unlimitedFive = fmt.Sprintf("0 %d %d -1 0", int64(1<<63-1), int64(1<<63-1))
-
-// TestBatchReleasesRules checks that a batch in the pool does not refer to a set of rules, which can be large.
-func TestBatchReleasesRules(t *testing.T) {
-	var state ruleState
-	state.init(newRules(t, fuzzRules))
-	b := newBatch()
-	b.logEntries, b.rule.state = 1, &state
-	for _, line := range []string{"CL.CHECK d a x b x ip ::1", "CL.CHECK d c x size 7"} {
-		var args [][]byte
-		for _, w := range words(line) {
-			args = append(args, []byte(w))
-		}
-		if err := b.add(testCommands.find(args, nil), args, true); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(b.rule.matches.List) == 0 {
-		t.Fatal("no limit applies")
-	}
-	b.reset()
-	for _, m := range b.rule.matches.List[:cap(b.rule.matches.List)] {
-		if m.Limit != nil || m.Counters != nil || m.Ban != nil {
-			t.Fatalf("the batch refers to the limit %+v", m)
-		}
-	}
-	if b.rule.set != nil {
-		t.Error("the batch refers to the set")
-	}
-	for _, a := range b.rule.limits[:cap(b.rule.limits)] {
-		if a.limit != nil || a.counter != nil {
-			t.Errorf("the batch refers to the counter of limit %q", a.name())
-		}
-	}
-}
