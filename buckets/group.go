@@ -16,7 +16,7 @@ func (t *Table) decideGroupReplicated(reqs []limiter.Request, hashes []uint64, n
 // decideGroup decides several requests in one atomic step. It locks the shards of all keys in the
 // order of their numbers, so that groups cannot deadlock. All requests are decided before anything
 // is stored. The changes are stored if all requests are admitted and there is room for all changes.
-// Otherwise nothing is stored.
+// Otherwise nothing is charged, and only conversions of states to changed limits are stored.
 func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	if at := repeatedKey(reqs, hashes); at >= 0 {
 		failGroup(out, at, limiter.ErrSameKey)
@@ -37,7 +37,7 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 	case err != nil:
 		failGroup(out, decided-1, err)
 	case anyLimited(out):
-		t.peekAdmitted(reqs, sc, now, out)
+		t.refuse(reqs, hashes, now, sc, out)
 	case t.overwriteAll(reqs, hashes, now, sc, out):
 	default:
 		if err := t.storeAll(reqs, hashes, now, sc, out); err != nil {
@@ -241,19 +241,29 @@ func (t *Table) countGroup(hashes []uint64, sc *scratch) {
 }
 
 // decideOne decides request i of a group, and stores the change in sc. Each new state uses its own
-// part of sc.room. The change of a trial is dropped.
+// part of sc.room. The change of a trial that is admitted is dropped.
 func (sc *scratch) decideOne(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
 	c := &sc.changes[i]
 	compute(req, &old, now, sc.free, c, out)
-	c.Set = c.Set && !req.Trial
+	c.Set = c.Set && stores(req, out)
 	if used := len(c.Tail); c.Set && used <= cap(sc.free) {
 		sc.free = sc.free[used:used]
 	}
 }
 
-// peekAdmitted is called for a group in which a request exceeds its limit, so that no request is
-// charged. It replaces the decisions on the requests that do not exceed their limits with peeks.
-func (t *Table) peekAdmitted(reqs []limiter.Request, sc *scratch, now uint64, out []limiter.Decision) {
+// refuse is called for a group in which a request exceeds its limit, so that no request is charged. It replaces the
+// decisions on the requests that do not exceed their limits with peeks. The changes of the others, which only convert
+// their states to changed limits, are stored: such a state fits in place.
+func (t *Table) refuse(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
+	converts := false
+	for i := range reqs {
+		c := &sc.changes[i]
+		c.Set = c.Set && out[i].Limited
+		converts = converts || c.Set
+	}
+	if converts {
+		t.overwriteAll(reqs, hashes, now, sc, out)
+	}
 	for i := range reqs {
 		if !out[i].Limited {
 			_, out[i] = algorithms[reqs[i].Kind](&reqs[i].Limit, sc.olds[i], now, 0, sc.room[:0])

@@ -93,7 +93,7 @@ func (m *model) evaluate(req *limiter.Request, quantity int64, now uint64) (mode
 // apply stores the change of a decision.
 func (m *model) apply(req *limiter.Request, rec modelRecord, c limiter.Change, d *limiter.Decision, now uint64) {
 	switch {
-	case !c.Set, req.Trial:
+	case !c.Set, req.Trial && !d.Limited:
 	case c.Expires <= now:
 		m.forget(string(req.Key), now)
 	default:
@@ -139,10 +139,10 @@ func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decisi
 	}
 	for i := range reqs {
 		switch {
-		case !refused:
+		case !refused || out[i].Limited: // a refused request may convert its state
 			rec, c, d := m.evaluate(&reqs[i], quantityOf(&reqs[i]), now)
 			m.apply(&reqs[i], rec, c, &d, now)
-		case !out[i].Limited:
+		default:
 			_, _, out[i] = m.evaluate(&reqs[i], 0, now)
 		}
 	}

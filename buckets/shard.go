@@ -95,7 +95,7 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, sc *scratch
 	var change limiter.Change
 	compute(req, &old, now, sc.room[:0], &change, out)
 	switch {
-	case change.Set && !req.Trial:
+	case change.Set && stores(req, out):
 		if err := s.apply(at, found, req, &change, s.gaugeOf(req, out), tag, now); err != nil {
 			*out = limiter.Decision{Err: err}
 		}
@@ -103,6 +103,10 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, sc *scratch
 		s.drop(at) // the record has expired, and its position is known
 	}
 }
+
+// stores reports whether the change of a decision is stored. The change of a refused request only converts the state to a
+// changed limit, so that of a refused trial is stored too.
+func stores(req *limiter.Request, d *limiter.Decision) bool { return !req.Trial || d.Limited }
 
 // state looks up the key of a request. It returns the index position if a record is found, and the
 // state, which is the zero State if the key is absent or expired. The error is a

@@ -81,10 +81,10 @@
 // Used units therefore stay used: after a change from 5 to 8 units a minute, a key with 5 used units has exactly 3 more,
 // and after a change from 8 to 5, a key with 6 used units has none until 2 units are restored.
 //
-// Only a charge or a refund stores the new interval. Until then, units are restored at the rate at which they were
-// charged, however many requests are refused, and retry after and reset after are exact for that rate. The time to
-// restore all units is therefore never longer than under the old limit. For the same reason, two limits that are used in
-// turn for one key do not change the used units of the key, except that a conversion rounds up to a nanosecond.
+// A charge or a refund stores the new interval. Until then, units are restored at the rate at which they were charged,
+// and retry after and reset after are exact for that rate. A refused request stores the new interval if it is shorter, so
+// that a client does not wait longer than under the new limit. It does not store a longer interval: the time to restore
+// all units is never longer than under the old limit, however many requests are refused.
 //
 // # Ranges
 //

@@ -16,13 +16,14 @@ const scaledSize = 8
 // and used units remain used if l has another interval. See Changed limits in the package comment. The Expires of the
 // state is the TAT; old is the zero State for an absent key.
 //
-// The Tail of the change uses the memory of room. It is empty while the interval is unchanged. A refused request and a
-// peek do not change the state. DecideScaled accepts a limit l whose Max is 0: it refuses each charge. DecideScaled
-// allocates nothing if room has a capacity of 8 bytes.
+// The Tail of the change uses the memory of room. It is empty while the interval is unchanged. A peek does not change the
+// state. A refused request changes it only from a longer interval to that of l, which shortens the wait. DecideScaled
+// accepts a limit l whose Max is 0: it refuses each charge. DecideScaled allocates nothing if room has a capacity of 8
+// bytes.
 func DecideScaled(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
 	tat, stored := Rescale(&old, l.Interval, now)
 	c.Expires, d = Decide(*l, tat, now, quantity)
-	c.Set = c.Expires != tat
+	c.Set = c.Expires != tat || d.Limited && quantity > 0 && l.Interval < stored
 	switch {
 	case stored == l.Interval:
 		c.Keep = scaledSize

@@ -40,7 +40,7 @@ func TestScaled_Changes(t *testing.T) {
 	}{
 		{"5 to 8 gives exactly 3 more", 5, 8, 5, []limitertest.Row{
 			{0, 0, false, 3, never, 60 * s},
-			{0, 4, true, 3, 12 * s, 60 * s},
+			{0, 4, true, 3, 15 * s / 2, 75 * s / 2},
 			{0, 3, false, 0, never, 60 * s},
 			{0, 1, true, 0, 15 * s / 2, 60 * s},
 		}},
@@ -51,6 +51,12 @@ func TestScaled_Changes(t *testing.T) {
 			{0, 1, true, 0, 15 * s, 45 * s},
 			{15*s - 1, 1, true, 0, 1, 30*s + 1},
 			{15 * s, 1, false, 0, never, 60 * s},
+		}},
+		{"a refused client waits as under the higher rate", 6, 600, 6, []limitertest.Row{
+			{0, 0, false, 594, never, 60 * s},
+			{0, 595, true, 594, s / 10, 6 * s / 10},
+			{0, 0, false, 594, never, 6 * s / 10},
+			{s / 10, 595, false, 0, never, 60 * s},
 		}},
 		{"refusals do not prolong", 1000, 10, 1000, []limitertest.Row{
 			{0, 1, true, 0, 59460 * time.Millisecond, 60 * s},
@@ -65,7 +71,7 @@ func TestScaled_Changes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			charged := scaled.Run(t, perMinute(t, tt.from), limiter.State{}, t0, tt.used)
-			scaled.Play(t, perMinute(t, tt.to), charged.After(), t0, tt.rows, nil)
+			scaled.Play(t, perMinute(t, tt.to), charged.After(), t0, tt.rows, func(_ int, c limitertest.Decided) { c.Converted().Check() })
 		})
 	}
 }
@@ -102,6 +108,12 @@ func TestScaled_Malformed(t *testing.T) {
 func checkScaled(t *testing.T, l limiter.Limit, old limiter.State, now uint64, quantity int64) {
 	c := scaled.Run(t, l, old, now, quantity)
 	tat, stored := Rescale(&old, l.Interval, now)
+	if c.Got.Limited && c.Change.Set {
+		c.Expect(l.Interval < stored && quantity > 0, "a refused request converts the state to a longer interval")
+		c.Expect(c.After().Expires == tat && HasInterval(&limiter.State{Data: c.After().Data}, l.Interval), "a refused request changes the used units")
+		c = c.Converted()
+		old, stored = c.Old, l.Interval
+	}
 	if max(tat, old.Expires, now)-now >= math.MaxInt64 || max(c.After().Expires, now)-now >= math.MaxInt64 {
 		c.CheckNow() // times are capped, so rules about later times do not hold
 	} else {
@@ -156,7 +168,7 @@ func FuzzDecideScaled(f *testing.F) {
 	})
 }
 
-// ledger is an oracle for used units: it restores them at the rate of the last charge or refund, with rational numbers
+// ledger is an oracle for used units: it restores them at the rate of the last change of the state, with rational numbers
 // and without any rounding.
 type ledger struct {
 	used     *big.Rat
@@ -204,6 +216,9 @@ func TestScaled_UsedUnitsStayUsed(t *testing.T) {
 				if g.interval != l.Interval {
 					rounding.Add(rounding, big.NewRat(1, int64(l.Interval)))
 				}
+				if c.Got.Limited {
+					quantity = 0 // the state is converted, and nothing is charged
+				}
 				if used.Add(used, new(big.Rat).SetInt64(quantity)); used.Sign() < 0 {
 					used.SetInt64(0)
 				}
@@ -232,11 +247,11 @@ func TestScaled_TwoLimits(t *testing.T) {
 	}
 }
 
-// TestScaled_NoMax checks that a limit whose Max was lowered to 0 refuses each charge, and changes nothing.
+// TestScaled_NoMax checks that a limit whose Max was lowered to 0 refuses each charge, and charges nothing.
 func TestScaled_NoMax(t *testing.T) {
 	l := perMinute(t, 5)
 	l.Max = 0
-	for _, s := range []limiter.State{{}, under(l.Interval, t0+1e9), under(time.Second, t0+1e9)} {
+	for _, s := range []limiter.State{{}, under(l.Interval, t0+1e9), under(time.Second, t0+1e9)} { // a second is less than the interval of l
 		for _, quantity := range []int64{1, 5, math.MaxInt64} {
 			c := scaled.Run(t, l, s, t0, quantity)
 			c.Expect(c.Got.Limited && c.Got.Remaining == 0 && c.Got.RetryAfter == limiter.NoRetry && !c.Change.Set, "a limit of 0 admits")

@@ -120,7 +120,7 @@ type Request struct {
 	// requests are charged, or none. The last request of a group is not Linked. See Engine.Decide.
 	Linked bool
 	// Trial decides the request as if it were charged, and charges nothing: the decision is that on the same request
-	// without Trial, but the state of the key does not change, and needs no memory. A Trial in a group is a condition:
+	// without Trial, but no units are charged, and the state needs no more memory. A Trial in a group is a condition:
 	// if it is refused, no request of the group is charged. A Trial of a Ban asks whether the key is banned.
 	Trial bool
 }
@@ -138,7 +138,8 @@ type State struct {
 	Data []byte
 }
 
-// Change is the effect of a decision on a State.
+// Change is the effect of a decision on a State. The Change of a refused request has the same used units: it only converts
+// the State to a limit whose rate has changed. Only the Scaled kinds return one.
 type Change struct {
 	// Set is false if the decision does not change the state. The other fields are then
 	// undefined.

@@ -81,10 +81,11 @@
 // # Changed limits
 //
 // [DecideScaled] is for limits that change while keys are in use. Its state also contains the interval and the amount of
-// the refills under which it was last charged, and the refills that are due up to now count with these. Only a charge or
-// a refund stores the new interval and amount. Until then, tokens are refilled as before, however many requests are
-// refused. If the interval has changed, the anchor becomes the time of that charge or refund, so the next refill is due
-// a whole new interval later. A change of the limit alone refills no token.
+// the refills under which it was last charged, and the refills that are due up to now count with these. A charge or a
+// refund stores the new interval and amount. So does a refused request if the new refills admit it sooner, and do not
+// fill the bucket later. Until then, tokens are refilled as before. If the interval has changed, the anchor becomes the
+// time of that request, so the next refill is due a whole new interval later. A change of the limit alone refills no
+// token.
 //
 // # State
 //

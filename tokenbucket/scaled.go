@@ -15,8 +15,9 @@ const rateSize = 16
 // DecideScaled is Decide for limits that change: the state contains the interval and the amount of the refills under
 // which it was charged, and refills up to now count with these. See Changed limits in the package comment.
 //
-// A refused request and a peek do not change the state. DecideScaled accepts a limit l whose Max is 0: it refuses each
-// charge. It allocates nothing if room has a capacity of 32 bytes.
+// A peek does not change the state. A refused request changes it only to the refills of l, if the request is then admitted
+// sooner. DecideScaled accepts a limit l whose Max is 0: it refuses each charge. It allocates nothing if room has a
+// capacity of 32 bytes.
 func DecideScaled(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
 	stored := rateOf(&old)
 	if stored.Interval == l.Interval && stored.Amount == l.Amount {
@@ -60,12 +61,15 @@ func decideChanged(l, stored *limiter.Limit, old limiter.State, now uint64, quan
 	}
 	changed, d := Decide(l, converted, now, quantity, tail[:0])
 	if !changed.Set {
-		// The state keeps its refills, so the times are those of the old limit.
-		d.ResetAfter = b.until(stored, 0, now)
+		kept := d // the decision if the state keeps its refills
+		kept.ResetAfter = b.until(stored, 0, now)
 		if d.RetryAfter != limiter.NoRetry {
-			d.RetryAfter = b.until(stored, uint64(l.Max-quantity), now)
+			kept.RetryAfter = b.until(stored, uint64(l.Max-quantity), now)
 		}
-		return c, d
+		if quantity == 0 || d.RetryAfter >= kept.RetryAfter || d.ResetAfter > kept.ResetAfter {
+			return c, kept
+		}
+		changed.Expires, changed.Tail = now+uint64(d.ResetAfter), converted.Data
 	}
 	c.Set, c.Expires = true, changed.Expires
 	c.Tail = appendPair(room[:0], uint64(l.Interval), uint64(l.Amount))

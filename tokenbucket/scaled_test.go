@@ -46,6 +46,18 @@ func TestScaled_Changes(t *testing.T) {
 			{2*m + m/2, 20, false, 0, never, m + m/2},
 			{3 * m, 50, false, 0, never, 2 * m},
 		}},
+		{"a refused client waits as under the faster refills", newLimit(t, 2, 2, time.Hour), newLimit(t, 2, 2, m), 2, []limitertest.Row{
+			{m / 2, 0, false, 0, never, time.Hour - m/2},
+			{m / 2, 1, true, 0, m, m},
+			{m / 2, 0, false, 0, never, m},
+			{m, 1, true, 0, m / 2, m / 2},
+			{3 * m / 2, 2, false, 0, never, m},
+		}},
+		{"a refused client waits no longer for all tokens", newLimit(t, 100, 100, 2*m), newLimit(t, 100, 1, m), 100, []limitertest.Row{
+			{0, 1, true, 0, 2 * m, 2 * m},
+			{m, 1, true, 0, m, m},
+			{2 * m, 100, false, 0, never, 100 * m},
+		}},
 		{"a longer interval starts with the charge", newLimit(t, 10, 1, m), newLimit(t, 10, 1, 10*m), 5, []limitertest.Row{
 			{90 * time.Second, 6, false, 0, never, 100 * m},
 			{90*time.Second + 10*m - 1, 1, true, 0, 1, 90*m + 1},
@@ -53,7 +65,7 @@ func TestScaled_Changes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			charged := scaled.Run(t, tt.from, limiter.State{}, t0, tt.used)
-			scaled.Play(t, tt.to, charged.After(), t0, tt.rows, nil)
+			scaled.Play(t, tt.to, charged.After(), t0, tt.rows, func(_ int, c limitertest.Decided) { c.Converted().Check() })
 		})
 	}
 }
@@ -62,7 +74,7 @@ func TestScaled_Changes(t *testing.T) {
 // the same state if the refills are unchanged, and else on the used tokens as of now.
 func checkScaled(t *testing.T, l, from limiter.Limit, s limiter.State, now uint64, quantity int64) {
 	c := scaled.Run(t, l, under(from, s), now, quantity)
-	c.Check()
+	c.Converted().Check()
 	same := from.Interval == l.Interval && from.Amount == l.Amount
 	c.Expect(!same || !c.Change.Set || c.Change.Keep == min(rateSize, len(c.Old.Data)), "the refills are written again")
 	if !same {
@@ -75,6 +87,13 @@ func checkScaled(t *testing.T, l, from limiter.Limit, s limiter.State, now uint6
 		}
 	}
 	want := decide.Run(t, l, s, now, quantity)
+	if c.Got.Limited && c.Change.Set {
+		c.Expect(!same && quantity > 0 && c.Got == want.Got, "Decide has other times", want)
+		c.Expect(string(c.After().Data) == string(under(l, s).Data), "a refused request changes the used tokens", s)
+		b := open(&from, limiter.State{Expires: c.Old.Expires, Data: c.Old.Data[rateSize:]}, now)
+		c.Expect(c.Got.RetryAfter < b.until(&from, uint64(l.Max-quantity), now) && c.Got.ResetAfter <= b.until(&from, 0, now), "a refused request prolongs the wait")
+		return
+	}
 	c.Expect(c.Got.Limited == want.Got.Limited && c.Got.Remaining == want.Got.Remaining, "Decide has another result", want)
 	if same || c.Change.Set {
 		c.Expect(c.Got == want.Got && c.Change.Set == want.Change.Set, "Decide has other times", want)
@@ -126,6 +145,9 @@ func TestScaled_UsedTokensStayUsed(t *testing.T) {
 			if s = c.After(); c.Change.Set {
 				if used == 0 || by.Interval != l.Interval {
 					refill = now + uint64(l.Interval)
+				}
+				if c.Got.Limited {
+					quantity = 0 // the state is converted, and nothing is charged
 				}
 				used, by = max(0, used+quantity), l
 			}

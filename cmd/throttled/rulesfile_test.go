@@ -269,7 +269,7 @@ func TestFileThatChangesForever(t *testing.T) {
 }
 
 // TestUsedUnitsOutliveAChange checks that units used are kept when the amount of a limit changes, in a cluster whose leader
-// is killed after the change.
+// is killed after the change, and that a refused client waits no longer than under a higher rate.
 func TestUsedUnitsOutliveAChange(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"})
 	text := func(amount string) string {
@@ -299,6 +299,12 @@ func TestUsedUnitsOutliveAChange(t *testing.T) {
 	admits(others[0], 3)
 	others[1].mustDo("CL.RULES", "ROLLBACK", 1)
 	admits(others[1], 0)
+	others[1].mustDo("CL.RULES", "PATCH", "limits: {login: {allow: 1000000 per 30 days burst 8}}")
+	admits(others[1], 0) // the refused request converts the state: one unit is restored every 2.592 s, not every 6 days
+	reply, err := others[0].do("CL.CHECK", "shop", "PEEK", "path", "/")
+	if err != nil || reply.([]any)[4].(int64) > 8*3 {
+		t.Errorf("a peek after the refusal replies %v, %v; want a reset after at most 24 s", reply, err)
+	}
 }
 
 // TestFirstRulesWaitForAllMembers checks that the rules file of a cluster with a member that is down is not active, that

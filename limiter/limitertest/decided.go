@@ -81,6 +81,15 @@ func (c Decided) ExpectEarliest(wait time.Duration, last uint64, what string, ok
 // After returns the state after the decision.
 func (c Decided) After() limiter.State { return After(c.Old, c.Change) }
 
+// Converted returns the decision as if the state had been converted before, if a refused request has converted the state to
+// a changed limit. The rules of Check hold for the result. Other decisions are returned unchanged.
+func (c Decided) Converted() Decided {
+	if c.Got.Limited && c.Change.Set {
+		c.Old, c.Change = c.After(), limiter.Change{}
+	}
+	return c
+}
+
 // After applies ch to old, as a caller of Decide does, and returns the result.
 func After(old limiter.State, ch limiter.Change) limiter.State {
 	if !ch.Set {

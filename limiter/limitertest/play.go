@@ -19,7 +19,8 @@ type Row = struct {
 }
 
 // Play makes the requests of rows on a key with the initial state s, compares each decision with its row, and returns
-// the last state. An admitted charge or refund must change the state, and no other request may.
+// the last state. An admitted charge or refund must change the state, and an admitted peek must not. Check tests that a
+// refused request does not change it.
 //
 // Each decision is passed to the function look, which may check it further. If the algorithm sets Wait, look must check
 // Wait, since a Row does not contain it. If look is nil, Play calls Check for each decision.
@@ -35,7 +36,7 @@ func (f Decide) Play(tb testing.TB, l limiter.Limit, s limiter.State, start uint
 		if c.Got != want {
 			tb.Errorf("row %d: got %+v, want %+v", i, c.Got, want)
 		}
-		if c.Change.Set != (!row.Limited && row.Quantity != 0) {
+		if !c.Got.Limited && c.Change.Set != (row.Quantity != 0) {
 			tb.Errorf("row %d: set is %t", i, c.Change.Set)
 		}
 		look(i, c)
