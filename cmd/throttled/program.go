@@ -75,10 +75,10 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	if err := p.openState(o, &config); err != nil {
 		return err
 	}
-	if err := p.openRules(o, &config); err != nil {
+	if err := p.listen(o); err != nil {
 		return err
 	}
-	if err := p.listen(o); err != nil {
+	if err := p.openRules(o, &config); err != nil { // after listen: if a port is in use, the log must not report active rules
 		return err
 	}
 	p.server = server.New(config)
@@ -112,8 +112,8 @@ func (p *program) openState(o *options.Options, config *server.Config) error {
 	return nil
 }
 
-// openRules sets the log of the rules, and the rules file if there is one. A server without a log loads the file at once
-// and does not start if the file is not valid. A server with a log may have rules in the log, so it starts in any case.
+// openRules sets the log of the rules, and the rules file if there is one. A server without a log loads the file
+// immediately and does not start if the file is not valid. A server with a log may have rules in the log, so it starts in any case.
 func (p *program) openRules(o *options.Options, config *server.Config) error {
 	if p.replica != nil {
 		config.RulesLog = p.replica.node

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +116,22 @@ func TestServerDoesNotStartWithBadRules(t *testing.T) {
 		if code, _ := p.waitExit(patience); code != exitUsage || !strings.Contains(p.log.String(), test.want) {
 			t.Errorf("with the file %q, the server exits with %d, want %d and %q:\n%s", test.text, code, exitUsage, test.want, p.log)
 		}
+	}
+}
+
+// TestRulesAreLoadedAfterBind checks that a server whose port is in use does not log that its rules are active.
+func TestRulesAreLoadedAfterBind(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	writeFile(t, path, textOfRules("a"))
+	var log bytes.Buffer
+	code := run([]string{"--rules", path, "--port", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)}, noEnv, io.Discard, &log)
+	if code != exitError || strings.Contains(log.String(), "is active") || !strings.Contains(log.String(), "address already in use") {
+		t.Errorf("the server exits with %d, want %d, and only the error of the port:\n%s", code, exitError, &log)
 	}
 }
 
