@@ -37,7 +37,7 @@ var limitKeys = keys[Limit]{
 		value: chargeKeys.schema(), example: "{status: [401, 403]}",
 		decode: func(d *decoder, v value, l *Limit) { chargeKeys.decode(d, v, &l.Charge) }},
 	{name: "on_failure",
-		doc:   "the decision if the limit cannot be asked: open (default) admits, closed refuses, local decides on this node",
+		doc:   "the decision if the limit cannot be evaluated: open (default) admits, closed refuses, local decides on this node",
 		value: choiceSchema(failurePolicies...), example: "closed",
 		decode: func(d *decoder, v value, l *Limit) { l.OnFailure = FailurePolicy(d.choose(v, failurePolicies)) }},
 	{name: "ban", doc: "refuses for a time after a number of refusals",

@@ -50,7 +50,7 @@ type CostCase struct {
 	Cost    int64
 }
 
-// FailurePolicy determines the decision if the limit cannot be asked.
+// FailurePolicy determines the decision if the limit cannot be evaluated.
 type FailurePolicy uint8
 
 // The failure policies.
