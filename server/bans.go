@@ -78,38 +78,12 @@ func (r *refusals) slotOf(hash uint64, now time.Duration) *refusalSlot {
 	return least
 }
 
-// decideTwice passes the requests of all calls to the engine, and then those that follow from the decisions: bans, and
-// the units of reports that fit. The token covers both.
-func (b *batch) decideTwice(s *Server) limiter.CommitToken {
-	if s.hold() {
-		defer s.release()
-	}
-	t := s.engine.Decide(b.reqs, b.out[:len(b.reqs)])
-	for i := range b.calls {
-		c := &b.calls[i]
-		b.countRefusals(c, s)
-		if c.fills {
-			t = b.fill(c, s.engine, t)
-		}
-	}
-	return t
-}
-
-// later returns the later of two tokens. b was made after a. If it is from another epoch, a is returned: waiting for its
-// commit then fails.
-func later(a, b limiter.CommitToken) limiter.CommitToken {
-	if b.Epoch == a.Epoch && b.Generation > a.Generation {
-		return b
-	}
-	return a
-}
-
 // countRefusals counts the refusals of a call by limits that ban, and writes the bans that follow. The reply to the call
 // does not depend on the bans, so it need not wait for their commit.
 func (b *batch) countRefusals(c *call, s *Server) {
 	for i := range c.limits {
 		a := &c.limits[i]
-		if !a.counts || a.isCounted(c.limits[:i]) || !b.refusedBy(c, a.ban) {
+		if !a.countsForBan || a.sharesBan(c.limits[:i]) || !b.refusedBy(c, a.ban) {
 			continue
 		}
 		period, _ := a.limit.Ban.After.Per.Duration() // always fits: the parser of rules has checked it
@@ -127,8 +101,8 @@ func (b *batch) stopCounting(ban []byte) {
 	for i := range b.calls {
 		limits := b.calls[i].limits
 		for j := range limits {
-			if a := &limits[j]; a.counts && bytes.Equal(b.reqs[a.ban].Key, ban) {
-				a.counts = false
+			if a := &limits[j]; a.countsForBan && bytes.Equal(b.reqs[a.ban].Key, ban) {
+				a.countsForBan = false
 			}
 		}
 	}
@@ -150,8 +124,8 @@ func (s *Server) beginBan(req limiter.Request) {
 	}
 }
 
-// isCounted reports whether an earlier counter has the same request for a ban, that is, belongs to the same limit.
-func (a *applied) isCounted(before []applied) bool {
+// sharesBan reports whether an earlier counter of the call belongs to the same limit, so that the refusal is counted with it.
+func (a *appliedCounter) sharesBan(before []appliedCounter) bool {
 	return len(before) > 0 && before[len(before)-1].ban == a.ban
 }
 

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/throttledhq/throttled/limiter"
 )
 
 // TestBans checks that refusals are counted, and that a ban follows.
@@ -226,24 +224,6 @@ func TestRefusalsOfThePast(t *testing.T) {
 	}
 	if banned < attackers*98/100 || banned > attackers {
 		t.Errorf("%d of %d keys have reached the limit, want almost all", banned, attackers)
-	}
-}
-
-// TestLaterTokens checks the token that covers two calls of the engine.
-func TestLaterTokens(t *testing.T) {
-	token := func(epoch, generation uint64) limiter.CommitToken {
-		return limiter.CommitToken{Epoch: epoch, Generation: generation}
-	}
-	for _, row := range []struct{ a, b, want limiter.CommitToken }{
-		{token(1, 1), token(1, 2), token(1, 2)},
-		{token(1, 2), token(1, 0), token(1, 2)},
-		{token(1, 2), token(0, 0), token(1, 2)},
-		{token(1, 2), token(2, 9), token(1, 2)},
-		{token(0, 0), token(0, 0), token(0, 0)},
-	} {
-		if got := later(row.a, row.b); got != row.want {
-			t.Errorf("later(%v, %v) is %v, want %v", row.a, row.b, got, row.want)
-		}
 	}
 }
 

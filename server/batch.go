@@ -45,10 +45,10 @@ type parsing struct {
 	// Results.
 	reqs      []limiter.Request // requests of all parsed calls. All requests of a group except the last are Linked
 	unit      time.Duration     // time unit of the reply to the last call
-	limits    []applied         // of the last call, if it uses the rules
+	limits    []appliedCounter  // of the last call, if it uses the rules
 	shadows   int               // number of requests at the end of the last call that do not affect its outcome
 	leftOut   bool              // shadow limits of the last call are left out; see rules.Matches
-	counted   bool              // the last call counts in the statistics of the rules
+	inStats   bool              // the last call is counted in the statistics of the rules
 	uncharged bool              // the last call is a report, and does not charge a live limit or a default that applies
 	fills     bool              // counters that refuse the last call are filled; see batch.fill
 	async     bool              // the reply to the last call need not wait for the commit of its charges
@@ -76,17 +76,17 @@ const (
 // call is a command in a batch, and its outcome.
 type call struct {
 	cmd       *command
-	from, n   int           // index of the first request, number of requests; both are 0 if the command was not parsed
-	shadows   int           // number of requests at the end that do not affect the outcome
-	leftOut   bool          // shadow limits are left out
-	counted   bool          // the call counts in the statistics of the rules
-	uncharged bool          // the call is a report, and does not charge a live limit or a default that applies
-	limits    []applied     // counters of a call that uses the rules
-	fills     bool          // counters that refuse the call are filled; see batch.fill
-	unit      time.Duration // time unit of the reply
-	args      [][]byte      // arguments, if the command may be forwarded; otherwise nil
-	tx        *transaction  // transaction that EXEC runs; nil for other commands
-	accounted bool          // set if the call is added to the statistics elsewhere, not by finishCall
+	from, n   int              // index of the first request, number of requests; both are 0 if the command was not parsed
+	shadows   int              // number of requests at the end that do not affect the outcome
+	leftOut   bool             // shadow limits are left out
+	inStats   bool             // the call is counted in the statistics of the rules
+	uncharged bool             // the call is a report, and does not charge a live limit or a default that applies
+	limits    []appliedCounter // counters of a call that uses the rules
+	fills     bool             // counters that refuse the call are filled; see batch.fill
+	unit      time.Duration    // time unit of the reply
+	args      [][]byte         // arguments, if the command may be forwarded; otherwise nil
+	tx        *transaction     // transaction that EXEC runs; nil for other commands
+	accounted bool             // set if the call is added to the statistics elsewhere, not by finishCall
 
 	done     bool // the outcome is known: err, reply or the decisions
 	replied  bool // the reply has been appended
@@ -154,12 +154,12 @@ func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 // keep is set, add also keeps the arguments, so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	from := len(b.reqs)
-	b.limits, b.shadows, b.leftOut, b.counted, b.uncharged, b.fills, b.async = nil, 0, false, false, false, false, false
+	b.limits, b.shadows, b.leftOut, b.inStats, b.uncharged, b.fills, b.async = nil, 0, false, false, false, false, false
 	if err := cmd.parse(&b.parsing, args); err != nil {
 		b.reqs = b.reqs[:from]
 		return err
 	}
-	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, counted: b.counted, uncharged: b.uncharged, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
+	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, inStats: b.inStats, uncharged: b.uncharged, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
 	if keep {
 		c.args = b.keep(args)
 	}
@@ -206,7 +206,7 @@ func (b *batch) reset() {
 // decide passes the requests of all calls to the engine.
 func (b *batch) decide(s *Server) limiter.CommitToken {
 	if b.rule.followUp {
-		return b.decideTwice(s)
+		return b.decideWithFollowUps(s)
 	}
 	return s.engine.Decide(b.reqs, b.out[:len(b.reqs)])
 }
@@ -310,7 +310,7 @@ func anyLimited(out []limiter.Decision) bool {
 }
 
 // anyFull reports whether any counter of a live limit was filled without charging all units.
-func anyFull(limits []applied) bool {
+func anyFull(limits []appliedCounter) bool {
 	for i := range limits {
 		if limits[i].full && !limits[i].isShadow() {
 			return true

@@ -70,8 +70,9 @@ func parseCheck(p *parsing, args [][]byte) error {
 	return p.addMatches(&o)
 }
 
-// counts reports whether a request counts in the statistics of the rules: whether it can charge units.
-func (o *checkOptions) counts() bool { return o.cost > 0 && !o.peek && !o.dryRun }
+// isCharge reports whether a request can charge units. Only such requests are in the statistics of the rules, and only
+// their refusals are counted for bans.
+func (o *checkOptions) isCharge() bool { return o.cost > 0 && !o.peek && !o.dryRun }
 
 func newCheckOptions() checkOptions { return checkOptions{cost: 1, unit: time.Second} }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/rules"
 )
 
@@ -74,25 +73,3 @@ func (p *parsing) addReports(o *checkOptions, status int) error {
 
 // isCharged reports whether a limit, which may be nil, is charged by an outcome.
 func isCharged(l *rules.Limit, status int) bool { return l != nil && slices.Contains(l.Charge, status) }
-
-// fill charges as many units as fit to each counter that has refused a call. The counters of the call are charged each on
-// its own: it is a CL.REPORT, or a CL.CHECK in a domain with the semantics of Envoy. fill replaces the request and the
-// decision. It returns the later one of t and the tokens of the new decisions.
-func (b *batch) fill(c *call, engine limiter.Engine, t limiter.CommitToken) limiter.CommitToken {
-	for i := range c.limits {
-		a := &c.limits[i]
-		if a.request < 0 || b.out[a.request].Err != nil || !b.out[a.request].Limited {
-			continue
-		}
-		a.full, a.retry = true, b.out[a.request].RetryAfter
-		if c.cmd.name == "cl.report" {
-			a.retry = limiter.NoRetry // a report is not repeated
-		}
-		if a.counter.Amount.Kind == rules.None || b.out[a.request].Remaining < 1 {
-			continue
-		}
-		b.reqs[a.request].Quantity = b.out[a.request].Remaining
-		t = later(t, engine.Decide(b.reqs[a.request:a.request+1], b.out[a.request:a.request+1]))
-	}
-	return t
-}

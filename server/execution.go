@@ -117,7 +117,7 @@ func (e *execution) runSlow() {
 }
 
 // run runs the command or the transaction. If keys are read or changed, run prevents a transfer of leadership until the
-// command is done. A limiter command does not need this: it makes a single call of the engine, or batch.decideTwice does
+// command is done. A limiter command does not need this: it makes a single call of the engine, or batch.decideWithFollowUps does
 // the same.
 func (e *execution) run() error {
 	switch {

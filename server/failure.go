@@ -36,9 +36,10 @@ func (o *outage) end() {
 	}
 }
 
-// lasts reports whether a request must not wait for a leader in a view. In each period of outageProbes, it returns false
-// once, so that a leader is found that becomes reachable without a change of the view. The outage then ends.
-func (o *outage) lasts(v *topology.View, now time.Duration) bool {
+// skipWait reports whether a request must not wait for a leader in a view. In each period of outageProbes, it returns false
+// to one caller, so that a leader is found that becomes reachable without a change of the view. This caller must wait. If
+// the leader answers, the outage ends.
+func (o *outage) skipWait(v *topology.View, now time.Duration) bool {
 	failed := o.view.Load()
 	if failed == nil || failed.Changed != v.Changed {
 		return false
@@ -72,7 +73,7 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 		return false
 	}
 	call.unit, call.limits = o.unit, b.rule.applyPolicies(&o)
-	call.leftOut, call.counted = false, o.counts() // no shadow limit is asked
+	call.leftOut, call.inStats = false, o.isCharge() // no shadow limit is asked
 	extra := ruleFlags(0)
 	if len(call.limits) == 0 {
 		extra = flagFailOpen
@@ -83,7 +84,8 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 	return true
 }
 
-// isUndecided reports whether no leader has decided a call, or it is not known whether the leader has.
+// isUndecided reports whether no leader has decided a call, or it is not known whether the leader has. The reply to a
+// forwarded call is relayed as bytes, so an error of the leader is recognized by its code.
 func (c *call) isUndecided() bool {
 	if c.err != nil {
 		return isNotLeading(c.err) || errors.Is(c.err, limiter.ErrUncertain) || c.err == errBusy
@@ -97,7 +99,7 @@ func (c *call) isUndecided() bool {
 }
 
 // applyPolicies sets p.shown to the decisions of on_failure on the live limits in p.matches, and returns their counters.
-func (p *ruleParsing) applyPolicies(o *checkOptions) []applied {
+func (p *ruleParsing) applyPolicies(o *checkOptions) []appliedCounter {
 	from, refused := len(p.limits), false
 	p.shown = p.shown[:0]
 	var local localGroup
@@ -107,11 +109,11 @@ func (p *ruleParsing) applyPolicies(o *checkOptions) []applied {
 			continue
 		}
 		for j := range m.Counters {
-			a := applied{limit: m.Limit, counter: &m.Counters[j], request: -1, ban: -1}
+			a := appliedCounter{limit: m.Limit, counter: &m.Counters[j], request: -1, ban: -1}
 			if p.isLocal(&a) {
 				a.request = local.add(p, m, a.counter, o)
 			}
-			s := p.failed(&a)
+			s := p.policyDecision(&a)
 			refused = refused || s.decision.Limited
 			p.limits, p.shown = append(p.limits, a), append(p.shown, s)
 		}
@@ -124,13 +126,13 @@ func (p *ruleParsing) applyPolicies(o *checkOptions) []applied {
 }
 
 // isLocal reports whether this node decides a counter.
-func (p *ruleParsing) isLocal(a *applied) bool {
+func (p *ruleParsing) isLocal(a *appliedCounter) bool {
 	return p.state.local != nil && a.limit != nil && a.limit.OnFailure == rules.FailLocal && a.counter.Amount.Kind == rules.Rate
 }
 
-// failed returns a counter as the reply shows it if the counter cannot be asked, and this node does not decide it. The
+// policyDecision returns a counter as the reply shows it if the counter cannot be asked, and this node does not decide it. The
 // amounts "unlimited" and "none" need not be asked.
-func (p *ruleParsing) failed(a *applied) shownLimit {
+func (p *ruleParsing) policyDecision(a *appliedCounter) shownLimit {
 	s := shownLimit{decision: unlimited, flags: a.staticFlags() &^ flagUnlimited}
 	switch {
 	case a.counter.Amount.Kind == rules.Unlimited:
@@ -168,7 +170,7 @@ func (g *localGroup) add(p *ruleParsing, m *rules.Matched, c *rules.Counter, o *
 
 // decide decides the requests, and sets p.shown to the decisions. If another limit refuses the request, nothing is charged.
 // Counters that cannot be decided, for example because memory is full, remain open.
-func (g *localGroup) decide(p *ruleParsing, limits []applied, refused bool) {
+func (g *localGroup) decide(p *ruleParsing, limits []appliedCounter, refused bool) {
 	for i := range g.reqs {
 		g.reqs[i].Trial = g.reqs[i].Trial || refused
 	}

@@ -223,7 +223,7 @@ func TestOutage(t *testing.T) {
 	var o outage
 	f := func(want bool, v *topology.View, now time.Duration) {
 		t.Helper()
-		if got := o.lasts(v, now); got != want {
+		if got := o.skipWait(v, now); got != want {
 			t.Errorf("after %v: got %v, want %v", now, got, want)
 		}
 	}

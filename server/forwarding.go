@@ -53,7 +53,7 @@ func (f *forwarding) init(c *client) {
 func (f *forwarding) begin(b *batch) {
 	srv := f.client.srv
 	f.stage, f.deadline = forwardAttempt, time.Now().Add(srv.leaderPatience)
-	f.hasty = b.onlyChecks() && srv.outage.lasts(srv.cluster.View(), srv.uptime())
+	f.hasty = b.onlyChecks() && srv.outage.skipWait(srv.cluster.View(), srv.uptime())
 }
 
 // advance runs steps until it must wait, or until no call of the batch needs another node: either all calls are done,

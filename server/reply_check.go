@@ -40,7 +40,7 @@ type shownLimit struct {
 }
 
 // name returns the name of the limit. That of the default of a domain is empty.
-func (a *applied) name() string {
+func (a *appliedCounter) name() string {
 	if a.limit == nil {
 		return ""
 	}
@@ -76,7 +76,7 @@ func (p *ruleParsing) replyShown(out *resp.Reply, c *call, extra ruleFlags) (lim
 		flags |= summarize(c.limits, p.shown)
 	}
 	flags |= extra
-	if c.counted {
+	if c.inStats {
 		p.state.counts.add(flags)
 		p.state.counts.shadowErrors.Add(int64(countTrue(c.leftOut || all&flagError != 0)))
 	}
@@ -100,7 +100,7 @@ func allFlags(shown []shownLimit) (all ruleFlags) {
 
 // show sets s to a counter as the reply shows it. The flag flagSoft is set if units of the soft share are used, whether or
 // not the request is admitted.
-func (b *batch) show(a *applied, s *shownLimit) {
+func (b *batch) show(a *appliedCounter, s *shownLimit) {
 	s.flags = a.staticFlags()
 	switch {
 	case a.noCost:
@@ -120,7 +120,7 @@ func (b *batch) show(a *applied, s *shownLimit) {
 }
 
 // showDecision sets s to a decision on a counter, relative to its nominal limit.
-func (p *ruleParsing) showDecision(a *applied, s *shownLimit, req *limiter.Request, decided *limiter.Decision) {
+func (p *ruleParsing) showDecision(a *appliedCounter, s *shownLimit, req *limiter.Request, decided *limiter.Decision) {
 	d := &s.decision
 	*d = *decided
 	if a.full {
@@ -143,7 +143,7 @@ func (p *ruleParsing) showDecision(a *applied, s *shownLimit, req *limiter.Reque
 }
 
 // staticFlags returns the flags that do not depend on the decision.
-func (a *applied) staticFlags() (flags ruleFlags) {
+func (a *appliedCounter) staticFlags() (flags ruleFlags) {
 	if a.request < 0 && !a.noCost {
 		flags = flagUnlimited
 	}
@@ -160,7 +160,7 @@ func (a *applied) staticFlags() (flags ruleFlags) {
 }
 
 // stateFlags returns the flags of a counter of whose nominal limit a number of units is used.
-func (a *applied) stateFlags(nominal, used int64) (flags ruleFlags) {
+func (a *appliedCounter) stateFlags(nominal, used int64) (flags ruleFlags) {
 	if used > nominal && a.limit.Soft > 0 {
 		flags |= flagSoft
 	}
@@ -195,7 +195,7 @@ func jittered(retry time.Duration, percent int, random uint64) time.Duration {
 }
 
 // decidingLimit returns the index of the live counter that determines the result, or -1 if there is none.
-func decidingLimit(limits []applied, shown []shownLimit) int {
+func decidingLimit(limits []appliedCounter, shown []shownLimit) int {
 	at := -1
 	for i := range shown {
 		if !limits[i].isShadow() && (at < 0 || outranks(&shown[i].decision, &shown[at].decision)) {
@@ -207,7 +207,7 @@ func decidingLimit(limits []applied, shown []shownLimit) int {
 
 // clearSoft clears flagSoft in counters that have not admitted the request. The parameter limited reports whether the live
 // limits have refused it.
-func clearSoft(limits []applied, shown []shownLimit, limited bool) {
+func clearSoft(limits []appliedCounter, shown []shownLimit, limited bool) {
 	for i := range shown {
 		if shown[i].flags&flagSoft == 0 {
 			continue
@@ -219,7 +219,7 @@ func clearSoft(limits []applied, shown []shownLimit, limited bool) {
 }
 
 // summarize returns the flags of the whole reply.
-func summarize(limits []applied, shown []shownLimit) (flags ruleFlags) {
+func summarize(limits []appliedCounter, shown []shownLimit) (flags ruleFlags) {
 	for i := range shown {
 		switch {
 		case !limits[i].isShadow():
@@ -276,7 +276,7 @@ func arrayCheck(out *resp.Reply, c *call, top *limiter.Decision, name string, fl
 var noFlags = []byte("*0\r\n")
 
 // isLeaky reports whether the decision of the counter includes a time for which the caller must delay the request.
-func (a *applied) isLeaky() bool {
+func (a *appliedCounter) isLeaky() bool {
 	return a.request >= 0 && a.limit != nil && a.limit.Algorithm.Kind == rules.Leaky
 }
 

@@ -23,26 +23,27 @@ type ruleParsing struct {
 
 	semantics rules.Semantics // of the domain of the last call
 	matches   rules.Matches
-	keys      []byte    // keys of requests
-	limits    []applied // of all calls
-	followUp  bool      // decisions of the batch can cause further decisions
+	keys      []byte           // keys of requests
+	limits    []appliedCounter // of all calls
+	followUp  bool             // decisions of the batch can cause further decisions
 
 	shown []shownLimit // scratch for replies
 }
 
-// applied is a counter of a limit that applies to a request of CL.CHECK or CL.REPORT.
-type applied struct {
-	limit   *rules.Limit // nil for the default of the domain
-	counter *rules.Counter
-	request int32         // index in parsing.reqs; -1 if the amount is unlimited, or has no cost
-	noCost  bool          // the cost for a shadow limit cannot be determined
-	ban     int32         // index of the request for the ban of the limit; -1 if the limit does not ban
-	counts  bool          // a refusal is counted for the ban
-	full    bool          // not all units were charged, because the counter is full; see batch.fill
-	retry   time.Duration // RetryAfter of the reply if the counter is full
+// appliedCounter is one counter of a limit that applies to a request of CL.CHECK or CL.REPORT. A limit with several
+// amounts has one for each of them.
+type appliedCounter struct {
+	limit        *rules.Limit // nil for the default of the domain
+	counter      *rules.Counter
+	request      int32         // index in parsing.reqs; -1 if the amount is unlimited, or has no cost
+	noCost       bool          // the cost for a shadow limit cannot be determined
+	ban          int32         // index of the request for the ban of the limit; -1 if the limit does not ban
+	countsForBan bool          // a refusal is counted for the ban
+	full         bool          // not all units were charged, because the counter is full; see batch.fill
+	retry        time.Duration // RetryAfter of the reply if the counter is full
 }
 
-func (a *applied) isShadow() bool { return isShadow(a.limit) }
+func (a *appliedCounter) isShadow() bool { return isShadow(a.limit) }
 
 // Limits of the memory that is kept for the next batch.
 const (
@@ -145,13 +146,13 @@ func (p *parsing) addMatches(o *checkOptions) error {
 		}
 	}
 	p.finishCall(limits, live)
-	p.counted = o.counts()
-	p.fills = p.counted && p.rule.semantics == rules.Envoy
+	p.inStats = o.isCharge()
+	p.fills = p.inStats && p.rule.semantics == rules.Envoy
 	p.rule.followUp = p.rule.followUp || p.fills
 	return nil
 }
 
-// finishCall sets the results of a call. limits and live are the numbers of applied limits before the call, and of
+// finishCall sets the results of a call. limits and live are the numbers of applied counters before the call, and of
 // requests before those of its shadow limits.
 func (p *parsing) finishCall(limits, live int) {
 	p.shadows = len(p.reqs) - live
@@ -161,7 +162,7 @@ func (p *parsing) finishCall(limits, live int) {
 }
 
 // areAsync reports whether no live limit requires that its charges are committed before the reply.
-func areAsync(limits []applied) bool {
+func areAsync(limits []appliedCounter) bool {
 	for i := range limits {
 		if l := limits[i].limit; !isShadow(l) && (l == nil || l.Consistency == rules.Sync) {
 			return false
@@ -186,8 +187,8 @@ func (o *checkOptions) countRequests(list []rules.Matched) (live, shadow int) {
 	return live, shadow
 }
 
-// requestsOf returns the number of requests that addMatch appends. It is exact, since a call that does not fit in the batch
-// is parsed twice.
+// requestsOf returns the number of requests that addMatch appends. An upper bound would not be sufficient: a call would be
+// moved to the next batch, and parsed a second time, although its requests fit.
 func (o *checkOptions) requestsOf(m *rules.Matched) (n int) {
 	if m.Cost == 0 {
 		return 0
@@ -213,12 +214,12 @@ func (p *parsing) addMatch(m *rules.Matched, o *checkOptions) {
 	quantity := product(o.cost, m.Cost)
 	trial := o.dryRun || o.outcome == nil && m.Limit != nil && len(m.Limit.Charge) > 0
 	ban := p.addBan(m, o)
-	counts := ban >= 0 && o.cost > 0 && !o.dryRun
-	p.rule.followUp = p.rule.followUp || counts
+	countsForBan := ban >= 0 && o.isCharge()
+	p.rule.followUp = p.rule.followUp || countsForBan
 	for i := range m.Counters {
-		p.rule.limits = append(p.rule.limits, applied{})
+		p.rule.limits = append(p.rule.limits, appliedCounter{})
 		a := &p.rule.limits[len(p.rule.limits)-1]
-		a.limit, a.counter, a.request, a.ban, a.counts = m.Limit, &m.Counters[i], -1, ban, counts
+		a.limit, a.counter, a.request, a.ban, a.countsForBan = m.Limit, &m.Counters[i], -1, ban, countsForBan
 		a.noCost = m.Cost == 0
 		if a.counter.Kind != 0 && !a.noCost {
 			a.request = int32(len(p.reqs))
