@@ -104,7 +104,7 @@ func checkRequests(t *testing.T, line string, p *parsing) {
 func checkDashes(t *testing.T, cmd *command, p *parsing, args [][]byte) {
 	t.Helper()
 	allowed := uint8(optionsCheck)
-	if cmd.name == "cl.report" {
+	if cmd.report {
 		allowed = optionsReport
 	}
 	o := newCheckOptions()

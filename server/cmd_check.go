@@ -14,7 +14,7 @@ func ruleCommands() []command {
 			cost:    "O(N) in the number of attributes and of the limits that apply",
 			summary: "Checks all limits of the rules that apply to a request, and charges the request if it is admitted",
 			args:    "domain [COST units:integer] [PEEK] [DRYRUN] [MS] [--] [name value]..."},
-		{name: "cl.report", arity: -4, flags: flags, group: groupLimiter, since: "0.1.0", rules: true, parse: parseReport, reply: replyCheck,
+		{name: "cl.report", arity: -4, flags: flags, group: groupLimiter, since: "0.1.0", rules: true, report: true, parse: parseReport, reply: replyCheck,
 			cost:    "O(N) in the number of attributes and of the limits that apply",
 			summary: "Charges a request by its outcome to the limits of the rules that are charged by outcome",
 			args:    "domain OUTCOME outcome [COST units:integer] [MS] [--] [name value]..."},

@@ -123,6 +123,9 @@ type command struct {
 
 	// rules marks a limiter command that uses the rules.
 	rules bool
+	// report marks a command that reports the outcome of a request. It is not repeated if a limit is full, and on_failure
+	// does not apply to it.
+	report bool
 
 	// A row sets either refusal, or run, or both parse and reply. The row of a command with subcommands may set none
 	// of these fields.

@@ -59,7 +59,7 @@ func (b *batch) onlyChecks() bool {
 }
 
 // hasPolicy reports whether the limits of a call determine its reply if no leader decides it.
-func (c *call) hasPolicy() bool { return c.cmd.name == "cl.check" && c.args != nil }
+func (c *call) hasPolicy() bool { return c.cmd.rules && !c.cmd.report && c.args != nil }
 
 // answerByPolicy replies to a CL.CHECK that no leader has decided, according to on_failure in the rules that this node
 // has. It returns false if the call has another outcome, or if these rules cannot be used for the request.
@@ -78,7 +78,10 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 	if len(call.limits) == 0 {
 		extra = flagFailOpen
 	}
-	if b.rule.replyShown(l.out, call, extra) {
+	s := b.rule.summarize(call, extra)
+	b.rule.countCall(call, &s)
+	b.rule.appendReply(l.out, call, &s)
+	if s.top.Limited {
 		l.srv.stats.limited.Add(1)
 	}
 	return true

@@ -32,8 +32,8 @@ func (b *batch) fill(c *call, engine limiter.Engine, t limiter.CommitToken) limi
 			continue
 		}
 		a.full, a.retry = true, b.out[a.request].RetryAfter
-		if c.cmd.name == "cl.report" {
-			a.retry = limiter.NoRetry // a report is not repeated
+		if c.cmd.report {
+			a.retry = limiter.NoRetry
 		}
 		if a.counter.Amount.Kind == rules.None || b.out[a.request].Remaining < 1 {
 			continue

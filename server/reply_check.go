@@ -37,6 +37,7 @@ var ruleFlagNames = [...]string{"soft", "warn", "banned", "shadow", "report", "d
 type shownLimit struct {
 	decision limiter.Decision
 	flags    ruleFlags
+	usesSoft bool // units of the soft share are used, whether or not the request is admitted; see setSoft
 }
 
 // name returns the name of the limit. That of the default of a domain is empty.
@@ -50,44 +51,61 @@ func (a *appliedCounter) name() string {
 // unlimited is the decision for a request to which no limit applies, and that of the amount "unlimited".
 var unlimited = limiter.Decision{Limit: math.MaxInt64, Remaining: math.MaxInt64, RetryAfter: limiter.NoRetry}
 
-// replyCheck appends the reply to CL.CHECK or CL.REPORT.
+// replyCheck appends the reply to CL.CHECK or CL.REPORT, and counts the call.
 func replyCheck(out *resp.Reply, b *batch, c *call) {
 	p := &b.rule
 	p.shown = slices.Grow(p.shown[:0], len(c.limits))[:len(c.limits)]
 	for i := range c.limits {
 		b.show(&c.limits[i], &p.shown[i])
 	}
-	p.replyShown(out, c, 0)
+	s := p.summarize(c, 0)
+	p.countCall(c, &s)
+	p.appendReply(out, c, &s)
 }
 
-// replyShown appends a reply with the counters in p.shown, and reports whether the request is refused. The parameter extra
-// is added to the flags of the reply.
-func (p *ruleParsing) replyShown(out *resp.Reply, c *call, extra ruleFlags) (limited bool) {
-	top, name, flags := &unlimited, "", flagUnmatched
+// checkSummary is the part of a reply that concerns the whole request.
+type checkSummary struct {
+	top   *limiter.Decision // on the deciding counter
+	name  string            // of its limit
+	flags ruleFlags
+	all   ruleFlags // of all counters
+}
+
+// summarize returns the summary of the counters in p.shown, and completes their flags. The parameter extra is added to the
+// flags of the summary.
+func (p *ruleParsing) summarize(c *call, extra ruleFlags) checkSummary {
+	s := checkSummary{top: &unlimited, flags: flagUnmatched}
 	if c.uncharged {
-		flags = flagUncharged
+		s.flags = flagUncharged
 	}
 	if at := decidingLimit(c.limits, p.shown); at >= 0 {
-		top, name, flags = &p.shown[at].decision, c.limits[at].name(), 0
+		s.top, s.name, s.flags = &p.shown[at].decision, c.limits[at].name(), 0
 	}
-	all := allFlags(p.shown)
-	if all != 0 {
-		clearSoft(c.limits, p.shown, top.Limited)
-		flags |= summarize(c.limits, p.shown)
+	setSoft(c.limits, p.shown, s.top.Limited)
+	if s.all = allFlags(p.shown); s.all != 0 {
+		s.flags |= combineFlags(c.limits, p.shown)
 	}
-	flags |= extra
+	s.flags |= extra
+	return s
+}
+
+// countCall adds a call to the statistics of the rules.
+func (p *ruleParsing) countCall(c *call, s *checkSummary) {
 	if c.inStats {
-		p.state.counts.add(flags)
-		p.state.counts.shadowErrors.Add(int64(countTrue(c.leftOut || all&flagError != 0)))
+		p.state.counts.add(s.flags)
+		p.state.counts.shadowErrors.Add(int64(countTrue(c.leftOut || s.all&flagError != 0)))
 	}
+}
+
+// appendReply appends the reply with a summary and the counters in p.shown.
+func (p *ruleParsing) appendReply(out *resp.Reply, c *call, s *checkSummary) {
 	if out.Protocol() == 3 {
-		mapCheck(out, c, top, name, flags, p.shown)
+		mapCheck(out, c, s, p.shown)
 		out.Text("version")
 	} else {
-		arrayCheck(out, c, top, name, flags, p.shown)
+		arrayCheck(out, c, s, p.shown)
 	}
 	out.Int(int64(p.version))
-	return top.Limited
 }
 
 // allFlags returns the flags of all counters.
@@ -98,10 +116,9 @@ func allFlags(shown []shownLimit) (all ruleFlags) {
 	return all
 }
 
-// show sets s to a counter as the reply shows it. The flag flagSoft is set if units of the soft share are used, whether or
-// not the request is admitted.
+// show sets s to a counter as the reply shows it, without flagSoft.
 func (b *batch) show(a *appliedCounter, s *shownLimit) {
-	s.flags = a.staticFlags()
+	s.flags, s.usesSoft = a.staticFlags(), false
 	switch {
 	case a.noCost:
 		s.decision, s.flags = unlimited, s.flags|flagError
@@ -133,9 +150,13 @@ func (p *ruleParsing) showDecision(a *appliedCounter, s *shownLimit, req *limite
 	if a.limit == nil {
 		return
 	}
-	most, soft := req.Limit.Max, a.counter.Limit.Max-a.counter.Nominal
-	s.flags |= a.stateFlags(most-soft, most-d.Remaining)
-	d.Limit, d.Remaining = most-soft, max(d.Remaining-soft, 0)
+	soft := a.counter.Limit.Max - a.counter.Nominal
+	nominal, used := req.Limit.Max-soft, req.Limit.Max-d.Remaining
+	s.usesSoft = used > nominal
+	if a.limit.Warn > 0 && isShare(used, nominal, a.limit.Warn) {
+		s.flags |= flagWarn
+	}
+	d.Limit, d.Remaining = nominal, max(d.Remaining-soft, 0)
 	if a.limit.RetryJitter > 0 && d.Limited {
 		d.RetryAfter = jittered(d.RetryAfter, a.limit.RetryJitter, p.state.random())
 		d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
@@ -155,17 +176,6 @@ func (a *appliedCounter) staticFlags() (flags ruleFlags) {
 	}
 	if a.limit.Shadow {
 		flags |= flagShadow
-	}
-	return flags
-}
-
-// stateFlags returns the flags of a counter of whose nominal limit a number of units is used.
-func (a *appliedCounter) stateFlags(nominal, used int64) (flags ruleFlags) {
-	if used > nominal && a.limit.Soft > 0 {
-		flags |= flagSoft
-	}
-	if a.limit.Warn > 0 && isShare(used, nominal, a.limit.Warn) {
-		flags |= flagWarn
 	}
 	return flags
 }
@@ -205,21 +215,25 @@ func decidingLimit(limits []appliedCounter, shown []shownLimit) int {
 	return at
 }
 
-// clearSoft clears flagSoft in counters that have not admitted the request. The parameter limited reports whether the live
-// limits have refused it.
-func clearSoft(limits []appliedCounter, shown []shownLimit, limited bool) {
+// setSoft sets flagSoft in counters that have admitted the request, and of whose soft share units are used. The parameter
+// limited reports whether the live limits have refused the request.
+func setSoft(limits []appliedCounter, shown []shownLimit, limited bool) {
 	for i := range shown {
-		if shown[i].flags&flagSoft == 0 {
+		s, refused := &shown[i], limited
+		if !s.usesSoft {
 			continue
 		}
-		if limits[i].isShadow() && shown[i].decision.Limited || !limits[i].isShadow() && limited {
-			shown[i].flags &^= flagSoft
+		if limits[i].isShadow() {
+			refused = s.decision.Limited
+		}
+		if !refused {
+			s.flags |= flagSoft
 		}
 	}
 }
 
-// summarize returns the flags of the whole reply.
-func summarize(limits []appliedCounter, shown []shownLimit) (flags ruleFlags) {
+// combineFlags returns the flags of the whole reply that follow from those of the counters.
+func combineFlags(limits []appliedCounter, shown []shownLimit) (flags ruleFlags) {
 	for i := range shown {
 		switch {
 		case !limits[i].isShadow():
@@ -239,19 +253,19 @@ func summarize(limits []appliedCounter, shown []shownLimit) (flags ruleFlags) {
 
 // arrayCheck appends the reply in RESP2, except its last element, the version of the rules. The reply is an array whose
 // first seven elements do not depend on the number of limits.
-func arrayCheck(out *resp.Reply, c *call, top *limiter.Decision, name string, flags ruleFlags, shown []shownLimit) {
+func arrayCheck(out *resp.Reply, c *call, sum *checkSummary, shown []shownLimit) {
 	out.Array(9)
 	from := out.Len()
-	replyFive(out, c.unit, top)
+	replyFive(out, c.unit, sum.top)
 	to := out.Len()
-	out.Text(name)
-	replyRuleFlags(out, flags)
+	out.Text(sum.name)
+	replyRuleFlags(out, sum.flags)
 	out.Array(len(shown))
 	for i := range shown {
 		a, s := &c.limits[i], &shown[i]
 		out.Array(8 + countTrue(a.isLeaky()))
 		switch d := &s.decision; {
-		case d == top:
+		case d == sum.top:
 			out.Raw(a.counter.Title)
 			out.Raw(out.Bytes()[from:to])
 		case !d.Limited && d.Limit == a.counter.Nominal:
@@ -281,13 +295,13 @@ func (a *appliedCounter) isLeaky() bool {
 }
 
 // mapCheck appends the reply in RESP3, except the version of the rules, its last key: a map, with a map for each counter.
-func mapCheck(out *resp.Reply, c *call, top *limiter.Decision, name string, flags ruleFlags, shown []shownLimit) {
+func mapCheck(out *resp.Reply, c *call, sum *checkSummary, shown []shownLimit) {
 	out.Map(9)
-	mapFive(out, c.unit, top)
+	mapFive(out, c.unit, sum.top)
 	out.Text("name")
-	out.Text(name)
+	out.Text(sum.name)
 	out.Text("flags")
-	replyRuleFlags(out, flags)
+	replyRuleFlags(out, sum.flags)
 	out.Text("limits")
 	out.Array(len(shown))
 	for i := range shown {
