@@ -20,7 +20,7 @@ import (
 //
 // The amount "unlimited" has the Kind 0: it admits each request and needs no state, so no request to the engine is made.
 // The amount "none" has the Nominal 0 and a Limit.Max of 1. A request to the engine for it has a quantity of at least 2:
-// it is refused at all times and changes no state.
+// it is refused at all times and changes no state. A refund is admitted, and changes no state either.
 //
 // If an amount changes, the counter keeps its key, and the units used stay used: a change from 5 to 8 per minute gives
 // exactly 3 more. A limit with another period, algorithm or list "per" has other keys, and therefore new counters. So

@@ -160,6 +160,36 @@ limits:
 	p.checks("CL.CHECK d user blocked", "[1 0 0 3600 3600 a [banned] [[a none 1 0 0 3600 3600 [banned]]] 1]")
 }
 
+// TestRefundsAreAdmitted checks that neither a ban nor the amount "none" refuses a refund, and that the units of all other
+// limits are returned.
+func TestRefundsAreAdmitted(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, `
+limits:
+  b: {when: {b: x}, allow: 2 per 1m, algorithm: fixed}
+  p: {when: {p: x}, per: [ip], allow: 2 per 1h, algorithm: fixed, ban: {after: 1 per 1h, for: 1h}}
+  n: {when: {n: x}, allow: none}
+`)
+	p := s.dial()
+	for _, line := range []string{"b x p x ip 1", "p x ip 1", "p x ip 1"} { // the third request is refused, and begins a ban
+		p.ask(words("CL.CHECK d " + line)...)
+	}
+	const banned = "[1 2 0 3600 3600 p [banned] [[p 1h 1 2 0 3600 3600 [banned]]] 1]"
+	for _, row := range []struct{ line, want string }{
+		{"CL.CHECK d PEEK p x ip 1", banned},
+		{"CL.CHECK d PEEK COST -1 p x ip 1", banned},
+		{"CL.CHECK d DRYRUN COST -1 p x ip 1", "[0 2 1 -1 2800 p [] [[p 1h 0 2 1 -1 2800 []]] 1]"},
+		{"CL.CHECK d COST -1 b x p x ip 1", "[0 2 1 -1 2800 p [] [[b 1m 0 2 2 -1 0 []] [p 1h 0 2 1 -1 2800 []]] 1]"},
+		{"CL.CHECK d COST -1 n x", "[0 0 0 -1 0 n [] [[n none 0 0 0 -1 0 []]] 1]"},
+		{"CL.CHECK d COST -1 p x ip 1 n x", "[0 0 0 -1 0 n [] [[p 1h 0 2 2 -1 0 []] [n none 0 0 0 -1 0 []]] 1]"},
+		{"CL.CHECK d PEEK n x", "[1 0 0 -1 0 n [] [[n none 1 0 0 -1 0 []]] 1]"},
+		{"CL.CHECK d PEEK p x ip 1", banned},
+		{"DBSIZE", "1"}, // the ban
+	} {
+		p.checks(row.line, row.want)
+	}
+}
+
 // TestBansOfBatches checks that the refusals of one batch begin one ban, and that those after its begin are not counted.
 func TestBansOfBatches(t *testing.T) {
 	t.Parallel()

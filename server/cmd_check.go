@@ -74,6 +74,10 @@ func parseCheck(p *parsing, args [][]byte) error {
 // their refusals are counted for bans.
 func (o *checkOptions) isCharge() bool { return o.cost > 0 && !o.peek && !o.dryRun }
 
+// isRefund reports whether a request returns units. Neither a ban nor the amount "none" refuses it, since the other limits
+// of the request would then lose their refunds.
+func (o *checkOptions) isRefund() bool { return o.cost < 0 && !o.peek }
+
 func newCheckOptions() checkOptions { return checkOptions{cost: 1, unit: time.Second} }
 
 // read parses the options at the beginning of args, and returns the arguments after them. allowed is the bit set of the

@@ -116,7 +116,7 @@ func (p *ruleParsing) applyPolicies(o *checkOptions) []appliedCounter {
 			if p.isLocal(&a) {
 				a.request = local.add(p, m, a.counter, o)
 			}
-			s := p.policyDecision(&a)
+			s := p.policyDecision(&a, o)
 			refused = refused || s.decision.Limited
 			p.limits, p.shown = append(p.limits, a), append(p.shown, s)
 		}
@@ -135,13 +135,13 @@ func (p *ruleParsing) isLocal(a *appliedCounter) bool {
 
 // policyDecision returns a counter as the reply shows it if the counter cannot be asked, and this node does not decide it. The
 // amounts "unlimited" and "none" need not be asked.
-func (p *ruleParsing) policyDecision(a *appliedCounter) shownLimit {
+func (p *ruleParsing) policyDecision(a *appliedCounter, o *checkOptions) shownLimit {
 	s := shownLimit{decision: unlimited, flags: a.staticFlags() &^ flagUnlimited}
 	switch {
 	case a.counter.Amount.Kind == rules.Unlimited:
 		s.flags |= flagUnlimited
 	case a.counter.Amount.Kind == rules.None:
-		s.decision = limiter.Decision{Limited: true, RetryAfter: limiter.NoRetry}
+		s.decision = limiter.Decision{Limited: !o.isRefund(), RetryAfter: limiter.NoRetry}
 	case a.limit != nil && a.limit.OnFailure == rules.FailClosed:
 		retry := jittered(failedRetry, a.limit.RetryJitter, p.state.random())
 		s.decision = limiter.Decision{Limited: true, RetryAfter: retry, ResetAfter: retry}

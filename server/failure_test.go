@@ -40,6 +40,8 @@ var failureReplies = []struct{ line, want string }{
 	{"CL.CHECK d MS b x c x", "[1 0 0 1500 1500 jitter [report failclosed] [[login 1m 1 0 0 1000 1000 [report failclosed]] [jitter 1m 1 0 0 1500 1500 [failclosed]] [jitter 1h 1 0 0 1500 1500 [failclosed]]] 2]"},
 	{"CL.CHECK d staff x", "[U staff [] [[staff unlimited U [unlimited]]] 2]"},
 	{"CL.CHECK d stop x b x", "[1 0 0 -1 0 stop [report failclosed] [[login 1m 1 0 0 1 1 [report failclosed]] [stop none 1 0 0 -1 0 []]] 2]"},
+	{"CL.CHECK d PEEK COST -1 stop x", "[1 0 0 -1 0 stop [] [[stop none 1 0 0 -1 0 []]] 2]"},
+	{"CL.CHECK d COST -1 stop x", "[0 0 0 -1 0 stop [] [[stop none 0 0 0 -1 0 []]] 2]"},
 	{"CL.CHECK d z x", "[U '' [unmatched failopen] [] 2]"},
 	{"CL.CHECK e z x", "[U '' [default failopen] [['' 1m U [default failopen]]] 2]"},
 	{"CL.CHECK f a x", "-" + string(errNotLeading)},
@@ -110,6 +112,8 @@ func TestOnFailureLocal(t *testing.T) {
 		f(a, "CL.CHECK d a x l x ip 1", "0 local", "[local]", 0)
 		f(a, "CL.CHECK d l x ip 1", "0 local", "[soft local]", 0)
 		f(a, "CL.CHECK d l x ip 1", "1 local", "[local]", 0)
+		f(a, "CL.CHECK d COST -2 stop x l x ip 1", "0 stop", "[local]", 0)
+		f(a, "CL.CHECK d PEEK l x ip 1", "0 local", "[local]", 1)
 		f(a, "CL.CHECK d l x ip 2", "0 local", "[local]", 1)
 		f(b, "CL.CHECK d l x ip 1", "0 local", "[local]", 1)
 		f(a, "CL.CHECK d m x", "0 late", "[report local]", 0)

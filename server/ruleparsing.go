@@ -239,9 +239,9 @@ func (p *parsing) addBan(m *rules.Matched, o *checkOptions) int32 {
 }
 
 // asksBan reports whether the request must ask for a ban of the client. A client whose amounts are unlimited is exempt from
-// the limit, and so from its bans.
+// the limit, and so from its bans. A refund is never refused.
 func (o *checkOptions) asksBan(m *rules.Matched) bool {
-	return m.Ban != nil && !m.Limit.Shadow && o.outcome == nil && !isUnlimited(m.Counters)
+	return m.Ban != nil && !o.isRefund() && !m.Limit.Shadow && o.outcome == nil && !isUnlimited(m.Counters)
 }
 
 // isUnlimited reports whether all amounts are "unlimited".
@@ -256,7 +256,7 @@ func isUnlimited(counters []rules.Counter) bool {
 
 // addCounter appends the request for one counter.
 func (p *parsing) addCounter(m *rules.Matched, c *rules.Counter, quantity int64) *limiter.Request {
-	if c.Amount.Kind == rules.None {
+	if c.Amount.Kind == rules.None && quantity >= 0 { // a refund is admitted, and changes nothing
 		quantity = 2 // more than the Max of the limit, so the request is refused even if it is a peek
 	}
 	req := p.add(quantity)
