@@ -157,7 +157,39 @@ limits:
 	p.ask(words("CL.CHECK d")...)
 	p.checks("CL.CHECK d", "[1 1 0 3600 3600 a [banned] [[a 1m 1 1 0 3600 3600 [banned]]] 1]")
 	p.checks("CL.CHECK d user staff", "["+unlimitedFive+" a [] [[a unlimited "+unlimitedFive+" [unlimited]]] 1]")
-	p.checks("CL.CHECK d user blocked", "[1 0 0 3600 3600 a [banned] [[a none 1 0 0 3600 3600 [banned]]] 1]")
+	p.checks("CL.CHECK d user blocked", "[1 0 0 -1 3600 a [banned] [[a none 1 0 0 -1 3600 [banned]]] 1]")
+}
+
+// TestRetryOfBans checks the times in the reply to a banned client: after retry_after, the request is admitted.
+func TestRetryOfBans(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, `
+limits:
+  short: {when: {a: short}, allow: 1 per 1h, algorithm: fixed, ban: {after: 1 per 1h, for: 100s}}
+  long: {when: {a: long}, allow: 1 per 1h, algorithm: fixed, ban: {after: 1 per 1h, for: 2h}}
+  jitter: {when: {a: jitter}, allow: [1 per 1m, 9 per 1h], algorithm: fixed, retry_jitter: 50%, ban: {after: 1 per 1h, for: 2h}}
+  queue: {when: {a: queue}, allow: 2 per 1h, algorithm: leaky, ban: {after: 1 per 1h, for: 2h}}
+`)
+	p := s.dial()
+	for _, name := range []string{"short", "long", "jitter", "queue", "queue"} {
+		p.ask(words("CL.CHECK d a " + name)...)
+	}
+	for _, name := range []string{"short", "long", "jitter", "queue"} { // this refusal begins the ban
+		p.ask(words("CL.CHECK d a " + name)...)
+	}
+	for _, row := range []struct{ options, name, want string }{
+		{"", "short", "[1 1 0 2800 2800 short [banned] [[short 1h 1 1 0 2800 2800 [banned]]] 1]"},
+		{"COST 2", "short", "[1 1 0 -1 2800 short [banned] [[short 1h 1 1 0 -1 2800 [banned]]] 1]"},
+		{"", "long", "[1 1 0 7200 7200 long [banned] [[long 1h 1 1 0 7200 7200 [banned]]] 1]"},
+		{"COST 2", "long", "[1 1 0 -1 7200 long [banned] [[long 1h 1 1 0 -1 7200 [banned]]] 1]"},
+		{"", "jitter", "[1 1 0 9000 9000 jitter [banned] [[jitter 1m 1 1 0 9000 9000 [banned]] [jitter 1h 1 9 0 9000 9000 [banned]]] 1]"},
+		{"COST 2", "jitter", "[1 1 0 -1 7200 jitter [banned] [[jitter 1m 1 1 0 -1 7200 [banned]] [jitter 1h 1 9 0 9000 9000 [banned]]] 1]"},
+		{"PEEK", "queue", "[1 2 0 7200 7200 queue [banned] [[queue 1h 1 2 0 7200 7200 [banned] -1]] 1]"},
+	} {
+		p.checks(strings.Join(strings.Fields("CL.CHECK d "+row.options+" a "+row.name), " "), row.want)
+	}
+	s.clock.advance(2800 * time.Second)
+	p.checks("CL.CHECK d a short", "[0 1 0 -1 3600 short [] [[short 1h 0 1 0 -1 3600 []]] 1]")
 }
 
 // TestRefundsAreAdmitted checks that neither a ban nor the amount "none" refuses a refund, and that the units of all other

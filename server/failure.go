@@ -116,7 +116,8 @@ func (p *ruleParsing) applyPolicies(o *checkOptions) []appliedCounter {
 			if p.isLocal(&a) {
 				a.request = local.add(p, m, a.counter, o)
 			}
-			s := p.policyDecision(&a, o)
+			s := policyDecision(&a, o)
+			p.addJitter(&a, &s)
 			refused = refused || s.decision.Limited
 			p.limits, p.shown = append(p.limits, a), append(p.shown, s)
 		}
@@ -135,7 +136,7 @@ func (p *ruleParsing) isLocal(a *appliedCounter) bool {
 
 // policyDecision returns a counter as the reply shows it if the counter cannot be asked, and this node does not decide it. The
 // amounts "unlimited" and "none" need not be asked.
-func (p *ruleParsing) policyDecision(a *appliedCounter, o *checkOptions) shownLimit {
+func policyDecision(a *appliedCounter, o *checkOptions) shownLimit {
 	s := shownLimit{decision: unlimited, flags: a.staticFlags() &^ flagUnlimited}
 	switch {
 	case a.counter.Amount.Kind == rules.Unlimited:
@@ -143,8 +144,7 @@ func (p *ruleParsing) policyDecision(a *appliedCounter, o *checkOptions) shownLi
 	case a.counter.Amount.Kind == rules.None:
 		s.decision = limiter.Decision{Limited: !o.isRefund(), RetryAfter: limiter.NoRetry}
 	case a.limit != nil && a.limit.OnFailure == rules.FailClosed:
-		retry := jittered(failedRetry, a.limit.RetryJitter, p.state.random())
-		s.decision = limiter.Decision{Limited: true, RetryAfter: retry, ResetAfter: retry}
+		s.decision = limiter.Decision{Limited: true, RetryAfter: failedRetry, ResetAfter: failedRetry}
 		s.flags |= flagFailClosed
 	default:
 		s.flags |= flagFailOpen
@@ -185,6 +185,7 @@ func (g *localGroup) decide(p *ruleParsing, limits []appliedCounter, refused boo
 			continue
 		}
 		s.flags = s.flags&^flagFailOpen | flagLocal
-		p.showDecision(a, s, &g.reqs[a.request], &g.out[a.request])
+		showDecision(a, s, &g.reqs[a.request], &g.out[a.request])
+		p.addJitter(a, s)
 	}
 }

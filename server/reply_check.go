@@ -127,17 +127,35 @@ func (b *batch) show(a *appliedCounter, s *shownLimit) {
 	case b.out[a.request].Err != nil:
 		s.decision, s.flags = unlimited, s.flags|flagError
 	default:
-		b.rule.showDecision(a, s, &b.reqs[a.request], &b.out[a.request])
+		showDecision(a, s, &b.reqs[a.request], &b.out[a.request])
 	}
 	if a.ban >= 0 && b.out[a.ban].Limited {
-		d, wait := &s.decision, b.out[a.ban].RetryAfter
-		d.Limited, d.Remaining, d.RetryAfter, d.ResetAfter = true, 0, wait, max(wait, d.ResetAfter)
-		s.flags |= flagBanned
+		s.addBan(b.out[a.ban].RetryAfter)
+	}
+	b.rule.addJitter(a, s)
+}
+
+// addBan adds a ban to the decision on a counter. After the ban, the counter can refuse the request for a longer time, or
+// at all times.
+func (s *shownLimit) addBan(rest time.Duration) {
+	d := &s.decision
+	if !d.Limited || d.RetryAfter != limiter.NoRetry {
+		d.RetryAfter = max(d.RetryAfter, rest)
+	}
+	d.Limited, d.Remaining, d.ResetAfter, d.Wait = true, 0, max(d.ResetAfter, rest), limiter.NoRetry
+	s.flags |= flagBanned
+}
+
+// addJitter lengthens the retry time of a refusal by retry_jitter of the limit.
+func (p *ruleParsing) addJitter(a *appliedCounter, s *shownLimit) {
+	if d := &s.decision; d.Limited && a.limit != nil && a.limit.RetryJitter > 0 {
+		d.RetryAfter = jittered(d.RetryAfter, a.limit.RetryJitter, p.state.random())
+		d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
 	}
 }
 
 // showDecision sets s to a decision on a counter, relative to its nominal limit.
-func (p *ruleParsing) showDecision(a *appliedCounter, s *shownLimit, req *limiter.Request, decided *limiter.Decision) {
+func showDecision(a *appliedCounter, s *shownLimit, req *limiter.Request, decided *limiter.Decision) {
 	d := &s.decision
 	*d = *decided
 	if a.full {
@@ -157,10 +175,6 @@ func (p *ruleParsing) showDecision(a *appliedCounter, s *shownLimit, req *limite
 		s.flags |= flagWarn
 	}
 	d.Limit, d.Remaining = nominal, max(d.Remaining-soft, 0)
-	if a.limit.RetryJitter > 0 && d.Limited {
-		d.RetryAfter = jittered(d.RetryAfter, a.limit.RetryJitter, p.state.random())
-		d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
-	}
 }
 
 // staticFlags returns the flags that do not depend on the decision.
