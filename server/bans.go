@@ -129,16 +129,21 @@ func (a *appliedCounter) sharesBan(before []appliedCounter) bool {
 	return len(before) > 0 && before[len(before)-1].ban == a.ban
 }
 
-// refusedBy reports whether the limit with a ban has refused the call, while the ban did not apply.
-func (b *batch) refusedBy(c *call, ban int32) bool {
+// refusedBy reports whether the limit with a ban has refused the call, while the ban did not apply. A request that the limit
+// can never admit, because its cost is too high or an amount is "none", does not count: no used units are the reason.
+func (b *batch) refusedBy(c *call, ban int32) (refused bool) {
 	if b.out[ban].Limited || b.out[ban].Err != nil {
 		return false
 	}
 	for i := range c.limits {
 		a := &c.limits[i]
-		if a.ban == ban && a.request >= 0 && b.out[a.request].Limited {
-			return true
+		if a.ban != ban || a.request < 0 || !b.out[a.request].Limited {
+			continue
 		}
+		if b.out[a.request].RetryAfter == limiter.NoRetry {
+			return false
+		}
+		refused = true
 	}
-	return false
+	return refused
 }

@@ -192,6 +192,41 @@ limits:
 	p.checks("CL.CHECK d a short", "[0 1 0 -1 3600 short [] [[short 1h 0 1 0 -1 3600 []]] 1]")
 }
 
+// TestBansOfPossibleRequests checks that refusals of requests that a limit can never admit are not counted.
+func TestBansOfPossibleRequests(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, `
+limits:
+  a:
+    per: [ip]
+    allow: [2 per 1m, 3 per 1h]
+    algorithm: fixed
+    ban: {after: 2 per 1h, for: 1h}
+    overrides: [{when: {mode: closed}, allow: none}]
+`)
+	p := s.dial()
+	for i, row := range []struct {
+		line string
+		bans int64 // begun up to then
+	}{
+		{"ip 1 mode closed", 0},
+		{"ip 1 mode closed", 0},
+		{"COST 4 ip 1", 0},
+		{"COST 9 ip 1", 0},
+		{"COST 2 ip 1", 0}, // admitted
+		{"ip 1", 0},
+		{"ip 1 mode closed", 0},
+		{"COST 4 ip 1", 0},
+		{"COST 3 ip 1", 0}, // the second amount can admit it later, the first one never
+		{"COST 2 ip 1", 1},
+	} {
+		p.ask(words("CL.CHECK d " + row.line)...)
+		if got := p.count("stats", "rules_bans"); got != row.bans {
+			t.Errorf("after request %d, %s: rules_bans is %d, want %d", i, row.line, got, row.bans)
+		}
+	}
+}
+
 // TestRefundsAreAdmitted checks that neither a ban nor the amount "none" refuses a refund, and that the units of all other
 // limits are returned.
 func TestRefundsAreAdmitted(t *testing.T) {
