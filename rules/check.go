@@ -16,6 +16,10 @@ func (d *decoder) checkLimit(v value, l Limit) {
 	if ban, ok := v.find("ban"); ok && l.Shadow {
 		d.fail(ban, "a shadow limit refuses no request, so it cannot ban", "remove the ban until shadow is removed")
 	}
+	if failure, ok := v.find("on_failure"); ok && l.OnFailure == FailLocal && len(l.Charge) > 0 {
+		d.fail(failure, `a limit with "charge" is charged by reports, which need a leader, so a node cannot decide it alone`,
+			`write on_failure: open or on_failure: closed, or remove "charge"`)
+	}
 }
 
 // amountCheck checks the amounts of one limit, including those of its overrides.

@@ -163,7 +163,7 @@ func (g *localGroup) add(p *ruleParsing, m *rules.Matched, c *rules.Counter, o *
 	from := len(p.keys)
 	p.keys = c.AppendKey(p.keys, m.Per)
 	req := limiter.Request{Kind: c.Kind, Key: p.keys[from:len(p.keys):len(p.keys)], Limit: c.LimitAt(p.now, m.Priority), Linked: true}
-	req.Trial = o.dryRun || len(m.Limit.Charge) > 0
+	req.Trial = o.dryRun
 	if !o.peek {
 		req.Quantity = product(o.cost, m.Cost)
 	}

@@ -23,7 +23,6 @@ limits:
   staff: {when: {staff: x}, allow: unlimited, on_failure: closed}
   stop: {when: {stop: x}, allow: none}
   local: {when: {l: x}, per: [ip], allow: [2 per 1m, 40 per 1h], on_failure: local, soft: 50%, algorithm: fixed}
-  late: {when: {m: x}, allow: 1 per 1m, on_failure: local, charge: {status: [401]}, algorithm: fixed}
 ---
 version: 1
 domain: e
@@ -116,10 +115,8 @@ func TestOnFailureLocal(t *testing.T) {
 		f(a, "CL.CHECK d PEEK l x ip 1", "0 local", "[local]", 1)
 		f(a, "CL.CHECK d l x ip 2", "0 local", "[local]", 1)
 		f(b, "CL.CHECK d l x ip 1", "0 local", "[local]", 1)
-		f(a, "CL.CHECK d m x", "0 late", "[report local]", 0)
-		f(a, "CL.CHECK d m x", "0 late", "[report local]", 0) // charged by CL.REPORT
-		if got := a.count("stats", "rules_local"); got != 8 {
-			t.Errorf("rules_local is %d, want 8: not PEEK and DRYRUN", got)
+		if got := a.count("stats", "rules_local"); got != 6 {
+			t.Errorf("rules_local is %d, want 6: not PEEK, DRYRUN and refunds", got)
 		}
 		l.nodes["a"].rules.local = fullDecider{}
 		f(a, "CL.CHECK d l x ip 1", "0 local", "[failopen]", 1<<63-1)
