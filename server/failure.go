@@ -124,7 +124,7 @@ func (p *ruleParsing) applyPolicies(o *checkOptions) []appliedCounter {
 	}
 	limits := p.limits[from:len(p.limits):len(p.limits)]
 	if len(local.reqs) > 0 {
-		local.decide(p, limits, refused)
+		local.decide(p, limits, refused, o)
 	}
 	return limits
 }
@@ -152,7 +152,8 @@ func policyDecision(a *appliedCounter, o *checkOptions) shownLimit {
 	return s
 }
 
-// localGroup holds the requests of one CL.CHECK that this node decides. They are admitted all or none.
+// localGroup holds the requests of one CL.CHECK that this node decides. They are admitted all or none, unless the limits of
+// the domain are charged each on its own.
 type localGroup struct {
 	reqs []limiter.Request
 	out  [limiter.MaxGroup]limiter.Decision
@@ -162,7 +163,7 @@ type localGroup struct {
 func (g *localGroup) add(p *ruleParsing, m *rules.Matched, c *rules.Counter, o *checkOptions) int32 {
 	from := len(p.keys)
 	p.keys = c.AppendKey(p.keys, m.Per)
-	req := limiter.Request{Kind: c.Kind, Key: p.keys[from:len(p.keys):len(p.keys)], Limit: c.LimitAt(p.now, m.Priority), Linked: true}
+	req := limiter.Request{Kind: c.Kind, Key: p.keys[from:len(p.keys):len(p.keys)], Limit: c.LimitAt(p.now, m.Priority), Linked: p.semantics != rules.Envoy}
 	req.Trial = o.dryRun
 	if !o.peek {
 		req.Quantity = product(o.cost, m.Cost)
@@ -171,14 +172,26 @@ func (g *localGroup) add(p *ruleParsing, m *rules.Matched, c *rules.Counter, o *
 	return int32(len(g.reqs) - 1)
 }
 
-// decide decides the requests, and sets p.shown to the decisions. If another limit refuses the request, nothing is charged.
-// Counters that cannot be decided, for example because memory is full, remain open.
-func (g *localGroup) decide(p *ruleParsing, limits []appliedCounter, refused bool) {
+// decide decides the requests, and sets p.shown to the decisions. If another limit refuses the request, nothing is charged,
+// unless the limits are charged each on its own. Counters that cannot be decided, for example because memory is full, remain
+// open.
+func (g *localGroup) decide(p *ruleParsing, limits []appliedCounter, refused bool, o *checkOptions) {
+	each := p.semantics == rules.Envoy
 	for i := range g.reqs {
-		g.reqs[i].Trial = g.reqs[i].Trial || refused
+		g.reqs[i].Trial = g.reqs[i].Trial || refused && !each
 	}
 	g.reqs[len(g.reqs)-1].Linked = false
 	p.state.local.Decide(g.reqs, g.out[:len(g.reqs)])
+	if each && o.isCharge() {
+		for i := range limits {
+			limits[i].fill(g.reqs, g.out[:], p.state.local)
+		}
+	}
+	g.show(p, limits)
+}
+
+// show sets p.shown to the decisions.
+func (g *localGroup) show(p *ruleParsing, limits []appliedCounter) {
 	for i := range limits {
 		a, s := &limits[i], &p.shown[i]
 		if a.request < 0 || g.out[a.request].Err != nil {

@@ -28,6 +28,14 @@ version: 1
 domain: e
 default: {allow: 1 per 1m}
 limits: {a: {when: {a: x}, allow: 1 per 1m}}
+---
+version: 1
+domain: v
+semantics: envoy
+limits:
+  a: {when: {a: x}, allow: 3 per 1m, algorithm: fixed, on_failure: local}
+  b: {when: {b: x}, allow: 5 per 1m, algorithm: fixed, on_failure: local}
+  shut: {when: {c: x}, allow: 9 per 1m, algorithm: fixed, on_failure: closed}
 `
 
 // failureReplies lists requests, and the replies if no leader decides them.
@@ -118,6 +126,14 @@ func TestOnFailureLocal(t *testing.T) {
 		if got := a.count("stats", "rules_local"); got != 6 {
 			t.Errorf("rules_local is %d, want 6: not PEEK, DRYRUN and refunds", got)
 		}
+		// With semantics: envoy, each limit is charged on its own, also by requests that it or another one refuses.
+		f(a, "CL.CHECK v COST 2 a x b x", "0 a", "[local]", 1)
+		f(a, "CL.CHECK v DRYRUN COST 2 a x b x", "1 a", "[local]", 1)
+		f(a, "CL.CHECK v PEEK COST 2 a x b x", "0 a", "[local]", 1)
+		f(a, "CL.CHECK v COST 2 a x b x", "1 a", "[local]", 0)
+		f(a, "CL.CHECK v PEEK b x", "0 b", "[local]", 1)
+		f(a, "CL.CHECK v b x c x", "1 shut", "[failclosed]", 0)
+		f(a, "CL.CHECK v PEEK b x", "0 b", "[local]", 0)
 		l.nodes["a"].rules.local = fullDecider{}
 		f(a, "CL.CHECK d l x ip 1", "0 local", "[failopen]", 1<<63-1)
 	})
