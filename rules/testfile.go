@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -47,7 +48,7 @@ type TestExpectation struct {
 	Remaining  *int64
 	RetryAfter *time.Duration // -1 if no wait helps, or the request is admitted
 	ResetAfter *time.Duration
-	Flags      []string // nil if not set
+	Flags      []string // as in testFlags; nil if not set
 	Limits     []string // names of the limits that apply, in the order of the file; nil if not set
 }
 
@@ -58,6 +59,9 @@ var DefaultStart = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 const noWait = "none"
 
 var decisions = []string{"admitted", "refused"}
+
+// testFlags are the flags of the reply to CL.CHECK or CL.REPORT. A test has a leader, so those without one are missing.
+var testFlags = []string{"soft", "warn", "banned", "shadow", "report", "default", "unmatched", "uncharged"}
 
 // testKeys are the keys of a test file.
 var testKeys = keys[Tests]{
@@ -89,11 +93,11 @@ var stepKeys = keys[TestStep]{
 		decode: func(d *decoder, v value, s *TestStep) { s.Domain, _ = d.name(v) }},
 	{name: "cost", doc: "the units of the request; 1 if absent", value: integerSchema(1, math.MaxInt64), example: "10",
 		decode: func(d *decoder, v value, s *TestStep) { s.Cost, _ = d.integer(v, 1, math.MaxInt64) }},
-	{name: "peek", doc: "true: the request is not charged; false if absent", value: booleanSchema, example: "true",
+	{name: "peek", doc: "true: the request is not charged; false if absent; not with report", value: booleanSchema, example: "true",
 		decode: func(d *decoder, v value, s *TestStep) { s.Peek = d.boolean(v) }},
 	{name: "times", doc: "the number of requests at this time; 1 if absent", value: integerSchema(1, maxTimes), example: "5",
 		decode: func(d *decoder, v value, s *TestStep) { s.Times = d.integerInt(v, 1, maxTimes) }},
-	{name: "expect", doc: "admitted, refused, or a map with parts of the decision; each of the requests must have it", value: expectSchema, example: "{decision: refused, by: login, retry_after: 3m}",
+	{name: "expect", doc: "admitted, refused, or a map with parts of the decision, which each of the requests must have; a report is refused if not all of its units fit", value: expectSchema, example: "{decision: refused, by: login, retry_after: 3m}",
 		decode: func(d *decoder, v value, s *TestStep) { s.Expect = d.expectation(v) }},
 }
 
@@ -114,8 +118,8 @@ var expectKeys = keys[TestExpectation]{
 		decode: func(d *decoder, v value, e *TestExpectation) { e.RetryAfter = d.waitTime(v) }},
 	{name: "reset_after", doc: "the time until the full limit is available", value: waitSchema, example: "15m",
 		decode: func(d *decoder, v value, e *TestExpectation) { e.ResetAfter = d.waitTime(v) }},
-	{name: "flags", doc: "all flags of the decision: soft, warn, banned, shadow, report, default, unmatched", value: emptyListSchema, example: "[warn]",
-		decode: func(d *decoder, v value, e *TestExpectation) { e.Flags = d.words(v) }},
+	{name: "flags", doc: "all flags of the decision: " + strings.Join(testFlags, ", "), value: flagsSchema, example: "[warn]",
+		decode: func(d *decoder, v value, e *TestExpectation) { e.Flags = d.flags(v) }},
 	{name: "limits", doc: "the names of all limits that apply, in the order of the reply", value: emptyListSchema, example: "[login, api]",
 		decode: func(d *decoder, v value, e *TestExpectation) { e.Limits = d.words(v) }},
 }
@@ -128,6 +132,7 @@ var (
 	countSchema      = &schema{Title: "integer of at least 0", Type: []string{"integer", "string"}, Pattern: `^[0-9]+$`}
 	waitSchema       = &schema{Title: "length of time, 0 or none", AnyOf: []*schema{durationSchema, choiceSchema("0", noWait), {Enum: []any{0}}}}
 	emptyListSchema  = &schema{Title: "list of words", AnyOf: []*schema{anyTextSchema, {Type: []string{"array"}, Items: anyTextSchema}}}
+	flagsSchema      = &schema{Title: "list of flags", AnyOf: []*schema{choiceSchema(testFlags...), {Type: []string{"array"}, Items: choiceSchema(testFlags...)}}}
 	expectSchema     = &schema{Title: "admitted, refused, or map", AnyOf: []*schema{choiceSchema(decisions...), expectKeys.schema()}}
 )
 
@@ -195,6 +200,8 @@ func (d *decoder) testStep(v value) TestStep {
 		d.fail(v, "the step has at and wait", "remove one of them")
 	case has["report"] != has["status"]:
 		d.fail(v, "report and status need each other", "write report: {path: /login} and status: 401")
+	case has["report"] && has["peek"]:
+		d.fail(v, "the step has report and peek: a report always charges", "remove peek, or write check")
 	case !has["check"] && !has["report"]:
 		for _, name := range []string{"expect", "times", "cost", "peek"} {
 			if has[name] {
@@ -262,6 +269,15 @@ func (r *report) waitTime(v value) *time.Duration {
 		wait = r.duration(v)
 	}
 	return &wait
+}
+
+// flags decodes a list of flags, which may be empty. The result is not nil.
+func (r *report) flags(v value) []string {
+	flags := []string{}
+	for _, item := range v.items() {
+		flags = append(flags, testFlags[r.choose(item, testFlags)])
+	}
+	return flags
 }
 
 // words decodes a list of texts, which may be empty. The result is not nil.

@@ -71,6 +71,8 @@ func TestParseTests_Malformed(t *testing.T) {
 		"rules: a\nstart: 2027-01-31\ncases: {a: [{wait: 1s}]}": `x.yaml:2:8: start: "2027-01-31" is not a time`,
 		step("{chek: {a: b}}"):                               `x.yaml:4:8: cases.one[0].chek: unknown key "chek"; did you mean "check"?`,
 		step("{check: {a: b}, report: {a: b}, status: 401}"): "x.yaml:4:7: cases.one[0]: the step has check and report",
+		step("{report: {a: b}, status: 401, peek: true}"):    "x.yaml:4:7: cases.one[0]: the step has report and peek",
+		step("{check: {a: b}, expect: {flags: [unchargd]}}"): `x.yaml:4:40: cases.one[0].expect.flags[0]: "unchargd" is not one of the values of this key; did you mean "uncharged"?`,
 		step("{at: 2027-01-31T00:00:00Z, wait: 1s}"):         "x.yaml:4:7: cases.one[0]: the step has at and wait",
 		step("{report: {a: b}}"):                             "x.yaml:4:7: cases.one[0]: report and status need each other",
 		step("{wait: 1s, times: 5}"):                         `x.yaml:4:7: cases.one[0]: "times" needs a request`,

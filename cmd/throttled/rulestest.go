@@ -151,36 +151,31 @@ func (l *ruleLab) Check(domain string, s *rules.TestStep) (ruletest.Decision, er
 	if s.Peek {
 		args = append(args, "PEEK")
 	}
-	reply, err := l.ask(append(args, "COST", s.Cost), s.Check)
-	if err != nil {
-		return ruletest.Decision{}, err
-	}
-	return parseCheckReply(reply)
+	return l.ask(append(args, "COST", s.Cost), s.Check)
 }
 
 // Report implements ruletest.Server.
-func (l *ruleLab) Report(domain string, s *rules.TestStep) error {
-	_, err := l.ask([]any{"CL.REPORT", domain, "OUTCOME", fmt.Sprintf("status=%d", s.Status), "COST", s.Cost}, s.Report)
-	return err
+func (l *ruleLab) Report(domain string, s *rules.TestStep) (ruletest.Decision, error) {
+	return l.ask([]any{"CL.REPORT", domain, "MS", "OUTCOME", fmt.Sprintf("status=%d", s.Status), "COST", s.Cost}, s.Report)
 }
 
-// ask sends a command with the attributes of a request.
-func (l *ruleLab) ask(args []any, request rules.Attributes) ([]any, error) {
+// ask sends a command with the attributes of a request, and returns the decision in its reply.
+func (l *ruleLab) ask(args []any, request rules.Attributes) (ruletest.Decision, error) {
 	args = append(args, "--")
 	for _, name := range slices.Sorted(maps.Keys(request)) {
 		args = append(args, name, request[name])
 	}
 	reply, err := l.client.Do(l.ctx, args...).Slice()
 	if err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "ERR "))
+		return ruletest.Decision{}, errors.New(strings.TrimPrefix(err.Error(), "ERR "))
 	}
-	return reply, nil
+	return parseCheckReply(reply)
 }
 
 // errReply is returned for a reply that is not one of CL.CHECK.
-var errReply = errors.New("unexpected reply to CL.CHECK")
+var errReply = errors.New("unexpected reply to CL.CHECK or CL.REPORT")
 
-// parseCheckReply returns the decision in a reply to CL.CHECK with times in milliseconds.
+// parseCheckReply returns the decision in a reply to CL.CHECK or CL.REPORT with times in milliseconds.
 func parseCheckReply(reply []any) (d ruletest.Decision, err error) {
 	if len(reply) < 9 {
 		return d, errReply

@@ -59,8 +59,9 @@ cases:
     - {wait: 12h, check: {path: /report}, expect: admitted}
   failed logins are charged, and lead to a ban:
     - {check: {path: /login, ip: 192.0.2.1}, times: 10, expect: {decision: admitted, remaining: 4, flags: [report]}}
-    - {report: {path: /login, ip: 192.0.2.1}, status: 200, times: 9}
-    - {report: {path: /login, ip: 192.0.2.1}, status: 401, times: 5}
+    - {report: {path: /login, ip: 192.0.2.1}, status: 200, times: 9, expect: {decision: admitted, limits: [], flags: [uncharged]}}
+    - {report: {path: /login, ip: 192.0.2.1}, status: 401, times: 4, expect: {decision: admitted, by: login, flags: [report]}}
+    - {report: {path: /login, ip: 192.0.2.1}, status: 401, cost: 2, expect: {decision: refused, remaining: 0, retry_after: none}}
     - {check: {path: /login, ip: 192.0.2.1}, times: 2, expect: {decision: refused, retry_after: 3m}}
     - {wait: 29m}
     - {check: {path: /login, ip: 192.0.2.1}, expect: {decision: refused, retry_after: 1m, flags: [banned, report]}}
@@ -94,6 +95,7 @@ func TestRulesTest(t *testing.T) {
 		"shop.yaml":           labRules,
 		"shop_test.yaml":      labTests,
 		"wrong_test.yaml":     "rules: shop.yaml\ncases: {one: [{check: {path: /report}, times: 3, expect: {decision: admitted, remaining: 1}}]}",
+		"report_test.yaml":    "rules: shop.yaml\ncases: {one: [{report: {path: /login, ip: '::1'}, status: 401, expect: {decision: refused, remaining: 99, reset_after: 3m}}]}",
 		"malformed_test.yaml": "rules: shop.yaml\ncases: {one: [{chek: {a: b}}]}",
 		"missing_test.yaml":   "# no rules\nrules: no.yaml\ncases: {one: [{check: {a: b}}]}",
 		"domain_test.yaml":    "rules: shop.yaml\ndomain: bank\ncases: {one: [{check: {a: b}}]}",
@@ -116,6 +118,7 @@ func TestRulesTest(t *testing.T) {
 		{"envoy_test.yaml", exitOK, "ok\tenvoy_test.yaml\t1 case\n", ""},
 		{"bank_test.yaml shop_test.yaml", exitOK, "ok\tbank_test.yaml\t1 case\nok\tshop_test.yaml\t7 cases\n", ""},
 		{"wrong_test.yaml bank_test.yaml wrong_test.yaml", exitError, wrongOutput + "ok\tbank_test.yaml\t1 case\n" + wrongOutput, "throttled: a test of the rules failed\n"},
+		{"report_test.yaml", exitError, reportOutput, "throttled: a test of the rules failed\n"},
 		{"malformed_test.yaml bank_test.yaml", exitError, "ok\tbank_test.yaml\t1 case\n", `malformed_test.yaml:2:16: cases.one[0].chek: unknown key "chek"`},
 		{"missing_test.yaml", exitError, "", "missing_test.yaml:2: rules: the rules file cannot be read, write its name relative to the directory of this file: open no.yaml: no such file"},
 		{"none_test.yaml", exitError, "", "open none_test.yaml"},
@@ -161,6 +164,11 @@ func TestRulesTest_Imported(t *testing.T) {
 const wrongOutput = `--- FAIL: one (wrong_test.yaml:2)
     wrong_test.yaml:2: check path=/report (request 2 of 3): remaining is 0, want 1
 FAIL	wrong_test.yaml	1 of 1 case
+`
+
+const reportOutput = `--- FAIL: one (report_test.yaml:2)
+    report_test.yaml:2: report ip=::1 path=/login: decision is admitted, want refused; remaining is 4, want 99
+FAIL	report_test.yaml	1 of 1 case
 `
 
 // TestRulesTest_Documented runs the test file in docs/rules.md with the first rules file there.

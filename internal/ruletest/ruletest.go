@@ -21,11 +21,11 @@ type Server interface {
 	Advance(now time.Time) error
 	// Check decides a request.
 	Check(domain string, step *rules.TestStep) (Decision, error)
-	// Report charges the outcome of a request.
-	Report(domain string, step *rules.TestStep) error
+	// Report charges the outcome of a request. The decision is refused if not all of its units fit.
+	Report(domain string, step *rules.TestStep) (Decision, error)
 }
 
-// Decision is the decision on a request.
+// Decision is the decision on a request, or the result of a report.
 type Decision struct {
 	Limited    bool
 	Limit      int64
@@ -105,21 +105,26 @@ func (r *runner) step(s *rules.TestStep) error {
 	if s.Domain != "" {
 		domain = s.Domain
 	}
+	switch {
+	case s.Report != nil:
+		return r.decide(s, "report "+describe(s.Report), func() (Decision, error) { return r.server.Report(domain, s) })
+	case s.Check != nil:
+		return r.decide(s, "check "+describe(s.Check), func() (Decision, error) { return r.server.Check(domain, s) })
+	}
+	return nil
+}
+
+// decide sends the requests of a step, up to the first one whose decision is not the expected one. name is that of the
+// request in errors.
+func (r *runner) decide(s *rules.TestStep, name string, send func() (Decision, error)) error {
 	for n := 1; n <= s.Times; n++ {
-		switch {
-		case s.Report != nil:
-			if err := r.server.Report(domain, s); err != nil {
-				return fmt.Errorf("report %s: %w", describe(s.Report), err)
-			}
-		case s.Check != nil:
-			d, err := r.server.Check(domain, s)
-			if err != nil {
-				return fmt.Errorf("check %s: %w", describe(s.Check), err)
-			}
-			if wrong := differences(s.Expect, &d); wrong != "" {
-				r.fail(s, "check %s%s: %s", describe(s.Check), position(n, s.Times), wrong)
-				return nil
-			}
+		d, err := send()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if wrong := differences(s.Expect, &d); wrong != "" {
+			r.fail(s, "%s%s: %s", name, position(n, s.Times), wrong)
+			return nil
 		}
 	}
 	return nil

@@ -39,12 +39,12 @@ func (f *fakeServer) Check(domain string, s *rules.TestStep) (Decision, error) {
 	return d, nil
 }
 
-func (f *fakeServer) Report(domain string, s *rules.TestStep) error {
+func (f *fakeServer) Report(domain string, s *rules.TestStep) (Decision, error) {
 	f.calls = append(f.calls, domain+" report "+f.now.Format(time.TimeOnly))
 	if s.Status == 500 {
-		return errors.New("bad status")
+		return Decision{}, errors.New("bad status")
 	}
-	return nil
+	return Decision{Limited: s.Cost > 2, RetryAfter: -1}, nil
 }
 
 // run runs the cases in text.
@@ -70,7 +70,7 @@ func TestRun(t *testing.T) {
     - {check: {a: b}, expect: {decision: refused, by: two, limit: 2, remaining: 0, retry_after: 1m, reset_after: 90001ms, flags: [soft, warn], limits: two}}
     - {wait: 60s}
     - {check: {a: b}, domain: e, expect: {decision: admitted, retry_after: none, remaining: 1}}
-    - {at: 2027-01-01T06:00:00+01:00, report: {a: b}, status: 401, times: 2}
+    - {at: 2027-01-01T06:00:00+01:00, report: {a: b}, status: 401, times: 2, expect: {decision: admitted, remaining: 0}}
   two:
     - {check: {a: b}}
 `)
@@ -99,6 +99,8 @@ func TestRun_Fails(t *testing.T) {
     - {check: {a: b}, domain: unknown}
   reports:
     - {report: {a: b}, status: 500}
+  reports differ:
+    - {report: {a: b}, status: 401, cost: 3, times: 2, expect: admitted}
 `)
 	const want = `--- FAIL: all differ (a/x_test.yaml:4)
     x_test.yaml:5: check a=b b=c: decision is admitted, want refused; by is "two", want "one"; limit is 2, want 3; remaining is 1, want 4; retry_after is none, want 1s; reset_after is 1m30.001s, want 0s; flags is [soft warn], want []; limits is [two], want []
@@ -111,7 +113,9 @@ func TestRun_Fails(t *testing.T) {
     x_test.yaml:15: check a=b: unknown domain
 --- FAIL: reports (a/x_test.yaml:16)
     x_test.yaml:17: report a=b: bad status
-FAIL	a/x_test.yaml	5 of 6 cases
+--- FAIL: reports differ (a/x_test.yaml:18)
+    x_test.yaml:19: report a=b (request 1 of 2): decision is refused, want admitted
+FAIL	a/x_test.yaml	6 of 7 cases
 `
 	if passed || output != want {
 		t.Errorf("got\n%s\nwant\n%s", output, want)
