@@ -12,6 +12,7 @@ import (
 	_ "time/tzdata" // time zones of rules files, for machines without a database of time zones
 
 	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/ruleset"
 )
 
 const rulesUsage = `Usage: throttled rules check FILE [FILE ...]
@@ -136,11 +137,14 @@ func runRulesCommand(ctx context.Context, name string, args []string, flags rule
 	return errRulesForm
 }
 
-// readRules reads and parses a rules file.
+// readRules reads and parses a rules file. It returns an error if a server would refuse the file.
 func readRules(name string) (*rules.File, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
+	}
+	if len(text) > ruleset.MaxText {
+		return nil, fmt.Errorf("%s: %w", name, ruleset.ErrTooLarge)
 	}
 	file, err := rules.Parse(name, text, time.LoadLocation)
 	if err != nil {

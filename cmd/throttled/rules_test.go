@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/ruleset"
 )
 
 const shopRules = `version: 1
@@ -127,6 +128,34 @@ func TestRules(t *testing.T) {
 		code, stdout, stderr := runIn(t, strings.Fields(tt.args)...)
 		if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.stderr) || tt.stderr == "" && stderr != "" {
 			t.Errorf("throttled %s: exit code %d, want %d\nstdout: %s\nwant %s\nstderr: %s\nwant %s", tt.args, code, tt.code, stdout, tt.stdout, stderr, tt.stderr)
+		}
+	}
+}
+
+// TestRules_TooLarge checks that files are refused that a server refuses because of their size.
+func TestRules_TooLarge(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"most.yaml":       shopRules + strings.Repeat("#", ruleset.MaxText-len(shopRules)),
+		"large.yaml":      shopRules + strings.Repeat("#", ruleset.MaxText-len(shopRules)+1),
+		"large_test.yaml": "rules: large.yaml\ncases: {one: [{check: {a: b}}]}",
+		"envoy.yaml":      envoyConfig + "  metadata: {a: " + strings.Repeat("a", ruleset.MaxText) + "}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{
+		"check most.yaml":                "",
+		"check large.yaml":               "large.yaml: the rules are larger than 16 MiB; divide them",
+		"explain large.yaml shop":        "large.yaml: the rules are larger than 16 MiB",
+		"test large_test.yaml":           "large.yaml: the rules are larger than 16 MiB",
+		"import --from envoy envoy.yaml": "bytes: the rules are larger than 16 MiB",
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(append([]string{"rules"}, strings.Fields(args)...), func(string) (string, bool) { return "", false }, &stdout, &stderr)
+		if (code == exitOK) != (want == "") || !strings.Contains(stderr.String(), want) || want != "" && stdout.Len() > 0 {
+			t.Errorf("throttled rules %s: exit code %d, stderr %.200s; want %s", args, code, &stderr, want)
 		}
 	}
 }
