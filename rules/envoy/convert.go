@@ -3,6 +3,7 @@ package envoy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +88,8 @@ type limit struct {
 
 // converter collects the limits of a domain.
 type converter struct {
-	keys   []string       // all keys of the domain
+	keys   []string       // all keys of the domain, in the order of the file
+	sorted []string       // the same keys, sorted
 	place  map[string]int // index of each key in keys
 	limits []limit
 	names  map[string]int // number of limits by name before it is made unique
@@ -97,6 +99,7 @@ type converter struct {
 func convert(d *domain) ([]limit, error) {
 	c := converter{names: map[string]int{}, place: map[string]int{}}
 	c.collectKeys(d.descriptors)
+	c.sorted = slices.Sorted(slices.Values(c.keys))
 	c.walk(d.descriptors, nil, nil)
 	if len(c.limits) > maxLimits {
 		return nil, fmt.Errorf("the domain %s has more than %d limits: split it", d.name, maxLimits)
@@ -120,56 +123,49 @@ func (c *converter) collectKeys(list []*descriptor) {
 
 // index finds the descriptors of a list that entries with a key can select.
 type index struct {
-	keys    []string // keys of the domain with which an entry can select a descriptor
-	list    []*descriptor
-	byStart map[string][]int // indexes of the descriptors by each part of their text before "_", and by the whole text
-	wild    []int            // indexes of the descriptors with wildcards
+	keys  []string                 // keys of the domain with which an entry can select a descriptor, in the order of the file
+	byKey map[string][]*descriptor // in the order of the file
 }
 
 // index returns the index of a list.
 func (c *converter) index(list []*descriptor) *index {
-	x := &index{list: list, byStart: map[string][]int{}}
-	for i, d := range list {
-		if strings.Contains(d.composite, "*") {
-			x.wild = append(x.wild, i)
-			continue
-		}
-		for at := range len(d.composite) {
-			if d.composite[at] == '_' {
-				x.byStart[d.composite[:at]] = append(x.byStart[d.composite[:at]], i)
-			}
-		}
-		x.byStart[d.composite] = append(x.byStart[d.composite], i)
+	x := &index{byKey: map[string][]*descriptor{}}
+	for _, d := range list {
+		c.selectors(d, func(key string) { x.byKey[key] = append(x.byKey[key], d) })
 	}
-	if len(x.wild) > 0 {
-		x.keys = c.keys
-		return x
-	}
-	for key := range x.byStart {
-		if _, ok := c.place[key]; ok {
-			x.keys = append(x.keys, key)
-		}
-	}
-	slices.SortFunc(x.keys, func(a, b string) int { return c.place[a] - c.place[b] })
+	x.keys = slices.SortedFunc(maps.Keys(x.byKey), func(a, b string) int { return c.place[a] - c.place[b] })
 	return x
 }
 
-// candidates returns the descriptors that entries with a key may select, in the order of the file.
-func (x *index) candidates(key string) []*descriptor {
-	places := slices.Concat(x.byStart[key], x.wild)
-	slices.Sort(places)
-	list := make([]*descriptor, len(places))
-	for i, at := range places {
-		list[i] = x.list[at]
+// selectors calls add with each key of the domain with which an entry can select a descriptor. The text of the entry
+// begins with the key and "_". So does the text of the descriptor, or its part before the first star is a part of the key.
+func (c *converter) selectors(d *descriptor, add func(key string)) {
+	start, _, wildcard := strings.Cut(d.composite, "*")
+	for at := range len(start) {
+		if _, known := c.place[start[:at]]; known && start[at] == '_' {
+			add(start[:at])
+		}
 	}
-	return list
+	if !wildcard {
+		if _, known := c.place[d.composite]; known {
+			add(d.composite) // the descriptor has no value, or another one has this text as its key
+		}
+		return
+	}
+	first, _ := slices.BinarySearch(c.sorted, start)
+	for _, key := range c.sorted[first:] {
+		if !strings.HasPrefix(key, start) {
+			return
+		}
+		add(key)
+	}
 }
 
 // walk collects the limits of a list of descriptors. The path leads to the list.
 func (c *converter) walk(list []*descriptor, keys []string, path []branch) {
 	x := c.index(list)
 	for _, key := range x.keys {
-		for _, b := range branches(x.candidates(key), key) {
+		for _, b := range branches(x.byKey[key], key) {
 			if len(c.limits) > maxLimits {
 				return
 			}

@@ -25,24 +25,24 @@ type branch struct {
 // also matches an entry with the key "a" and the value "b".
 func branches(list []*descriptor, key string) []branch {
 	all := exactBranches(list, key)
-	var values, patterns []string // that select earlier branches
+	var values, patterns textIndex // that select earlier branches
 	for _, b := range all {
-		values = append(values, b.value)
+		values.add(b.value)
 	}
 	for _, b := range wildcardBranches(list, key) {
-		if b.patterns = slices.DeleteFunc(b.patterns, func(p string) bool { return matchesAny(patterns, p) }); b.patterns != nil && len(b.patterns) == 0 {
+		if b.patterns = slices.DeleteFunc(b.patterns, patterns.match); b.patterns != nil && len(b.patterns) == 0 {
 			continue // earlier wildcards match all of its values
 		}
-		b.exceptValues, b.exceptPatterns = matching(values, b.patterns), slices.Clone(patterns)
+		b.exceptValues, b.exceptPatterns = matching(values.overlapping(b.patterns...), b.patterns), patterns.overlapping(b.patterns...)
 		all = append(all, b)
 		if len(b.patterns) == 0 {
 			return all // no value is left
 		}
-		patterns = append(patterns, b.patterns...)
+		patterns.add(b.patterns...)
 	}
 	for _, d := range list {
 		if d.composite == key {
-			all = append(all, branch{descriptor: d, exceptValues: values, exceptPatterns: patterns})
+			all = append(all, branch{descriptor: d, exceptValues: values.list, exceptPatterns: patterns.list})
 		}
 	}
 	return all
@@ -52,15 +52,15 @@ func branches(list []*descriptor, key string) []branch {
 // with a wildcard is also compared, but that makes no difference unless an earlier wildcard matches it.
 func exactBranches(list []*descriptor, key string) []branch {
 	var found []branch
-	var before []string // patterns of earlier wildcards
+	var before textIndex // patterns of earlier wildcards
 	for _, d := range list {
 		rest, ok := strings.CutPrefix(d.composite, key+"_")
 		wildcard := strings.Contains(d.composite, "*")
-		if ok && (!wildcard || matchesAny(before, rest)) {
+		if ok && (!wildcard || before.match(rest)) {
 			found = append(found, branch{descriptor: d, exact: true, value: rest})
 		}
 		if wildcard {
-			before = append(before, residuals(d.composite, key+"_")...)
+			before.add(residuals(d.composite, key+"_")...)
 		}
 	}
 	return found

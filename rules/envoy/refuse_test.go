@@ -3,6 +3,7 @@ package envoy
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,21 +201,64 @@ limits:
 	}
 }
 
-// TestConvert_Large converts configurations with many descriptors.
+// TestConvert_Large converts configurations with many descriptors. The size of the result must be linear.
 func TestConvert_Large(t *testing.T) {
-	var values, keys, nested strings.Builder
-	for i := range 5000 {
-		fmt.Fprintf(&values, "- {key: user, value: u%d, rate_limit: {unit: day, requests_per_unit: 1}}\n", i)
-		fmt.Fprintf(&keys, "- {key: user_%d, rate_limit: {unit: day, requests_per_unit: 1}}\n", i)
-		fmt.Fprintf(&nested, "- {key: k%d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]}\n", i)
+	const n = 5000
+	lines := func(format string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString("- " + strings.ReplaceAll(format, "%", fmt.Sprint(i)) + "\n")
+		}
+		return b.String()
 	}
-	for name, list := range map[string]string{"values": values.String() + "- {key: user}", "keys": keys.String(), "nested": nested.String()} {
+	const limit = "rate_limit: {unit: day, requests_per_unit: 1}}"
+	for name, list := range map[string]string{
+		"values":              lines("{key: user, value: u%, "+limit) + "- {key: user}",
+		"keys":                lines("{key: user_%, " + limit),
+		"nested":              lines("{key: k%, descriptors: [{key: a, " + limit + "]}"),
+		"wildcards":           lines("{key: path, value: '/p%/*', " + limit),
+		"wildcards, suffixes": lines("{key: host, value: '*.h%.com', " + limit),
+		"wildcards of keys":   lines("{key: k%, value: v*, " + limit),
+		"values, wildcards":   lines("{key: path, value: '/p%/x', "+limit) + lines("{key: path, value: '/p%/*'}") + "- {key: path}",
+	} {
 		start := time.Now()
 		text, _, err := Convert([]Source{{name, []byte("domain: d\ndescriptors:\n" + list)}}, false)
-		if n := strings.Count(string(text), "allow:"); err != nil || n != 5000 {
-			t.Errorf("%s: %d limits, want 5000: %v", name, n, err)
+		if got := strings.Count(string(text), "allow:"); err != nil || got != n || len(text) > 300*n {
+			t.Errorf("%s: %d limits in %d bytes, want %d in at most %d: %v", name, got, len(text), n, 300*n, err)
 		}
 		t.Logf("%s: %v", name, time.Since(start))
+	}
+}
+
+// TestOverlap compares overlap, and the texts that a textIndex finds, with a search for a text that both patterns match.
+func TestOverlap(t *testing.T) {
+	texts, patterns := map[string]bool{}, map[string]map[string]bool{} // each pattern with the texts that it matches
+	for i := range 1 << 14 {                                           // up to 7 letters
+		texts[word(i, "abab")] = true
+	}
+	for i := range 1 << 8 {
+		patterns[word(i, "a*b*")], patterns[word(i, "ab*a")] = map[string]bool{}, map[string]bool{}
+	}
+	var x textIndex
+	for p, matched := range patterns {
+		x.add(p)
+		for text := range texts {
+			if matchesAny([]string{p}, text) {
+				matched[text] = true
+			}
+		}
+	}
+	for p, matched := range patterns {
+		found := x.overlapping(p)
+		for q, others := range patterns {
+			common := false
+			for text := range matched {
+				common = common || others[text]
+			}
+			if got := slices.Contains(found, q); got != common {
+				t.Errorf("overlapping(%q) has %q: %v, want %v", p, q, got, common)
+			}
+		}
 	}
 }
 
