@@ -44,7 +44,7 @@ var envoyKeys = keys[EnvoyLimit]{
 	{name: "quota_mode", doc: "true: a request is refused only if all of its limits with quota_mode refuse it; false if absent; not applied by CL.CHECK",
 		value: booleanSchema, example: "true",
 		decode: func(d *decoder, v value, e *EnvoyLimit) { e.QuotaMode = d.boolean(v) }},
-	{name: "metadata", doc: "a JSON object that is returned with the decision", value: jsonSchema, example: `'{"service": "a"}'`,
+	{name: "metadata", doc: "a JSON object for the decision; not returned by CL.CHECK", value: jsonSchema, example: `'{"service": "a"}'`,
 		decode: func(d *decoder, v value, e *EnvoyLimit) { e.Metadata = d.jsonObject(v) }},
 }
 

@@ -26,7 +26,8 @@ Flags precede the files.
 check verifies rules files. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
 explain prints which limits apply to a request with the given attributes, and why others do not.
 test runs test files: requests with their times, and the decisions that are expected.
-import prints a rules file that decides like the configuration files of Envoy's ratelimit service.
+import prints a rules file that decides each descriptor like the configuration files of Envoy's ratelimit service.
+    The keys replaces and quota_mode, which relate several descriptors of one request, are stored and not applied.
 schema prints a JSON Schema, with which editors complete and check rules files or test files.
 
 `
