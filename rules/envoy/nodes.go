@@ -130,6 +130,8 @@ func (r *reporter) text(n *yaml.Node, path string) string {
 		return ""
 	case n.ShortTag() == "!!float":
 		r.fail(placeOf(n, path), fmt.Sprintf("%s is a floating-point number, which the service refuses", n.Value), "put it in quotes")
+	case n.ShortTag() == "!!int" && n.Decode(new(int64)) != nil:
+		r.fail(placeOf(n, path), fmt.Sprintf("%s is an integer above 9223372036854775807, which the service refuses", n.Value), "put it in quotes")
 	case isNull(n):
 		return ""
 	case strings.ContainsFunc(n.Value, isRefused):

@@ -64,7 +64,8 @@ func TestConvert_RefusedText(t *testing.T) {
 		"domain: d\ndescriptors: {key: a}": "2:14 descriptors: the value must be a list",
 		head + "- key: a*":                 `3:8 descriptors[0].key: "a*": a key with a wildcard`,
 		head + "- key: 1.5":                "3:8 descriptors[0].key: 1.5 is a floating-point number",
-		head + `- key: "a\n"`:              `3:8 descriptors[0].key: "a\n" has a control character`,
+		head + "- {key: a, value: 12345678901234567890}":       "3:19 descriptors[0].value: 12345678901234567890 is an integer above 9223372036854775807",
+		head + `- key: "a\n"`:                                  `3:8 descriptors[0].key: "a\n" has a control character`,
 		head + "- {key: a, share_threshold: true}":             "3:29 descriptors[0].share_threshold: share_threshold needs a value with a wildcard",
 		head + "- {key: a, shadow_mode: 'true'}":               `3:25 descriptors[0].shadow_mode: "true" is not a boolean`,
 		head + "- {key: a, metadata: [1]}":                     "3:22 descriptors[0].metadata: the value must be a map",
@@ -90,6 +91,15 @@ func TestConvert_RefusedText(t *testing.T) {
 // limitOf returns a file with one rate limit.
 func limitOf(keys string) string {
 	return "domain: d\ndescriptors:\n- {key: a, rate_limit: {" + keys + "}}"
+}
+
+// TestConvert_Integers checks that integers are texts if the service reads them.
+func TestConvert_Integers(t *testing.T) {
+	for _, value := range []string{"9223372036854775807", "-9223372036854775808", "0x10", "1_000", "'12345678901234567890'"} {
+		if got := firstError(t, false, Source{"x.yaml", []byte("domain: d\ndescriptors: [{key: a, value: " + value + "}]")}); got != "" {
+			t.Errorf("%s: %s", value, got)
+		}
+	}
 }
 
 // TestConvert_Merge checks sources with the same domain.
