@@ -65,7 +65,8 @@ func wildcardRegexp(pattern string) *regexp.Regexp {
 }
 
 // lookup returns the descriptor with the rate limit of a descriptor of a request, and its counter. It returns nil if
-// there is none.
+// there is none. The service joins keys and values with "_", so that different descriptors can share a counter; the
+// counter here has quotes, because the limits of the converted file do not share counters.
 func lookup(list []*oracleNode, entries []Entry) (n *oracleNode, counter string) {
 	for _, e := range entries {
 		selected, wildcard := selects(list, e)
