@@ -73,7 +73,7 @@ func TestSessions(t *testing.T) {
 		rewrite(t)
 		return
 	}
-	for _, name := range []string{"../README.md", "algorithms.md", "rules-tutorial.md", "rules-recipes.md", "envoy.md"} {
+	for _, name := range []string{"../README.md", "algorithms.md", "rules-tutorial.md", "rules-recipes.md", "rules.md", "envoy.md"} {
 		if !played[name] {
 			t.Errorf("%s has no session", name)
 		}

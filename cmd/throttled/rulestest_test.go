@@ -171,30 +171,6 @@ const reportOutput = `--- FAIL: one (report_test.yaml:2)
 FAIL	report_test.yaml	1 of 1 case
 `
 
-// TestRulesTest_Documented runs the test file in docs/rules.md with the first rules file there.
-func TestRulesTest_Documented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/rules.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := func(mark string) string {
-		_, rest, _ := strings.Cut(string(text), mark)
-		found, _, _ := strings.Cut(rest, "```")
-		return found
-	}
-	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{"shop.yaml": block("```yaml\n"), "shop_test.yaml": block("```yaml test\n")} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var stdout, stderr bytes.Buffer
-	code := run([]string{"rules", "test", "shop_test.yaml"}, func(string) (string, bool) { return "", false }, &stdout, &stderr)
-	if code != exitOK || stdout.String() != "ok\tshop_test.yaml\t2 cases\n" {
-		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
-	}
-}
-
 func TestParseCheckReply(t *testing.T) {
 	for _, reply := range [][]any{nil, {1, 2}, {int64(0), "1", int64(0), int64(0), int64(0), "", nil, nil}, {int64(0), int64(0), int64(0), int64(0), int64(0), "", nil, nil}} {
 		if d, err := parseCheckReply(reply); err != errReply {
