@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -197,16 +198,22 @@ func newLimit(keys []string, path []branch) limit {
 	return l
 }
 
-// nameOf returns a valid name for the texts of a path.
+// notInNames matches characters that a name cannot have.
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// nameOf returns a valid name for the texts of a path. A hyphen replaces other characters, except before and after a text,
+// and before a value. A text without letters and digits is named "key".
 func nameOf(texts []string) string {
 	const most = 50 // leaves space for suffixes
-	valid := strings.Map(func(r rune) rune {
-		if rules.IsName(string(r)) {
-			return r
+	words := make([]string, len(texts))
+	for i, text := range texts {
+		words[i] = strings.ReplaceAll(strings.Trim(notInNames.ReplaceAllString(text, "-"), "-."), "_-", "_")
+		if strings.Trim(words[i], "-._") == "" {
+			words[i] = "key"
 		}
-		return '-'
-	}, strings.Join(texts, "."))
-	return valid[:min(len(valid), most)]
+	}
+	name := strings.Join(words, ".")
+	return name[:min(len(name), most)]
 }
 
 // unique appends a number to a name that another limit has.

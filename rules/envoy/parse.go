@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -251,7 +252,9 @@ func (p *parser) replaces(n *yaml.Node, path, own string) []string {
 		case own:
 			p.fail(placeOf(m["name"], at+".name"), fmt.Sprintf("%q is the name of the limit itself", name), "write the name of another limit")
 		}
-		names = append(names, name)
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return names
 }

@@ -161,7 +161,7 @@ descriptors:
     value: 10.0.0.1
     quota_mode: true
     metadata: {a: yes, b: [1, 1.5, ~, 2026-01-02, "yes"]}
-    rate_limit: {unit: Month, requests_per_unit: 1_0, name: "it's", replaces: [{name: n}]}
+    rate_limit: {unit: Month, requests_per_unit: 1_0, name: "it's", replaces: [{name: n}, {name: n}]}
   - <<: *a
     value: 10.*
     share_threshold: true
@@ -183,7 +183,7 @@ limits:
     allow: 10 per 30 days
     algorithm: fixed
     envoy: {name: 'it''s', replaces: [n], quota_mode: true, metadata: '{"a":true,"b":[1,1.5,null,"2026-01-02","yes"]}'}
-  ip_10.-:
+  ip_10:
     when:
       descriptor: ip
       ip: {prefix: '10.'}
@@ -191,7 +191,7 @@ limits:
     allow: 10 per 30 days
     algorithm: fixed
     envoy: {name: 'it''s', replaces: [n], quota_mode: true, metadata: '{"a":true,"b":[1,1.5,null,"2026-01-02","yes"]}'}
-  ip_10.-.a---:
+  ip_10.a:
     when:
       descriptor: {exact: 'ip,a%2C %25'}
       ip: {prefix: '10.'}
@@ -208,6 +208,22 @@ limits:
 	got, _, err := Convert([]Source{{"x.yaml", []byte(text)}}, false)
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// TestNameOf checks that names are valid and readable.
+func TestNameOf(t *testing.T) {
+	for _, tt := range []struct{ texts, want string }{
+		{"path_/p2/*", "path_p2"},
+		{"route_/api/v1/*/items method_GET", "route_api-v1-items.method_GET"},
+		{"é_*ü user_*", "key.user_"},
+		{"é é_x", "key._x"},
+		{"a--b_x", "a--b_x"},
+		{"host_*." + strings.Repeat("a", 60), "host_." + strings.Repeat("a", 44)},
+	} {
+		if got := nameOf(strings.Fields(tt.texts)); got != tt.want || !rules.IsName(got) {
+			t.Errorf("nameOf(%q) = %q, want %q", tt.texts, got, tt.want)
+		}
 	}
 }
 
