@@ -26,7 +26,8 @@ import (
 //	  login: {allow: 8 per 15m}
 //	  search: null
 //
-// Comments in the file are kept, except those within a value that is removed or replaced.
+// Comments in the file are kept, except those within a value that is removed or replaced. A value that the patch repeats
+// stays as it is.
 func Merge(text, patch string) (string, error) {
 	file, err := documents(text)
 	if err != nil {
@@ -183,6 +184,9 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag(
 // merge returns the value that replaces target. It changes target if both are maps.
 func merge(target, patch *yaml.Node) *yaml.Node {
 	if patch.Kind != yaml.MappingNode {
+		if isUnchanged(target, patch) {
+			return target // a JSON patch would add quotes
+		}
 		keepComments(target, patch)
 		return patch
 	}
@@ -196,6 +200,13 @@ func merge(target, patch *yaml.Node) *yaml.Node {
 	}
 	mergeKeys(target, patch)
 	return target
+}
+
+// isUnchanged reports whether a value of a patch has the content of the value in the file, without comments and tags.
+func isUnchanged(target, patch *yaml.Node) bool {
+	return target.Kind == patch.Kind && target.Value == patch.Value && isNull(target) == isNull(patch) &&
+		patch.Style&yaml.TaggedStyle == 0 && patch.HeadComment+patch.LineComment+patch.FootComment == "" &&
+		slices.EqualFunc(target.Content, patch.Content, isUnchanged)
 }
 
 // mergeKeys merges the keys of two maps, in linear time: a patch may have as many keys as the file.
