@@ -150,7 +150,7 @@ func TestRules_TooLarge(t *testing.T) {
 		"check large.yaml":               "large.yaml: the rules are larger than 16 MiB; divide them",
 		"explain large.yaml shop":        "large.yaml: the rules are larger than 16 MiB",
 		"test large_test.yaml":           "large.yaml: the rules are larger than 16 MiB",
-		"import --from envoy envoy.yaml": "bytes: the rules are larger than 16 MiB",
+		"import --from envoy envoy.yaml": "the result is larger than 16 MiB, which a server refuses",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(append([]string{"rules"}, strings.Fields(args)...), func(string) (string, bool) { return "", false }, &stdout, &stderr)

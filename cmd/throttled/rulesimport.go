@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/throttledhq/throttled/rules/envoy"
-	"github.com/throttledhq/throttled/ruleset"
 )
 
 // importRules converts the configuration files of Envoy's ratelimit service to a rules file on stdout. Notes about parts
@@ -30,9 +29,6 @@ func importRules(names []string, from string, merge bool, stdout, stderr io.Writ
 	text, notes, err := envoy.Convert(sources, merge)
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be converted\n%w", err)
-	}
-	if len(text) > ruleset.MaxText {
-		return fmt.Errorf("the result has %d bytes: %w", len(text), ruleset.ErrTooLarge)
 	}
 	for _, note := range notes {
 		_, _ = fmt.Fprintf(stderr, "note: %v\n", note)

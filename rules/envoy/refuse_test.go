@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -208,6 +209,17 @@ limits:
 	got, _, err := Convert([]Source{{"x.yaml", []byte(text)}}, false)
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// TestConvert_TooLarge converts wildcards that exclude each other, so that the result grows with the square of their number.
+func TestConvert_TooLarge(t *testing.T) {
+	text := "domain: d\ndescriptors:\n"
+	for i := range 2000 {
+		text += fmt.Sprintf("- {key: a, value: '*x%04d*', rate_limit: {unit: day, requests_per_unit: 1}}\n", i)
+	}
+	if _, _, err := Convert([]Source{{"x.yaml", []byte(text)}}, false); !errors.Is(err, errTooLarge) {
+		t.Errorf("got the error %v, want %v", err, errTooLarge)
 	}
 }
 

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -15,6 +16,13 @@ type writer struct{ bytes.Buffer }
 // printf writes a formatted text.
 func (w *writer) printf(format string, args ...any) { fmt.Fprintf(&w.Buffer, format, args...) }
 
+// maxText is the size of the largest rules file that a server accepts, in bytes (ruleset.MaxText). A larger result is
+// neither written nor verified: that takes much memory if thousands of wildcards exclude each other.
+const maxText = 16 << 20
+
+var errTooLarge = errors.New("the result is larger than 16 MiB, which a server refuses: " +
+	"divide the domains over several clusters, or use fewer wildcards that match the same values")
+
 // write returns a rules file with the domains.
 func write(domains []*domain) ([]byte, error) {
 	var w writer
@@ -27,22 +35,27 @@ func write(domains []*domain) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.domain(d, limits)
+		if err := w.domain(d, limits); err != nil {
+			return nil, err
+		}
 	}
 	return w.Bytes(), nil
 }
 
-// domain writes one document.
-func (w *writer) domain(d *domain, limits []limit) {
+// domain writes one document. It returns errTooLarge if the file becomes too large.
+func (w *writer) domain(d *domain, limits []limit) error {
 	w.printf("version: 1\ndomain: %s\nsemantics: envoy\n", quote(d.name))
 	if len(limits) == 0 {
 		w.printf("default: {allow: unlimited}\n")
-		return
+		return nil
 	}
 	w.printf("limits:\n")
 	for i := range limits {
-		w.limit(&limits[i])
+		if w.limit(&limits[i]); w.Len() > maxText {
+			return errTooLarge
+		}
 	}
+	return nil
 }
 
 // limit writes one limit.
