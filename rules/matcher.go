@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +20,8 @@ import (
 //	"*.example.com"      Glob: text with another star; see package internal/glob
 //	10.0.0.0/8           CIDR: an IP address within the network; an address without length matches itself in each of
 //	                     its spellings
+//
+// A text that has the form of an IP network, and is none, such as 10.0.0/8, is refused.
 //
 // A list matches if one of its matchers does. The kind can also be given as a map with one key: exact, prefix,
 // template, glob, cidr, present or not. For example, {exact: "/a/*"} matches only the text "/a/*", {present: false}
@@ -107,6 +110,8 @@ func parseForm(text string) (Matcher, error) {
 		return Matcher{Kind: Glob, Text: text}, nil
 	case strings.ContainsAny(text, `?[\`):
 		return Matcher{}, errAmbiguous
+	case resemblesNetwork(text):
+		return Matcher{}, errNetwork
 	}
 	return Matcher{Kind: Exact, Text: text}, nil
 }
@@ -116,6 +121,34 @@ func looksLikeIP(text string) bool {
 	address, _, _ := strings.Cut(text, "/")
 	parsed, err := netip.ParseAddr(address)
 	return err == nil && parsed.Zone() == ""
+}
+
+// resemblesNetwork reports whether a text that is no IP address or network is probably meant as one:
+//
+//   - four groups of digits with dots, or any number of groups with dots and a prefix length: 300.0.0.0, 10.0.0/8
+//   - hexadecimal groups with at least two colons, or with one colon and a prefix length: 2001:db8:1, 2001:/16. Times of
+//     day and MAC addresses are frequent in other attributes: their groups have two digits each, and no prefix length
+func resemblesNetwork(text string) bool {
+	const digits = "0123456789"
+	address, length, _ := strings.Cut(text, "/")
+	address, _, _ = strings.Cut(strings.TrimSpace(address), "%") // before the zone
+	length = strings.TrimSpace(length)
+	hasLength := length != "" && consistsOf(length, digits+".")
+	if dots := strings.Count(address, "."); consistsOf(address, digits+".") {
+		return dots == 3 && address != "..." || dots > 0 && hasLength
+	}
+	if colons := strings.Count(address, ":"); consistsOf(address, digits+"abcdefABCDEF:.") {
+		return colons > 1 && !isPairs(address) || colons > 0 && hasLength
+	}
+	return false
+}
+
+// consistsOf reports whether all bytes of a text are among characters.
+func consistsOf(text, characters string) bool { return strings.Trim(text, characters) == "" }
+
+// isPairs reports whether all groups of a text between colons have two characters.
+func isPairs(text string) bool {
+	return !slices.ContainsFunc(strings.Split(text, ":"), func(group string) bool { return len(group) != 2 })
 }
 
 // parseCIDR returns the matcher for a network, or for a single address. An IPv4 address that is mapped to IPv6 is the

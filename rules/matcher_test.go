@@ -27,7 +27,19 @@ var matcherForms = map[string]Matcher{
 	`2027-01-31`:                         {Kind: Exact, Text: "2027-01-31"},
 	`"null"`:                             {Kind: Exact, Text: "null"},
 	`1.2.3`:                              {Kind: Exact, Text: "1.2.3"},
-	`"fe80::1%eth0"`:                     {Kind: Exact, Text: "fe80::1%eth0"},
+	`120.0.6099`:                         {Kind: Exact, Text: "120.0.6099"},
+	`10/8`:                               {Kind: Exact, Text: "10/8"},
+	`1.2/login`:                          {Kind: Exact, Text: "1.2/login"},
+	`"12:30"`:                            {Kind: Exact, Text: "12:30"},
+	`"12:30:45"`:                         {Kind: Exact, Text: "12:30:45"},
+	`"00:1b:44:11:3a:b7"`:                {Kind: Exact, Text: "00:1b:44:11:3a:b7"},
+	`"a:b"`:                              {Kind: Exact, Text: "a:b"},
+	`"urn:shop:5"`:                       {Kind: Exact, Text: "urn:shop:5"},
+	`"10.0.0.1:80"`:                      {Kind: Exact, Text: "10.0.0.1:80"},
+	`/10.0.0/8`:                          {Kind: Exact, Text: "/10.0.0/8"},
+	`10.0.*`:                             {Kind: Prefix, Text: "10.0."},
+	`"2001:db8:*"`:                       {Kind: Prefix, Text: "2001:db8:"},
+	`{exact: "fe80::1%eth0"}`:            {Kind: Exact, Text: "fe80::1%eth0"},
 	`{exact: "/a/*"}`:                    {Kind: Exact, Text: "/a/*"},
 	`{exact: 10.0.0.0/8}`:                {Kind: Exact, Text: "10.0.0.0/8"},
 	`{exact: "/a?b=[1]"}`:                {Kind: Exact, Text: "/a?b=[1]"},
@@ -68,6 +80,20 @@ func TestMatcher_Forms(t *testing.T) {
 		}
 		if again := matcherOf(t, got.String()); !reflect.DeepEqual(again, got) {
 			t.Errorf("%s: the String %s = %+v, want %+v", yaml, got, again, got)
+		}
+	}
+}
+
+// TestParseForm_Networks checks that misspelled networks are not matched as texts.
+func TestParseForm_Networks(t *testing.T) {
+	for _, text := range []string{
+		"10.0.0/8", "10.0/8", "010.0.0.0/8", "300.0.0.0/8", "10.1.2.300", "192.168.1/24", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/255.0.0.0",
+		"10.0.0.0 /8", " 10.0.0.1", "10.0.0.0.0/8", "10.0.0.1%eth0", "2001:db8:/32", "2001:/16", "2001:db8:1", "2001:db8:::1", "2001:db8::1::2",
+		"2001:db8::12345/64", "2001:db8::/129", "::ffff:1.2.3.400", "fe80::1%eth0", "fe80::1%eth0/64", "1:2:3:4:5:6:7:8:9",
+		"00:1b:44:11:3a:b7/24",
+	} {
+		if m, err := parseForm(text); err != errNetwork {
+			t.Errorf("parseForm(%q) = %v, %v; want errNetwork", text, m, err)
 		}
 	}
 }
@@ -125,7 +151,7 @@ func TestParseForm_TextIsKept(t *testing.T) {
 		m, err := parseForm(text)
 		switch {
 		case err != nil:
-			if !strings.ContainsAny(text, `?[\{}/`) {
+			if !strings.ContainsAny(text, `?[\{}/.:`) {
 				t.Errorf("parseForm(%q): %v", text, err)
 			}
 		case m.Kind == Exact && (m.Text != text || strings.ContainsAny(text, `*?[\{}`)):
