@@ -104,18 +104,44 @@ func (d *decoder) splitCount(v value) bool {
 		return false
 	}
 	items := v.items()
-	for i := 1; i < len(items); i++ {
-		left, right := items[i-1].Value, items[i].Value
-		digits, _ := splitNumber(right)
-		if left == "" || strings.Trim(left, "0123456789") != "" || len(digits) != 3 {
-			continue
+	for i := range items {
+		if parts := splitParts(items[i:]); len(parts) > 1 {
+			d.fail(items[i], fmt.Sprintf("the list is split at the comma after %q", clip(parts[0])),
+				fmt.Sprintf(`write "%s" in quotes, or %s`, clip(strings.Join(parts, ",")), clip(strings.Join(parts, "_"))))
+			return true
 		}
-		d.fail(items[i-1], fmt.Sprintf("the list is split at the comma after %q", clip(left)),
-			fmt.Sprintf(`write "%s,%s" in quotes, or %s_%s`, clip(left), clip(right), clip(left), clip(right)))
-		return true
 	}
 	return false
 }
+
+// splitParts returns the texts at the start of a list that are parts of one amount. After a burst, the next item can also
+// be an amount of its own: it is not a part then.
+func splitParts(items []value) (parts []string) {
+	words := strings.Fields(items[0].Value)
+	if len(words) == 0 || !isDigits(words[len(words)-1]) {
+		return nil
+	}
+	burst := len(words) > 1
+	if burst && !strings.EqualFold(words[len(words)-2], "burst") {
+		return nil
+	}
+	parts = append(parts, items[0].Value)
+	for _, item := range items[1:] {
+		group, rest := splitNumber(item.Value)
+		_, err := ParseAmount(item.Value)
+		if len(group) != 3 || !isDigits(group) || burst && err == nil {
+			break
+		}
+		parts = append(parts, item.Value)
+		if rest != "" {
+			break
+		}
+	}
+	return parts
+}
+
+// isDigits reports whether a text has only decimal digits, and at least one.
+func isDigits(text string) bool { return text != "" && consistsOf(text, "0123456789") }
 
 // banAfter decodes the number of refusals of a ban.
 func (r *report) banAfter(v value) Amount {

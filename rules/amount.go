@@ -13,7 +13,7 @@ import (
 //
 // The syntax is COUNT per PERIOD [burst COUNT], or "unlimited", or "none". "/" may replace "per". A period is a unit
 // with an optional number in front: "minute", "15m", "2 days". A count is a positive integer that may be grouped by "_"
-// or ",", and may end in "k" for thousands or "M" for millions.
+// or ",", and may end in "k" for thousands or "M" for millions. Numbers have no leading zeros.
 type Amount struct {
 	Kind  AmountKind
 	Count int64  // units per period, at least 1; 0 if Kind is not Rate
@@ -120,8 +120,10 @@ var (
 	errZero      = errors.New(`a count must be at least 1: to refuse all requests, write "none"`)
 	errFraction  = errors.New(`a count must be an integer: write a longer period, such as "3 per 2s" for 1.5 per second`)
 	errGroups    = errors.New("digits must be grouped by threes, with the same separator: 100,000 or 100_000")
+	errZeros     = errors.New("write a number without leading zeros")
 	errPeriod    = errors.New("the number of a period must be an integer of at least 1")
 	errNoUnit    = errors.New(`a period needs a unit, such as "15m" or "15 minutes"`)
+	errCapitalM  = errors.New(`write "m" or "minute", or "month": M is a million in counts`)
 	errUnit      = errors.New("the units are ms, second, minute, hour, day, week, month and year")
 	errBurst     = errors.New(`"burst" must be followed by a count`)
 	errExtraWord = errors.New(`an amount is COUNT per PERIOD [burst COUNT]`)
@@ -137,8 +139,8 @@ func (e *amountError) Error() string { return fmt.Sprintf("%q: %v", clip(e.word)
 
 func (e *amountError) Unwrap() error { return e.err }
 
-// ParseAmount parses the text of an Amount. Upper and lower case are equal, except that the suffix M must be upper
-// case. The error names the wrong word and the remedy.
+// ParseAmount parses the text of an Amount. Upper and lower case are equal, except that the suffix M for millions must be
+// upper case, and the unit m for minutes lower case. The error names the wrong word and the remedy.
 func ParseAmount(text string) (Amount, error) {
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "unlimited":
@@ -193,13 +195,18 @@ func parsePeriod(words []string) (Period, []string, error) {
 	switch {
 	case unit == "":
 		return p, nil, &amountError{number, errNoUnit}
+	case unit == "M":
+		return p, nil, &amountError{unit, errCapitalM}
 	case p.Unit == 0:
 		return p, nil, &amountError{unit, errUnit}
 	}
 	if number != "" {
 		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n < 1 {
+		switch {
+		case err != nil, n < 1, number[0] == '+':
 			return p, nil, &amountError{number, errPeriod}
+		case number[0] == '0':
+			return p, nil, &amountError{number, errZeros}
 		}
 		p.N = n
 	}
@@ -247,6 +254,8 @@ func parseCount(text string) (int64, error) {
 	switch {
 	case strings.Contains(digits, "."):
 		return 0, &amountError{text, errFraction}
+	case err == nil && len(digits) > 1 && digits[0] == '0':
+		return 0, &amountError{text, errZeros}
 	case err == nil && n == 0:
 		return 0, &amountError{text, errZero}
 	case err != nil, n < 0, digits[0] == '+', n > math.MaxInt64/factor:

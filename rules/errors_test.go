@@ -64,6 +64,29 @@ func TestErrors_WholeFile(t *testing.T) {
 	}
 }
 
+// TestErrors_SplitCount checks that the error of a count that YAML splits suggests the whole count, and that lists of
+// amounts are not taken for one.
+func TestErrors_SplitCount(t *testing.T) {
+	for list, want := range map[string]string{
+		"100,000 per day":                          `write "100,000 per day" in quotes, or 100_000 per day`,
+		"1,000,000 per day":                        `write "1,000,000 per day" in quotes, or 1_000_000 per day`,
+		"5/s, 1,000,500 per day, 2000 per week":    `write "1,000,500 per day" in quotes, or 1_000_500 per day`,
+		"10 per second burst 2,000":                `write "10 per second burst 2,000" in quotes, or 10 per second burst 2_000`,
+		"10 per second burst 2,000 per day":        `write "10 per second burst 2,000 per day" in quotes, or 10 per second burst 2_000 per day`,
+		"10 per second Burst 2,000, 500 per day":   `write "10 per second Burst 2,000" in quotes, or 10 per second Burst 2_000`,
+		"10 per second burst 20, 100 per day":      "",
+		"10 per second burst 20, 1000 per day":     "",
+		"10 per second, 100 per minute, 200 per h": "",
+	} {
+		text := "version: 1\ndomain: shop\nlimits: {a: {allow: [" + list + "]}}\n"
+		if want == "" {
+			parse(t, text)
+		} else if errs := errorsOf(t, text); len(errs) != 1 || errs[0].Suggestion != want {
+			t.Errorf("[%s]: %v, want %s", list, errs, want)
+		}
+	}
+}
+
 // TestErrors_AtMost20 checks that the first 20 errors are returned.
 func TestErrors_AtMost20(t *testing.T) {
 	var b strings.Builder
