@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/throttledhq/throttled/internal/glob"
 )
 
 // Matcher is a condition on the value of one attribute.
@@ -107,13 +109,21 @@ func parseForm(text string) (Matcher, error) {
 	case star >= 0 && star == len(text)-1 && !strings.ContainsAny(text, `?[\`):
 		return Matcher{Kind: Prefix, Text: text[:star]}, nil
 	case star >= 0:
-		return Matcher{Kind: Glob, Text: text}, nil
+		return parseGlob(text)
 	case strings.ContainsAny(text, `?[\`):
 		return Matcher{}, errAmbiguous
 	case resemblesNetwork(text):
 		return Matcher{}, errNetwork
 	}
 	return Matcher{Kind: Exact, Text: text}, nil
+}
+
+// parseGlob returns the matcher for a pattern.
+func parseGlob(text string) (Matcher, error) {
+	if err := glob.Check(text); err != nil {
+		return Matcher{}, err
+	}
+	return Matcher{Kind: Glob, Text: text}, nil
 }
 
 // looksLikeIP reports whether the part of the text before "/" is an IP address without a zone.

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/throttledhq/throttled/internal/glob"
 )
 
 func cidr(text string) Matcher { return Matcher{Kind: CIDR, Network: netip.MustParsePrefix(text)} }
@@ -109,7 +111,8 @@ func randomText(random *rand.Rand) string {
 
 // randomMatcher returns a matcher that Parse can return, with lists of at most the given depth.
 func randomMatcher(random *rand.Rand, depth int) Matcher {
-	switch kind := MatcherKind(random.IntN(9)); {
+	kind := MatcherKind(random.IntN(9))
+	switch {
 	case kind == Template:
 		return Matcher{Kind: Template, Text: "/users/{id}/*"}
 	case kind == CIDR:
@@ -125,10 +128,12 @@ func randomMatcher(random *rand.Rand, depth int) Matcher {
 			m.List = append(m.List, randomMatcher(random, depth-1))
 		}
 		return m
-	case kind == Prefix, kind == Glob:
-		return Matcher{Kind: kind, Text: randomText(random)}
 	}
-	return Matcher{Kind: Exact, Text: randomText(random)}
+	text := randomText(random)
+	if kind == Prefix || kind == Glob && glob.Check(text) == nil {
+		return Matcher{Kind: kind, Text: text}
+	}
+	return Matcher{Kind: Exact, Text: text}
 }
 
 // TestMatcher_StringProperty checks that random matchers equal the matchers that are parsed from their String.

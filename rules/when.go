@@ -97,9 +97,7 @@ var textMatcherKeys = keys[Matcher]{
 		return Matcher{Kind: Prefix, Text: text}, nil
 	}),
 	textMatcherKey("template", "a path with a name in braces for each variable segment, such as /users/{id}", `"/users/{id}"`, parseTemplate),
-	textMatcherKey("glob", "a pattern with ?, * and [a-z]", `"*.example.com"`, func(text string) (Matcher, error) {
-		return Matcher{Kind: Glob, Text: text}, nil
-	}),
+	textMatcherKey("glob", "a pattern with ?, * and [a-z]", `"*.example.com"`, parseGlob),
 	textMatcherKey("cidr", "an IP network, such as 10.0.0.0/8", "10.0.0.0/8", parseCIDR),
 }
 

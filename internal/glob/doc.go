@@ -10,7 +10,7 @@
 //	[^a-c]  one byte outside this range
 //	\x      the byte x itself, also inside a class
 //
-// Every pattern is valid. A class without a closing bracket extends to the end of the
+// Every pattern is valid for Match; Check refuses some that are probably mistakes. A class without a closing bracket extends to the end of the
 // pattern. "[]" matches nothing, and "[^]" matches any one byte. A backslash at the end of
 // the pattern matches a backslash. In "[a-]" the closing bracket is the end of the range, so the
 // class is not closed.
