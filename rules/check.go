@@ -100,25 +100,6 @@ func (c amountCheck) hasUnit(units []Unit) bool {
 	})
 }
 
-// size returns the largest size of a tier, or that of the amounts without tiers.
-func (a Allow) size() matchSize {
-	s := sizeOf(a.Amounts)
-	for _, t := range a.Tiers {
-		tier := sizeOf(t.Amounts)
-		s = matchSize{max(s.all, tier.all), max(s.group, tier.group)}
-	}
-	return s
-}
-
-// sizeOf returns the size of a list of amounts of a live limit.
-func sizeOf(amounts []Amount) matchSize {
-	s := matchSize{len(amounts), len(amounts)}
-	if s.all == 1 && amounts[0].Kind == Unlimited { // "unlimited" is always the only amount
-		s.group = 0
-	}
-	return s
-}
-
 // tierCheck checks the maps of tiers in one document.
 type tierCheck struct {
 	*report

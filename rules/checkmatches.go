@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"hash/maphash"
+	"net/netip"
 )
 
 // matchSize holds two numbers for live limits that match a request together. Both are limited to maxLimits.
@@ -27,6 +28,25 @@ func (l *Limit) size() matchSize {
 	return s
 }
 
+// size returns the largest size of a tier, or that of the amounts without tiers.
+func (a Allow) size() matchSize {
+	s := sizeOf(a.Amounts)
+	for _, t := range a.Tiers {
+		tier := sizeOf(t.Amounts)
+		s = matchSize{max(s.all, tier.all), max(s.group, tier.group)}
+	}
+	return s
+}
+
+// sizeOf returns the size of a list of amounts of a live limit.
+func sizeOf(amounts []Amount) matchSize {
+	s := matchSize{len(amounts), len(amounts)}
+	if s.all == 1 && amounts[0].Kind == Unlimited { // "unlimited" is always the only amount
+		s.group = 0
+	}
+	return s
+}
+
 func (s matchSize) add(other matchSize) matchSize {
 	return matchSize{s.all + other.all, s.group + other.group}
 }
@@ -43,7 +63,7 @@ func (s matchSize) what() string {
 }
 
 // checkMatches refuses live limits that match a request together and have more amounts than one request can have: limits
-// without conditions, and limits with the same conditions. Other limits may also match together. This is an error of
+// without conditions, and limits with the same conditions in any order. Other limits may also match together. This is an error of
 // the request. Shadow limits cause no error.
 func (d *decoder) checkMatches(places []value, limits []Limit) {
 	var always matchSize
@@ -70,7 +90,7 @@ type sameConditions struct {
 	size  matchSize
 }
 
-// checkEqualConditions refuses limits with the same conditions, in the same order. The other argument is the size of the
+// checkEqualConditions refuses limits whose conditions differ at most in their order. The other argument is the size of the
 // limits that match each request.
 func (d *decoder) checkEqualConditions(places []value, limits []Limit, always matchSize) {
 	groups := make(map[uint64]sameConditions, len(limits))
@@ -88,37 +108,49 @@ func (d *decoder) checkEqualConditions(places []value, limits []Limit, always ma
 		before := g.size
 		g.size = g.size.add(l.size())
 		groups[hash] = g
-		if g.size.isTooLarge() && !before.isTooLarge() && limits[g.first].When.equal(l.When) {
+		if g.size.isTooLarge() && !before.isTooLarge() && limits[g.first].When.canonical() == l.When.canonical() {
 			d.fail(places[i], g.size.what()+" match each request that matches these conditions",
 				"merge limits, or restrict them by other conditions")
 		}
 	}
 }
 
-// hash returns equal numbers for equal conditions.
-func (w When) hash(seed maphash.Seed) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	w.addTo(&h)
-	return h.Sum64()
-}
-
-func (w When) addTo(h *maphash.Hash) {
+// hash returns equal numbers for conditions whose canonical texts are equal, in less time than it takes to make the texts.
+// The numbers of the elements of a list are added, so their order does not matter.
+func (w *When) hash(seed maphash.Seed) uint64 {
+	var all, alternatives uint64
 	for i := range w.All {
-		_, _ = h.WriteString(w.All[i].Attribute)
-		w.All[i].Matcher.addTo(h)
+		c := &w.All[i]
+		all += maphash.Comparable(seed, hashedCondition{c.Attribute, c.Matcher.hash(seed)})
 	}
 	for i := range w.Any {
-		_ = h.WriteByte('|')
-		w.Any[i].addTo(h)
+		alternatives += maphash.Comparable(seed, w.Any[i].hash(seed))
 	}
+	return maphash.Comparable(seed, [2]uint64{all, alternatives})
 }
 
-func (m *Matcher) addTo(h *maphash.Hash) {
-	_ = h.WriteByte(byte(m.Kind))
-	_, _ = h.WriteString(m.Text)
-	maphash.WriteComparable(h, m.Network)
-	for i := range m.List {
-		m.List[i].addTo(h)
+// hash is like When.hash.
+func (m *Matcher) hash(seed maphash.Seed) uint64 {
+	if m.Kind == AnyOf && len(m.List) == 1 {
+		return m.List[0].hash(seed)
 	}
+	var list uint64
+	for i := range m.List {
+		list += m.List[i].hash(seed)
+	}
+	return maphash.Comparable(seed, hashedMatcher{m.Kind, m.Text, m.Network, list})
+}
+
+// hashedCondition is a Condition whose matcher is replaced by its hash.
+type hashedCondition struct {
+	attribute string
+	matcher   uint64
+}
+
+// hashedMatcher is a Matcher whose list is replaced by the sum of its hashes.
+type hashedMatcher struct {
+	kind    MatcherKind
+	text    string
+	network netip.Prefix
+	list    uint64
 }

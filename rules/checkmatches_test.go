@@ -34,3 +34,37 @@ func TestCheckMatches(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckMatches_Order checks that conditions are equal in any order, and with brackets around one value.
+func TestCheckMatches_Order(t *testing.T) {
+	for _, c := range []struct {
+		equal bool
+		whens [2]string
+	}{
+		{true, [2]string{"{a: x, b: y}", "{b: y, a: x}"}},
+		{true, [2]string{"{a: x}", "{a: [x]}"}},
+		{true, [2]string{"{a: [x, y/*]}", "{a: [y/*, [x]]}"}},
+		{true, [2]string{"{a: {not: [x, y]}}", "{a: {not: [y, x]}}"}},
+		{true, [2]string{"{c: z, any: [{a: x}, {b: y, c: z}]}", "{any: [{c: z, b: y}, {a: x}], c: z}"}},
+		{false, [2]string{"{a: x, b: y}", "{a: y, b: x}"}},
+		{false, [2]string{"{a: x}", "{a: {not: x}}"}},
+		{false, [2]string{"{a: x}", "{any: {a: x}}"}},
+		{false, [2]string{"{a: [x, y]}", "{a: [x, x]}"}},
+		{false, [2]string{"{a: 10.0.0.0/8}", "{a: {exact: 10.0.0.0/8}}"}},
+	} {
+		var b strings.Builder
+		for i := range 33 {
+			fmt.Fprintf(&b, "  l%d: {allow: 1/s, when: %s}\n", i, c.whens[i%2])
+		}
+		text := "version: 1\ndomain: d\nlimits:\n" + b.String()
+		if !c.equal {
+			parse(t, text)
+		} else if errs := errorsOf(t, text); len(errs) != 1 || errs[0].Path != "limits.l32" || !strings.HasPrefix(errs[0].Reason, "more than 32 amounts") {
+			t.Errorf("%q: %v", c.whens, errs)
+		}
+		file := func(when string) When { return limitOf(t, "allow: 1/s, when: "+when).When }
+		if one, other := file(c.whens[0]), file(c.whens[1]); (one.canonical() == other.canonical()) != c.equal {
+			t.Errorf("%q have the canonical texts %s and %s", c.whens, one.canonical(), other.canonical())
+		}
+	}
+}
