@@ -113,6 +113,14 @@ func (a Amount) String() string {
 	return fmt.Sprintf("%d per %v burst %d", a.Count, a.Per, a.Burst)
 }
 
+// atOnce returns the number of units of a rate that can be charged at once.
+func (a Amount) atOnce() int64 {
+	if a.Burst > 0 {
+		return a.Burst
+	}
+	return a.Count
+}
+
 // Errors of ParseAmount, without the text that is wrong.
 var (
 	errNoPeriod  = errors.New(`no period: write "100 per minute", "unlimited" or "none"`)

@@ -10,9 +10,11 @@ import (
 func (d *decoder) checkLimit(v value, l Limit) {
 	if algorithm, ok := v.find("algorithm"); !ok || !d.refused[algorithm.Node] {
 		check := amountCheck{d.report, d.amounts}
-		check.checkAmounts(&l)
+		check.checkAmounts(v, &l)
+		check.checkSoft(v, &l)
 		check.checkCalendar(v, l.Algorithm)
 	}
+	d.checkCostCases(v, &l)
 	if ban, ok := v.find("ban"); ok && l.Shadow {
 		d.fail(ban, "a shadow limit refuses no request, so it cannot ban", "remove the ban until shadow is removed")
 	}
@@ -28,8 +30,8 @@ type amountCheck struct {
 	amounts []placedAmount
 }
 
-// checkAmounts checks that the amounts of a limit suit its algorithm.
-func (c amountCheck) checkAmounts(l *Limit) {
+// checkAmounts checks that the amounts of a limit suit its algorithm and the keys that need units.
+func (c amountCheck) checkAmounts(v value, l *Limit) {
 	algorithm := l.Algorithm
 	for _, a := range c.amounts {
 		switch {
@@ -43,22 +45,22 @@ func (c amountCheck) checkAmounts(l *Limit) {
 		case isTooLong(a.amount.Per):
 			c.fail(a.value, fmt.Sprintf("%q: the period is too long", a.amount), "write a shorter period")
 		default:
-			c.checkCounter(a, l)
+			c.checkCounter(v, a, l)
 		}
 	}
 }
 
 // checkCounter refuses an amount that the algorithm of the limit cannot represent.
-func (c amountCheck) checkCounter(a placedAmount, l *Limit) {
-	_, err := compileCounter(l, a.amount)
-	if err == nil {
-		return
+func (c amountCheck) checkCounter(v value, a placedAmount, l *Limit) {
+	counter, err := compileCounter(l, a.amount)
+	switch {
+	case err == nil:
+		c.checkUnits(v, l, &counter)
+	case errors.Is(err, errLog):
+		c.fail(a.value, fmt.Sprintf("%q: %v", a.amount, err), "write a smaller count, or another algorithm, such as sliding")
+	default:
+		c.fail(a.value, fmt.Sprintf("%q: %v", a.amount, err), "write a smaller count or a shorter period")
 	}
-	remedy := "write a smaller count or a shorter period"
-	if errors.Is(err, errLog) {
-		remedy = "write a smaller count, or another algorithm, such as sliding"
-	}
-	c.fail(a.value, fmt.Sprintf("%q: %v", a.amount, err), remedy)
 }
 
 // isTooLong reports whether a period is longer than a time.Duration, or has more than 1200 months or years.

@@ -17,23 +17,13 @@ func (l *Limit) size() matchSize {
 	if l.Shadow {
 		return matchSize{}
 	}
-	s := l.Allow.size()
-	for i := range l.Overrides {
-		o := l.Overrides[i].Allow.size()
-		s = matchSize{max(s.all, o.all), max(s.group, o.group)}
+	var s matchSize
+	for amounts := range l.amountLists() {
+		list := sizeOf(amounts)
+		s = matchSize{max(s.all, list.all), max(s.group, list.group)}
 	}
 	if l.Ban.For > 0 && s.group > 0 { // a request with an unlimited amount does not ask for the ban
 		s.group++
-	}
-	return s
-}
-
-// size returns the largest size of a tier, or that of the amounts without tiers.
-func (a Allow) size() matchSize {
-	s := sizeOf(a.Amounts)
-	for _, t := range a.Tiers {
-		tier := sizeOf(t.Amounts)
-		s = matchSize{max(s.all, tier.all), max(s.group, tier.group)}
 	}
 	return s
 }

@@ -23,18 +23,20 @@ import (
 // it is refused at all times and changes no state. A refund is admitted, and changes no state either.
 //
 // If an amount changes, the counter keeps its key, and the units used stay used: a change from 5 to 8 per minute gives
-// exactly 3 more. A limit with another period, algorithm or list "per" has other keys, and therefore new counters. So
-// have tiers that are added or removed, and overrides with changed conditions, if their requests are counted on their own.
+// exactly 3 more. A limit with another period, algorithm or list "per" has other keys, and therefore new counters. The
+// same holds for tiers that are added or removed, and for overrides with changed conditions, if their requests are counted
+// on their own.
 type Counter struct {
 	Amount Amount
 	Kind   limiter.Kind
-	// Limit is the limit for requests with priority. Limit.Max includes the soft share. For the Kind Calendar, the other
+	// Limit is the limit for requests with priority. Limit.Max includes the soft share, rounded down. For the Kind Calendar, the other
 	// fields depend on the time, and only LimitAt sets them.
 	Limit limiter.Limit
 	// Nominal is the number of units up to which requests are admitted without the flag "soft": Limit.Max without the
 	// soft share, or 0 for "none" and "unlimited".
 	Nominal int64
-	// Reserved is the number of units of Limit.Max that only requests with priority can charge. It is at most Nominal.
+	// Reserved is the number of units of Limit.Max that only requests with priority can charge. It is rounded up, and at
+	// most Nominal.
 	Reserved int64
 
 	// Window is the short name of the period, such as "15m", or "unlimited" or "none".
@@ -93,15 +95,12 @@ func compileCounter(l *Limit, amount Amount) (Counter, error) {
 		c.Kind, c.Limit = limiter.ScaledThrottle, limiter.Limit{Max: 1, Interval: 1}
 		return c, nil
 	}
-	c.Nominal = amount.Count
-	if amount.Burst > 0 {
-		c.Nominal = amount.Burst
-	}
+	c.Nominal = amount.atOnce()
 	most, ok := withShare(c.Nominal, l.Soft)
 	if !ok {
 		return c, errSoft
 	}
-	c.Reserved = share(c.Nominal, l.Priority.Share)
+	c.Reserved = reserved(c.Nominal, l.Priority.Share)
 	if l.Algorithm.Kind == Fixed && amount.Per.Unit >= Day {
 		c.Kind, c.Limit.Max = limiter.Calendar, most
 		c.calendar = calendar{amount.Per, l.Zone, l.Anchor}
@@ -179,16 +178,16 @@ var forms = [...]form{
 	}},
 }
 
-// share returns a percentage of n, rounded down.
-func share(n int64, percent int) int64 {
-	part, _ := muldiv.Floor(uint64(n), uint64(percent), 100) // at most n
+// reserved returns a percentage of n, rounded up: a share of few units would else reserve nothing.
+func reserved(n int64, percent int) int64 {
+	part, _ := muldiv.Ceil(uint64(n), uint64(percent), 100) // at most n
 	return int64(part)
 }
 
 // withShare returns n plus a percentage of n, rounded down. ok is false if the sum is out of range.
 func withShare(n int64, percent int) (sum int64, ok bool) {
-	part := share(n, percent)
-	return n + part, part <= math.MaxInt64-n
+	part, _ := muldiv.Floor(uint64(n), uint64(percent), 100) // at most n
+	return n + int64(part), int64(part) <= math.MaxInt64-n
 }
 
 // LimitAt returns the limit for a request at limiter time now. For a request without priority, the units in Reserved

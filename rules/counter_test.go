@@ -74,7 +74,7 @@ func TestCounter_NoRate(t *testing.T) {
 	}
 }
 
-// TestCounter_Shares checks the soft share and the share of priority, which are rounded down.
+// TestCounter_Shares checks the soft share, which is rounded down, and the share of priority, which is rounded up.
 func TestCounter_Shares(t *testing.T) {
 	for _, tt := range []struct {
 		amount              string
@@ -85,9 +85,12 @@ func TestCounter_Shares(t *testing.T) {
 		{"100 per minute", 0, 20, 100, 20, 80},
 		{"100 per minute", 10, 20, 110, 20, 90},
 		{"100 per minute burst 20", 10, 25, 22, 5, 17},
-		{"9 per minute", 10, 10, 9, 0, 9},
-		{"19 per minute", 10, 10, 20, 1, 19},
-		{"1 per minute", 100, 99, 2, 0, 2},
+		{"4 per minute", 0, 20, 4, 1, 3},
+		{"9 per minute", 10, 10, 9, 1, 8},
+		{"19 per minute", 10, 10, 20, 2, 18},
+		{"1 per minute", 100, 1, 2, 1, 1},
+		{"1 per minute", 100, 99, 2, 1, 1},
+		{"9223372036854775807 per second", 0, 99, math.MaxInt64, 9131138316486228049, 92233720368547758},
 		{"5 per minute", 0, 100, 5, 5, 0},
 	} {
 		c := counter(t, &Limit{Soft: tt.soft, Priority: Priority{Share: tt.priority}}, tt.amount)

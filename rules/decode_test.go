@@ -65,7 +65,7 @@ func TestParse_LimitKeys(t *testing.T) {
 		`allow: 1/s`:                          {},
 		`allow: 1/s, algorithm: buckets 1024`: {Algorithm: Algorithm{Buckets, 1024}},
 		`allow: 1/s, algorithm: leaky`:        {Algorithm: Algorithm{Kind: Leaky}},
-		`allow: 1/s, cost: 7`:                 {Cost: Cost{Number: 7}},
+		`allow: 1/s, cost: 2, soft: 100%`:     {Cost: Cost{Number: 2}, Soft: 100},
 		`allow: 1/s, cost: tokens`:            {Cost: Cost{Attribute: "tokens"}},
 		`allow: 1/s, per: [a, b]`:             {Per: []string{"a", "b"}},
 		`allow: 1/s, per: a`:                  {Per: []string{"a"}},

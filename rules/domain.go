@@ -121,7 +121,7 @@ func (d *decoder) defaultLimit(v value) *Default {
 	d.amounts = nil
 	x := &Default{}
 	if defaultKeys.decode(d, v, x) {
-		amountCheck{d.report, d.amounts}.checkAmounts(&Limit{})
+		amountCheck{d.report, d.amounts}.checkAmounts(v, &Limit{})
 	}
 	return x
 }

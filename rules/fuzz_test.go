@@ -53,8 +53,13 @@ func checkFile(t *testing.T, file *File) {
 			t.Errorf("domain %q", domain.Name)
 		}
 		for _, l := range domain.Limits {
-			if !isName(l.Name) || l.Allow.size().all < 1 || l.size().isTooLarge() {
+			if !isName(l.Name) || l.size().isTooLarge() {
 				t.Errorf("limit %+v", l)
+			}
+			for amounts := range l.amountLists() {
+				if len(amounts) < 1 {
+					t.Errorf("limit %+v has a list without amounts", l)
+				}
 			}
 			for _, c := range l.When.All {
 				if again := matcherOf(t, c.Matcher.String()); !reflect.DeepEqual(again, c.Matcher) {

@@ -121,7 +121,7 @@ func TestIndex_LongLists(t *testing.T) {
 version: 1
 domain: d
 limits:
-  in: {allow: 1/s, when: {client: [%s]}, cost: {path: {%s}}}
+  in: {allow: 1k/s, when: {client: [%s]}, cost: {path: {%s}}}
   out: {allow: 2/s, when: {client: {not: [%s]}}, priority: {when: {client: [%s]}, share: 10%%}}
 `, all, strings.Join(cases, ", "), all, all))
 	for _, words := range []string{

@@ -1,6 +1,9 @@
 package rules
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // Limit is a named limit of a domain.
 type Limit struct {
@@ -29,6 +32,30 @@ type Limit struct {
 type Allow struct {
 	Amounts []Amount
 	Tiers   []TierAmounts
+}
+
+// amountLists returns the lists of amounts of a limit, one of which decides a request: that of all requests, or of each
+// tier, and those of the overrides.
+func (l *Limit) amountLists() iter.Seq[[]Amount] {
+	return func(yield func([]Amount) bool) {
+		more := l.Allow.eachList(yield)
+		for i := 0; more && i < len(l.Overrides); i++ {
+			more = l.Overrides[i].Allow.eachList(yield)
+		}
+	}
+}
+
+// eachList calls yield for each list, until it returns false.
+func (a *Allow) eachList(yield func([]Amount) bool) (more bool) {
+	if len(a.Tiers) == 0 {
+		return yield(a.Amounts)
+	}
+	for i := range a.Tiers {
+		if !yield(a.Tiers[i].Amounts) {
+			return false
+		}
+	}
+	return true
 }
 
 // TierAmounts is the amounts of one tier.

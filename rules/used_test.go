@@ -119,7 +119,7 @@ func TestCounter_UsedUnits(t *testing.T) {
 				priority, quantity := r.IntN(2) == 0, []int64{1, 1 + r.Int64N(count), 1 + r.Int64N(9), -1}[r.IntN(4)]
 				most := count + count*int64(l.Soft)/100
 				if !priority {
-					most -= count * int64(l.Priority.Share) / 100
+					most -= (count*int64(l.Priority.Share) + 99) / 100
 				}
 				d := k.ask(&l, fmt.Sprintf("%d per %s", count, tt.period), quantity, priority)
 				full := tt.l.Algorithm.Kind == Log && d.Remaining == 0 // the log may have its maximum number of requests
