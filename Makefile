@@ -104,8 +104,9 @@ fuzz: ## fuzz every target for FUZZTIME (30s)
 oracle: ## compare each algorithm with its slow oracle in STEPS (10000000) random steps
 	$(GO) test -timeout 60m -v -run Oracle ./gcra ./window ./windowlog ./tokenbucket ./leaky -args -steps $(STEPS)
 
-rules-walk: ## compare the matches of STEPS (10000000) random requests with a slow oracle that reads the rules literally
+rules-walk: ## compare the matches, and the decisions, of STEPS (10000000) random requests with slow oracles that read the rules literally
 	$(GO) test -timeout 60m -v -run '^TestWalk$$' ./rules -args -steps $(STEPS)
+	$(GO) test -timeout 60m -v -run '^TestDecisionWalk$$' ./server -args -steps $(STEPS)
 
 rules-bench: ## measure matches with 10, 1,000 and 100,000 limits and overrides, and the time to load them; needs an otherwise idle machine
 	$(GO) test -tags measure -count=1 -v -run '^(TestMatch_Cost|TestLoad_Time)$$' ./rules

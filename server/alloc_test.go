@@ -24,6 +24,12 @@ func silentClient(tb testing.TB, u setup) *client {
 
 // respond parses the commands in text and runs them. It drops their replies.
 func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
+	c.process(tb, input, text)
+	c.out.Truncate(0, keepOut)
+}
+
+// process parses the commands in text and runs them. Their replies are in c.out, unless they are long.
+func (c *client) process(tb testing.TB, input *strings.Reader, text string) {
 	input.Reset(text)
 	for input.Len() > 0 {
 		if _, err := c.conn.in.Fill(input); err != nil {
@@ -41,7 +47,6 @@ func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 			tb.Fatalf("the server would close the connection; the replies are %.100q", c.out.Bytes())
 		}
 	}
-	c.out.Truncate(0, keepOut)
 }
 
 // hotPaths are pipelines of commands. They must not allocate memory after the first run, in which the buffers grow.

@@ -163,6 +163,9 @@ func showDecision(a *appliedCounter, s *shownLimit, req *limiter.Request, decide
 	}
 	if a.counter.Amount.Kind != rules.Rate { // none
 		d.Limit, d.Remaining = 0, 0
+		if d.Limited {
+			d.Wait = limiter.NoRetry // the request for "none" is not one of a leaky bucket
+		}
 		return
 	}
 	if a.limit == nil {
