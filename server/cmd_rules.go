@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -257,17 +258,26 @@ func parseRulesOptions(args [][]byte) (o rulesOptions, err error) {
 	return o, nil
 }
 
-// author returns the name and the address of the client. A forwarded command has the address of the node that has
-// forwarded it.
+// author returns the name and the address of the client.
 func (c *client) author() string {
 	addr := c.addr().String()
-	switch name := c.pipe.session.currentInfo().name; {
-	case c.listener.trusted:
-		return "a client of the node at " + addr
-	case name != "":
+	if name := c.pipe.session.currentInfo().name; name != "" {
 		return name + " at " + addr
 	}
 	return addr
+}
+
+// argsForLeader returns the arguments of a command that is forwarded to the leader. A change of the rules without an author
+// gets the client as its author, because the leader knows only the node that has forwarded the command.
+func (c *client) argsForLeader(cmd *command, args [][]byte) [][]byte {
+	if !cmd.changesRules() {
+		return args
+	}
+	if o, err := parseRulesOptions(args); err != nil || o.author != "" {
+		return args // the leader returns the error
+	}
+	author := c.author() + " of node " + c.srv.cluster.View().Self
+	return slices.Concat(args, [][]byte{[]byte("AUTHOR"), []byte(author)})
 }
 
 // maxRulesErrors is the number of problems in a rule set that an error reply contains.

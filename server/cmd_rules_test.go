@@ -53,8 +53,8 @@ func TestClRulesInACluster(t *testing.T) {
 	}
 	before := int64(l.rules.Newest().Number)
 	changed(p.ask("CL.RULES", "SET", liveText("a")), before+1)
-	if author := l.rules.Newest().Author; !strings.HasPrefix(author, "a client of the node at 127.0.0.1:") {
-		t.Errorf("the author of a forwarded command is %q", author)
+	if author, want := l.rules.Newest().Author, p.LocalAddr().String()+" of node b"; author != want {
+		t.Errorf("the author of a forwarded command is %q, want %q", author, want)
 	}
 	leader.do("+OK\r\n", "CLIENT", "SETNAME", "ops")
 	changed(leader.ask("CL.RULES", "PATCH", "limits: {a: {allow: 6/s}}"), before+2)
@@ -125,7 +125,7 @@ func TestClRulesErrors(t *testing.T) {
 func TestClRulesWithoutLeader(t *testing.T) { synctest.Test(t, testClRulesWithoutLeader) }
 
 func testClRulesWithoutLeader(t *testing.T) {
-	set, list := []string{"CL.RULES", "SET", liveText("a")}, []string{"CL.RULES", "LIST"}
+	set, list := []string{"CL.RULES", "SET", liveText("a"), "AUTHOR", "ann"}, []string{"CL.RULES", "LIST"}
 	l := newPipedLab(t, "a", "b")
 	node := l.nodes["b"]
 	p, q := node.at(node.clients), node.at(node.cluster)

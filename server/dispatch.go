@@ -163,7 +163,7 @@ func (p *pipeline) collectForLeader(accounted bool) {
 		return
 	}
 	b := p.collector.open()
-	b.addForLeader(call{cmd: cur.cmd, accounted: accounted}, cur.args)
+	b.addForLeader(call{cmd: cur.cmd, accounted: accounted}, p.client.argsForLeader(cur.cmd, cur.args))
 	b.complete = cur.cmd.ownStream || !cur.cmd.is(fast)
 	p.done()
 }

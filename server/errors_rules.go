@@ -37,8 +37,7 @@ func (cmd *command) errorOf(reply replyError) replyError {
 	case errBusy:
 		return errRulesBusy
 	case errUncertain:
-		switch cmd.name {
-		case "cl.rules|set", "cl.rules|patch", "cl.rules|rollback":
+		if cmd.changesRules() {
 			return errRulesUncertain
 		}
 		return errRulesUnread

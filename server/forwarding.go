@@ -258,10 +258,10 @@ func (b *batch) collectUndone() {
 // waitTime returns the timeout of a WAIT, and of a command that changes the rules. It returns 0 for any other command, and
 // for a WAIT without a timeout or with a timeout of an hour or more.
 func waitTime(cmd *command, args [][]byte) time.Duration {
-	switch cmd.name {
-	case "cl.rules|set", "cl.rules|patch", "cl.rules|rollback":
+	switch {
+	case cmd.changesRules():
 		return rulesTimeout
-	case "wait":
+	case cmd.name == "wait":
 		if ms, ok := resp.ParseInt(args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {
 			return time.Duration(ms) * time.Millisecond
 		}

@@ -31,3 +31,12 @@ func liveRulesCommands() []command {
 	}
 	return rows
 }
+
+// changesRules reports whether a command changes the rules.
+func (cmd *command) changesRules() bool {
+	switch cmd.name {
+	case "cl.rules|set", "cl.rules|patch", "cl.rules|rollback":
+		return true
+	}
+	return false
+}

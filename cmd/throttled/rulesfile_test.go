@@ -49,6 +49,23 @@ func (p *process) mustDo(args ...any) {
 	}
 }
 
+// authoredRollback runs CL.RULES ROLLBACK on a connection with a name, and returns the address of the connection.
+func (p *process) authoredRollback(name string, version int) string {
+	p.t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true, ClientName: name})
+	defer func() { _ = client.Close() }()
+	conn := client.Conn()
+	defer func() { _ = conn.Close() }()
+	info, err := conn.ClientInfo(p.t.Context()).Result()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := conn.Do(p.t.Context(), "CL.RULES", "ROLLBACK", version).Err(); err != nil {
+		p.t.Fatal(err)
+	}
+	return info.Addr
+}
+
 // TestRulesFileChanges changes the rules file of a standalone server in all ways in which a file changes.
 func TestRulesFileChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
@@ -211,7 +228,10 @@ func TestRulesFilesOfACluster(t *testing.T) {
 	for _, p := range all {
 		p.awaitRules(5, "changed")
 	}
-	others[0].mustDo("CL.RULES", "ROLLBACK", 4)
+	author := "author:alice at " + others[0].authoredRollback("alice", 4) + " of node " + others[0].id + " "
+	for _, p := range all {
+		p.askUntil(author, "CL.RULES", "HISTORY", "1")
+	}
 	for _, p := range append([]*process{leader}, others...) {
 		p.kill()
 		p.start()
