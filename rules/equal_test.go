@@ -3,27 +3,44 @@ package rules
 import (
 	"net/netip"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// TestEqual changes each part of a limit in turn, so that no field of Limit can be missing in Equal.
-func TestEqual(t *testing.T) {
+// TestChangedKeys changes each part of a limit in turn, so that no field of Limit can be missing in ChangedKeys.
+func TestChangedKeys(t *testing.T) {
 	var a, b Limit
 	fill(reflect.ValueOf(&a).Elem(), 2)
 	fill(reflect.ValueOf(&b).Elem(), 2)
-	if !a.Equal(&b) || !reflect.DeepEqual(a, b) {
-		t.Fatalf("two limits with the same content are not equal:\n%+v\n%+v", a, b)
+	b.Name = "other"
+	if got := a.ChangedKeys(&b); got != nil {
+		t.Fatalf("two limits with the same content differ in %q:\n%+v\n%+v", got, a, b)
 	}
 	parts := 0
-	change(reflect.ValueOf(&b).Elem(), "Limit", func(path string) {
-		parts++
-		if a.Equal(&b) || b.Equal(&a) {
-			t.Errorf("limits with a different %s are equal", path)
+	for i := 1; i < reflect.TypeFor[Limit]().NumField(); i++ { // without Name
+		field := reflect.TypeFor[Limit]().Field(i).Name
+		change(reflect.ValueOf(&b).Elem().Field(i), field, func(path string) {
+			parts++
+			for _, got := range [][]string{a.ChangedKeys(&b), b.ChangedKeys(&a)} {
+				if len(got) != 1 || !strings.EqualFold(strings.ReplaceAll(got[0], "_", ""), field) {
+					t.Errorf("limits with a different %s differ in %q", path, got)
+				}
+			}
+		})
+	}
+	if got := a.ChangedKeys(&b); got != nil || parts < 60 {
+		t.Errorf("%d parts were changed, which is too few, or they are not restored: %q", parts, got)
+	}
+}
+
+// TestLimitPartsAreKeys checks that the parts that are compared have the names of keys in files.
+func TestLimitPartsAreKeys(t *testing.T) {
+	for _, part := range limitParts {
+		if !slices.ContainsFunc(limitKeys, func(k key[Limit]) bool { return k.name == part.key && k.decode != nil }) {
+			t.Errorf("%q is compared, and is not a key of a limit", part.key)
 		}
-	})
-	if !a.Equal(&b) || parts < 60 {
-		t.Errorf("%d parts were changed, and are not restored or too few", parts)
 	}
 }
 

@@ -11,11 +11,12 @@ import (
 // maxNames is the number of names in a summary.
 const maxNames = 6
 
-// maxSummary is the largest size of a summary, in bytes.
-const maxSummary = 256
+// maxSummary is the largest size of a summary, in bytes. The longest name of a limit with all keys fits.
+const maxSummary = 512
 
-// difference lists the limits that differ between two files, as DOMAIN/LIMIT. Other parts of a domain that have changed
-// are listed as DOMAIN.default, DOMAIN.attributes and DOMAIN.tiers.
+// difference lists the limits that differ between two files, as DOMAIN/LIMIT. A changed limit is followed by the keys that
+// have changed, in parentheses. Other parts of a domain are listed as DOMAIN.default, DOMAIN.attributes, DOMAIN.tiers,
+// DOMAIN.semantics, and DOMAIN.order for the order of the limits.
 type difference struct {
 	added, removed, changed names
 }
@@ -33,21 +34,24 @@ func (n *names) add(domain, separator, part string) {
 	}
 }
 
-// diff compares two files.
+// diff compares two files. A domain that only one of them has is compared with an empty one.
 func diff(before, after *rules.File) (d difference) {
 	none := &rules.Domain{}
 	earlier, later := domainsOf(before), domainsOf(after)
 	for i := range after.Domains {
 		x := &after.Domains[i]
-		old := earlier[x.Name]
-		if old == nil {
-			old = none
+		if old := earlier[x.Name]; old != nil {
+			d.addLimits(x.Name, old, x)
+			d.changed.addParts(x.Name, old, x)
+			continue
 		}
-		d.addDomain(x.Name, old, x)
+		d.addLimits(x.Name, none, x)
+		d.added.addParts(x.Name, none, x)
 	}
 	for i := range before.Domains {
 		if x := &before.Domains[i]; later[x.Name] == nil {
-			d.addDomain(x.Name, x, none)
+			d.addLimits(x.Name, x, none)
+			d.removed.addParts(x.Name, x, none)
 		}
 	}
 	return d
@@ -62,32 +66,39 @@ func domainsOf(file *rules.File) map[string]*rules.Domain {
 	return domains
 }
 
-// addDomain adds the differences between two versions of a domain.
-func (d *difference) addDomain(name string, before, after *rules.Domain) {
-	old := make(map[string]*rules.Limit, len(before.Limits))
+// addLimits adds the differences between the limits of two versions of a domain.
+func (d *difference) addLimits(name string, before, after *rules.Domain) {
+	old := make(map[string]int, len(before.Limits)) // positions in before
 	for i := range before.Limits {
-		old[before.Limits[i].Name] = &before.Limits[i]
+		old[before.Limits[i].Name] = i
 	}
+	last, reordered := -1, false
 	for i := range after.Limits {
 		l := &after.Limits[i]
-		switch known := old[l.Name]; {
-		case known == nil:
+		at, known := old[l.Name]
+		if !known {
 			d.added.add(name, "/", l.Name)
-		case !known.Equal(l):
-			d.changed.add(name, "/", l.Name)
+			continue
 		}
+		if keys := before.Limits[at].ChangedKeys(l); keys != nil {
+			d.changed.add(name, "/", l.Name+"("+strings.Join(keys, ",")+")")
+		}
+		reordered = reordered || at < last
+		last = at
 		delete(old, l.Name)
 	}
 	for i := range before.Limits { // in the order of the file
-		if l := &before.Limits[i]; old[l.Name] != nil {
-			d.removed.add(name, "/", l.Name)
+		if _, left := old[before.Limits[i].Name]; left {
+			d.removed.add(name, "/", before.Limits[i].Name)
 		}
 	}
-	d.addOther(name, before, after)
+	if reordered {
+		d.changed.add(name, ".", "order")
+	}
 }
 
-// addOther adds the differences outside of the limits.
-func (d *difference) addOther(name string, before, after *rules.Domain) {
+// addParts adds the differences outside of the limits.
+func (n *names) addParts(name string, before, after *rules.Domain) {
 	for _, part := range []struct {
 		name          string
 		before, after any
@@ -95,9 +106,10 @@ func (d *difference) addOther(name string, before, after *rules.Domain) {
 		{"default", before.Default, after.Default},
 		{"attributes", before.Attributes, after.Attributes},
 		{"tiers", before.Tiers, after.Tiers},
+		{"semantics", before.Semantics, after.Semantics},
 	} {
 		if !reflect.DeepEqual(part.before, part.after) {
-			d.changed.add(name, ".", part.name)
+			n.add(name, ".", part.name)
 		}
 	}
 }
@@ -106,24 +118,35 @@ func (d *difference) addOther(name string, before, after *rules.Domain) {
 // of their names.
 func summarize(before, after *rules.File) string {
 	d := diff(before, after)
-	var shown []string
-	total := 0
-	for _, list := range []struct {
+	text := fmt.Sprintf("+%d -%d ~%d", d.added.count, d.removed.count, d.changed.count)
+	left, separator := d.added.count+d.removed.count+d.changed.count, ": "
+	for _, name := range d.first() {
+		if len(text)+len(separator)+len(name)+len(rest(left)) > maxSummary {
+			break
+		}
+		text += separator + name
+		left, separator = left-1, " "
+	}
+	return text + rest(left)
+}
+
+// first returns the first maxNames names, each with a sign.
+func (d *difference) first() (list []string) {
+	for _, some := range []struct {
 		sign string
 		names
 	}{{"+", d.added}, {"-", d.removed}, {"~", d.changed}} {
-		total += list.count
-		for _, name := range list.first {
-			shown = append(shown, list.sign+name)
+		for _, name := range some.first {
+			list = append(list, some.sign+name)
 		}
 	}
-	counts := fmt.Sprintf("+%d -%d ~%d", d.added.count, d.removed.count, d.changed.count)
-	if total == 0 {
-		return counts
+	return list[:min(len(list), maxNames)]
+}
+
+// rest returns the end of a summary that names all but n differences.
+func rest(n int) string {
+	if n == 0 {
+		return ""
 	}
-	shown, rest := shown[:min(len(shown), maxNames)], ""
-	if more := total - len(shown); more > 0 {
-		rest = fmt.Sprintf(" and %d more", more)
-	}
-	return clip(counts+": "+strings.Join(shown, " "), maxSummary-len(rest)) + rest
+	return fmt.Sprintf(" and %d more", n)
 }

@@ -18,7 +18,7 @@ type Version struct {
 	Hash    string    `json:"hash"`    // of the text, see HashOf
 	Size    int       `json:"size"`    // of the text, in bytes
 	Limits  int       `json:"limits"`  // number of limits in all domains
-	Summary string    `json:"summary"` // difference from the version before, such as "+1 -0 ~2: +shop/login ~shop/api ~shop/search"
+	Summary string    `json:"summary"` // difference from the version before, such as "+1 -0 ~1: +shop/login ~shop/api(allow,soft)"
 }
 
 // HashOf returns the SHA-256 sum of a text, in hexadecimal digits.
