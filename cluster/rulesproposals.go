@@ -66,7 +66,7 @@ func (p *rulesProposals) answer(ctx context.Context, proposal ruleset.Proposal) 
 	if l == nil {
 		return ruleset.Result{}, topology.ErrNoLeader
 	}
-	n, err := p.store.Prepare(proposal, p.wall())
+	n, err := p.store.Prepare(ctx, proposal, p.wall())
 	if err != nil {
 		return ruleset.Result{}, err
 	}

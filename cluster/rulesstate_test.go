@@ -21,7 +21,7 @@ func rulesText(limit string) string {
 // prepare returns the version and the compressed text that follow the versions in a store.
 func prepare(t *testing.T, s *ruleset.Store, text string) *ruleset.Prepared {
 	t.Helper()
-	n, err := s.Prepare(ruleset.Proposal{Text: text, Author: "test"}, time.Unix(1e9, 0))
+	n, err := s.Prepare(t.Context(), ruleset.Proposal{Text: text, Author: "test"}, time.Unix(1e9, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,11 +35,11 @@ func TestSummarize(t *testing.T) {
 		{"removed domain", textOf("a") + "---\nversion: 1\ndomain: api\ndefault: {allow: 1/s}\n", textOf("a"), "+0 -1 ~0: -api.default"},
 		{"other domain", textOf("a"), strings.Replace(textOf("a"), "shop", "api", 1), "+1 -1 ~0: +api/a -shop/a"},
 	} {
-		before, err := compile("before", test.before)
+		before, err := parseAndCompile("before", test.before)
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
-		after, err := compile("after", test.after)
+		after, err := parseAndCompile("after", test.after)
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}

@@ -1,6 +1,9 @@
 package ruleset
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Editor changes the rules of a store through a log. Its methods may be called concurrently.
 type Editor struct {
@@ -21,14 +24,24 @@ func (e *Editor) Set(ctx context.Context, text, author string, base *uint64) (Re
 }
 
 // Patch applies a patch to the text of the newest version, as described at [Merge], and makes the result the next
-// version. The base is as in Set. A patch that is applied while the rules are changed fails with ErrBase. If the
-// context ends while the patch is applied, Patch changes nothing and returns the error of the context.
+// version. The base is as in Set. Without a base, Patch begins again if the rules are changed meanwhile. If the context ends
+// before the patched text is proposed, Patch changes nothing and returns the error of the context.
 func (e *Editor) Patch(ctx context.Context, patch, author string, base *uint64) (Result, error) {
+	for {
+		r, err := e.patchNewest(ctx, patch, author, base)
+		if base != nil || !errors.Is(err, ErrBase) {
+			return r, err
+		}
+	}
+}
+
+// patchNewest is like Patch, but fails with ErrBase if the rules are changed meanwhile.
+func (e *Editor) patchNewest(ctx context.Context, patch, author string, base *uint64) (Result, error) {
 	newest, text, err := e.Text(0)
 	if err != nil {
 		return Result{}, err
 	}
-	compute(len(text)+len(patch), func() { text, err = Merge(text, patch) })
+	patched, err := compute(ctx, e.Store, len(text)+len(patch), func() (string, error) { return Merge(text, patch) })
 	if err != nil {
 		return Result{}, err
 	}
@@ -38,16 +51,15 @@ func (e *Editor) Patch(ctx context.Context, patch, author string, base *uint64) 
 	if base == nil {
 		base = &newest.Number
 	}
-	return e.Log.Propose(ctx, Proposal{Name: nameOfPatched, Text: text, Author: author, Base: base})
+	return e.Log.Propose(ctx, Proposal{Name: nameOfPatched, Text: patched, Author: author, Base: base})
 }
 
-// Rollback makes the text of an earlier version the next version. The errors are those of [Store.Text], [Store.Prepare]
-// and the log.
+// Rollback makes the text of an earlier version the next version, whichever version is the newest one. The errors are those
+// of [Store.Text], [Store.Prepare] and the log.
 func (e *Editor) Rollback(ctx context.Context, number uint64, author string) (Result, error) {
-	newest := e.Newest().Number
 	_, text, err := e.Text(number)
 	if err != nil {
 		return Result{}, err
 	}
-	return e.Log.Propose(ctx, Proposal{Name: nameOfText, Text: text, Author: author, Base: &newest})
+	return e.Log.Propose(ctx, Proposal{Name: nameOfText, Text: text, Author: author})
 }

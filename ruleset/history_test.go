@@ -47,11 +47,11 @@ func TestOldFilesHaveNoEffect(t *testing.T) {
 	for _, store := range []*Store{s, restored} {
 		for _, i := range []int{0, 19, 20} {
 			p := Proposal{Text: textOf(fmt.Sprintf("l%d", i)), OnlyNew: true}
-			if n, err := store.Prepare(p, testTime); err != nil || n.Changed {
+			if n, err := store.Prepare(t.Context(), p, testTime); err != nil || n.Changed {
 				t.Errorf("the text of version %d is prepared as %+v, error %v; want no change", i+1, n, err)
 			}
 			p.OnlyNew = false
-			if n, err := store.Prepare(p, testTime); err != nil || !n.Changed {
+			if n, err := store.Prepare(t.Context(), p, testTime); err != nil || !n.Changed {
 				t.Errorf("CL.RULES SET of the text of version %d is prepared as %+v, error %v; want a change", i+1, n, err)
 			}
 		}

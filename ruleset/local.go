@@ -25,14 +25,14 @@ func (l *Local) Propose(ctx context.Context, p Proposal) (Result, error) {
 	if err := ended(ctx); err != nil {
 		return Result{}, err
 	}
-	n, err := l.store.Prepare(p, l.now())
+	n, err := l.store.Prepare(ctx, p, l.now())
 	if err != nil {
 		return Result{}, err
 	}
 	if !n.Changed {
 		return n.Result, nil
 	}
-	if err := ended(ctx); err != nil {
+	if err := ended(ctx); err != nil { // a small text is compiled even if the context ends
 		return Result{}, err
 	}
 	l.store.Activate(n.Version, n.Packed)

@@ -198,6 +198,48 @@ func TestMergeOfManyKeys(t *testing.T) {
 	}
 }
 
+// rivalry is a log in which another client makes a version before each of the first proposals.
+type rivalry struct {
+	*Local
+	t    *testing.T
+	left []string // texts of the other client
+}
+
+func (r *rivalry) Propose(ctx context.Context, p Proposal) (Result, error) {
+	if len(r.left) > 0 {
+		text := r.left[0]
+		r.left = r.left[1:]
+		propose(r.t, r.Local, text)
+	}
+	return r.Local.Propose(ctx, p)
+}
+
+// TestEditorHasRivals checks that changes without a base succeed although other clients change the rules, and that a patch
+// keeps the changes of the others.
+func TestEditorHasRivals(t *testing.T) {
+	s, l := newLocal()
+	propose(t, l, textOf("a"))
+	rivals := []string{textOf("a", "b"), textOf("a", "b", "c")}
+	e := Editor{s, &rivalry{l, t, rivals}}
+	if r, err := e.Patch(t.Context(), "limits: {z: {allow: 1/s}}", "ann", nil); err != nil || r.Version.Number != 4 || r.Version.Limits != 4 {
+		t.Errorf("Patch returned %+v and the error %v, want version 4 with the limits a, b, c and z", r, err)
+	}
+	e.Log = &rivalry{l, t, rivals[:1]}
+	base := uint64(4)
+	if _, err := e.Patch(t.Context(), "limits: {z: null}", "ann", &base); !errors.Is(err, ErrBase) {
+		t.Errorf("Patch with a base returned the error %v, want %v", err, ErrBase)
+	}
+	e.Log = &rivalry{l, t, rivals[1:]}
+	if r, err := e.Rollback(t.Context(), 1, "ann"); err != nil || r.Version.Number != 7 || r.Version.Hash != HashOf(textOf("a")) {
+		t.Errorf("Rollback returned %+v and the error %v, want version 7", r, err)
+	}
+	e.Log = &rivalry{l, t, rivals}
+	ctx := &ending{t.Context(), 3} // during the second attempt
+	if _, err := e.Patch(ctx, "limits: {z: {allow: 1/s}}", "ann", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Patch returned the error %v, want that of the context", err)
+	}
+}
+
 func TestEditor(t *testing.T) {
 	s, l := newLocal()
 	e := Editor{s, l}

@@ -49,8 +49,9 @@ type Prepared struct {
 // proposals of a log must be prepared and activated one after another. now is the wall time.
 //
 // If the text is that of the newest version, or if the proposal has no effect because of OnlyNew, Changed of the result
-// is false, and there is nothing to activate. The error is of type rules.Errors, or wraps ErrTooLarge or ErrBase.
-func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
+// is false, and there is nothing to activate. The error is of type rules.Errors, or wraps ErrTooLarge or ErrBase, or
+// the error of the context, if it ends while the text is compiled. Nothing is changed then.
+func (s *Store) Prepare(ctx context.Context, p Proposal, now time.Time) (*Prepared, error) {
 	if len(p.Text) > MaxText {
 		return nil, ErrTooLarge
 	}
@@ -58,19 +59,25 @@ func (s *Store) Prepare(p Proposal, now time.Time) (*Prepared, error) {
 	if known, err := s.check(&p, hash); known != nil || err != nil {
 		return known, err
 	}
-	set, err := p.compiled(s)
+	n, err := compute(ctx, s, len(p.Text), func() (*Prepared, error) { return s.next(&p, hash, now) })
 	if err != nil {
 		return nil, err
 	}
-	n := &Prepared{set: set}
-	compute(len(p.Text), func() {
-		n.Version = s.newVersion(&p, hash, set.File(), now)
-		n.Packed = pack(p.Text)
-	})
 	n.Changed = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prepared = n
+	return n, nil
+}
+
+// next compiles a proposal, and returns it as the version that follows the newest one. hash is that of its text.
+func (s *Store) next(p *Proposal, hash string, now time.Time) (*Prepared, error) {
+	set, err := p.setOrCompile(s)
+	if err != nil {
+		return nil, err
+	}
+	n := &Prepared{set: set, Packed: pack(p.Text)}
+	n.Version = s.newVersion(p, hash, set.File(), now)
 	return n, nil
 }
 
@@ -83,8 +90,8 @@ func (s *Store) newVersion(p *Proposal, hash string, file *rules.File, now time.
 	}
 }
 
-// compiled returns the set of a proposal. It compiles the text unless Store.Compile has done so.
-func (p *Proposal) compiled(s *Store) (*rules.Set, error) {
+// setOrCompile returns the set of a proposal. It compiles the text unless Store.Compile has done so.
+func (p *Proposal) setOrCompile(s *Store) (*rules.Set, error) {
 	if p.set != nil {
 		return p.set, nil
 	}

@@ -21,8 +21,9 @@ type Active struct {
 type Store struct {
 	active atomic.Pointer[Active]
 
-	compiling sync.Mutex   // held while CompileNewest compiles a set
-	inCompile atomic.Int64 // size of the texts that are being compiled, in bytes
+	compiling sync.Mutex    // held while CompileNewest compiles a set
+	computing chan struct{} // has an element while a large text of a proposal is patched or compiled
+	inCompile atomic.Int64  // size of the texts that are being compiled, in bytes
 
 	mu       sync.Mutex // guards the fields below, and the order of changes of active
 	history  history
@@ -35,7 +36,7 @@ type Store struct {
 
 // NewStore returns a store without rules.
 func NewStore() *Store {
-	s := &Store{changed: make(chan struct{}, 1)}
+	s := &Store{changed: make(chan struct{}, 1), computing: make(chan struct{}, 1)}
 	s.active.Store(&Active{})
 	return s
 }
@@ -111,7 +112,7 @@ func (r *record) compile(s *Store) (*rules.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.compile("rules", text)
+	set, err := s.compileInBackground("rules", text)
 	if err != nil {
 		return nil, fmt.Errorf("this program cannot use version %d of the rules, run the same program on all nodes: %w", r.Number, err)
 	}

@@ -361,7 +361,7 @@ func TestPreparedSetOfAnEarlierLeader(t *testing.T) {
 	other, log := newLocal()
 	v := propose(t, log, textOf("theirs"))
 	s := NewStore()
-	if _, err := s.Prepare(Proposal{Text: textOf("ours")}, testTime); err != nil {
+	if _, err := s.Prepare(t.Context(), Proposal{Text: textOf("ours")}, testTime); err != nil {
 		t.Fatal(err)
 	}
 	if !s.Activate(v, other.newest().packed) {

@@ -31,25 +31,34 @@ var processors sync.Mutex
 // f in its value. Meanwhile, GOMAXPROCS is raised by spareProcessors. The priority is changed on Linux only. Run may be
 // called concurrently.
 func Run(f func()) {
-	addProcessors(spareProcessors)
-	defer addProcessors(-spareProcessors)
-	var failure error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if p := recover(); p != nil {
-				failure = fmt.Errorf("%v\n%s", p, debug.Stack())
-			}
-		}()
-		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine, because its priority cannot be restored
-		lowerPriority()
-		f()
-	}()
-	<-done
-	if failure != nil {
+	if failure := <-Start(f); failure != nil {
 		panic(failure)
 	}
+}
+
+// Start is like Run, but does not wait. The channel receives a value after f: nil, or the panic of f as an error.
+func Start(f func()) <-chan error {
+	addProcessors(spareProcessors)
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine, because its priority cannot be restored
+		lowerPriority()
+		failure := call(f)
+		addProcessors(-spareProcessors)
+		done <- failure
+	}()
+	return done
+}
+
+// call calls f, and returns its panic as an error.
+func call(f func()) (failure error) {
+	defer func() {
+		if p := recover(); p != nil {
+			failure = fmt.Errorf("%v\n%s", p, debug.Stack())
+		}
+	}()
+	f()
+	return nil
 }
 
 // addProcessors adds n to GOMAXPROCS.
