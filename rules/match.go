@@ -205,7 +205,10 @@ func (c Cost) of(x *Domain, request Attributes) (int64, error) {
 // parseCost returns the cost in the value of an attribute.
 func parseCost(attribute, text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
+	switch {
+	case text == "":
+		return 0, fmt.Errorf("the cost, attribute %s, must be an integer of at least 1, and is missing", attribute)
+	case err != nil, n < 1:
 		return 0, fmt.Errorf("the cost, attribute %s, must be an integer of at least 1, and is %q", attribute, clip(text))
 	}
 	return n, nil

@@ -105,7 +105,7 @@ func TestSet_Match_Errors(t *testing.T) {
 		many.String() + " unused99=x":           `attribute "unused99" is repeated`,
 		many.String() + " unused100=x":          "",
 		many.String() + " user=u path=/":        "",
-		"model=a user=u path=/x":                `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is ""`,
+		"model=a user=u path=/x":                `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is missing`,
 		"model=a user=u tokens=x":               `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is "x"`,
 		"model=a user=u tokens=-1":              `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is "-1"`,
 		"model=a user=u tokens=9" + "223372036": "",

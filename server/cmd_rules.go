@@ -114,11 +114,7 @@ func cmdRulesExplain(c *client, args [][]byte) error {
 		}
 		request[name] = string(args[i+1])
 	}
-	text, err := x.Describe(request, c.srv.rules.clock())
-	if err != nil {
-		return rulesError(err)
-	}
-	c.out.Verbatim(text)
+	c.out.Verbatim(x.Describe(request, c.srv.rules.clock()))
 	return nil
 }
 

@@ -24,7 +24,7 @@ const rulesUsage = `Usage: throttled rules check FILE [FILE ...]
 Flags precede the files.
 
 check verifies rules files. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
-explain prints which limits apply to a request with the given attributes, and why others do not.
+explain prints which limits apply to a request with the given attributes, why others do not, and the decision.
 test runs test files: requests with their times, and the decisions that are expected.
 import prints a rules file that decides each descriptor like the configuration files of Envoy's ratelimit service.
     The keys replaces and quota_mode, which relate several descriptors of one request, are stored and not applied.
@@ -198,11 +198,7 @@ func explainRules(name, domain string, words []string, at time.Time, stdout io.W
 	if err != nil {
 		return err
 	}
-	text, err := x.Describe(request, at)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(stdout, text)
+	_, err = io.WriteString(stdout, x.Describe(request, at))
 	return err
 }
 

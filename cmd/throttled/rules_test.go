@@ -111,16 +111,19 @@ func TestRules(t *testing.T) {
 		{"rules explain --at yesterday rules.yaml shop", exitUsage, "", `invalid value "yesterday"`},
 		{"rules explain --at 2027-01-31T12:00:00Z rules.yaml shop path=/api/export api_key=k", exitOK,
 			"login does not apply: path is \"/api/export\", want {exact: '/login'}\n" +
-				"api applies: 20 per minute and 1000 per day, for api_key \"k\", cost 10\n", ""},
+				"api applies: 20 per minute and 1000 per day, for api_key \"k\", cost 10; override 1 does not apply: Sun 13:00 in Europe/Berlin is not within during\n" +
+				"decision: admitted if 10 units remain of api (per minute, per day); charged to api\n", ""},
 		{"rules explain --at 2027-01-31T00:30:00Z rules.yaml shop path=/api/x", exitOK,
 			"login does not apply: path is \"/api/x\", want {exact: '/login'}\n" +
-				"api applies: unlimited, for all requests without the attribute, by override 1\n", ""},
+				"api applies: unlimited, for all requests without client, by override 1\n" +
+				"decision: admitted, unlimited by api\n", ""},
 		{"rules explain rules.yaml shop path=/x ip=192.0.2.1", exitOK,
 			"login does not apply: path is \"/x\", want {exact: '/login'}\n" +
 				"api does not apply: path is \"/x\", want {prefix: '/api/'}\n" +
-				"The default applies: 1000 per minute, for ip \"192.0.2.1\"\n", ""},
+				"The default applies: 1000 per minute, for ip \"192.0.2.1\"\n" +
+				"decision: admitted if 1 unit remains of the default (per minute); charged to the default\n", ""},
 		{"rules explain rules.yaml billing", exitOK,
-			"all does not apply: plan is absent, want {exact: 'free'}\nNo limit applies: the request is admitted\n", ""},
+			"all does not apply: plan is absent, want {exact: 'free'}\ndecision: admitted, no limit applies\n", ""},
 		{"rules explain rules.yaml bank", exitError, "", `rules.yaml has no domain "bank": its domains are shop, billing`},
 		{"rules explain rules.yaml shop path", exitError, "", `"path" is not an attribute: write NAME=VALUE`},
 		{"rules explain rules.yaml shop a=1 a=2", exitError, "", `the attribute "a" is repeated`},
@@ -172,7 +175,7 @@ func TestRules_Help(t *testing.T) {
 // TestRules_ExplainNone uses a value that looks like a part of the output.
 func TestRules_ExplainNone(t *testing.T) {
 	_, stdout, _ := runIn(t, "rules", "explain", "rules.yaml", "billing", "plan=x applies: y")
-	if !strings.HasSuffix(stdout, "\nNo limit applies: the request is admitted\n") {
+	if !strings.HasSuffix(stdout, "\ndecision: admitted, no limit applies\n") {
 		t.Errorf("got %q, want a last line that no limit applies", stdout)
 	}
 }
