@@ -16,6 +16,20 @@ import (
 // cannot obtain a counter of its own with an empty header.
 type Attributes map[string]string
 
+// AttributesOf returns the attributes of a request from pairs of names and values. The error is that of
+// [CompiledDomain.Match] for a name that is repeated or has no value.
+func AttributesOf(pairs [][]byte) (Attributes, error) {
+	var r request
+	if err := r.read(&attributeTable{}, pairs); err != nil {
+		return nil, err
+	}
+	request := make(Attributes, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		request[string(pairs[i])] = string(pairs[i+1])
+	}
+	return request, nil
+}
+
 // Match is a limit that applies to a request.
 type Match struct {
 	Limit   *Limit   // nil for the default of the domain

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -247,6 +248,26 @@ func TestDuring(t *testing.T) {
 					t.Errorf("%s contains %s: %t, want %t", tt.during, text, got, want)
 				}
 			}
+		}
+	}
+}
+
+// TestAttributesOf checks that the errors are those of CompiledDomain.Match.
+func TestAttributesOf(t *testing.T) {
+	d := compile(t, shop)
+	for words, want := range map[string]Attributes{
+		"": {}, "path /": {"path": "/"}, "a 1 b 2": {"a": "1", "b": "2"}, "path": nil, "a 1 path": nil, "a 1 b 2 a 3": nil,
+	} {
+		var pairs [][]byte
+		for _, word := range strings.Fields(words) {
+			pairs = append(pairs, []byte(word))
+		}
+		got, err := AttributesOf(pairs)
+		if !maps.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%q: got %v and the error %v, want %v", words, got, err, want)
+		}
+		if match := d.Match(pairs, time.Time{}, &Matches{}); fmt.Sprint(match) != fmt.Sprint(err) {
+			t.Errorf("%q: the error is %v, and that of Match is %v", words, err, match)
 		}
 	}
 }

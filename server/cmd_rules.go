@@ -103,16 +103,9 @@ func cmdRulesExplain(c *client, args [][]byte) error {
 	if x == nil {
 		return errDomain(args[2], file.Names())
 	}
-	request := rules.Attributes{}
-	for i := 3; i < len(args); i += 2 {
-		name := string(args[i])
-		switch _, repeated := request[name]; {
-		case i+1 == len(args):
-			return replyError("ERR attribute " + quote(args[i]) + " has no value")
-		case repeated:
-			return replyError("ERR attribute " + quote(args[i]) + " is repeated: give each attribute once")
-		}
-		request[name] = string(args[i+1])
+	request, err := rules.AttributesOf(args[3:])
+	if err != nil {
+		return rulesError(err)
 	}
 	c.out.Verbatim(x.Describe(request, c.srv.rules.clock()))
 	return nil
@@ -177,17 +170,21 @@ func cmdRulesPatch(c *client, args [][]byte) error {
 	})
 }
 
-// cmdRulesRollback implements CL.RULES ROLLBACK version [AUTHOR name].
+// cmdRulesRollback implements CL.RULES ROLLBACK version [BASE version] [AUTHOR name].
 func cmdRulesRollback(c *client, args [][]byte) error {
 	number, err := parseVersion(args[2])
 	if err != nil {
 		return err
 	}
 	return c.changeRules(args, func(ctx context.Context, live *ruleset.Editor, o rulesOptions) (ruleset.Result, error) {
-		if o.base != nil {
-			return ruleset.Result{}, errSubcommand(args)
+		if o.base == nil {
+			return live.Rollback(ctx, number, o.author)
 		}
-		return live.Rollback(ctx, number, o.author)
+		_, text, err := live.Text(number)
+		if err != nil {
+			return ruleset.Result{}, err
+		}
+		return live.Set(ctx, text, o.author, o.base)
 	})
 }
 
@@ -233,25 +230,38 @@ func (c *client) changeRules(args [][]byte, change func(context.Context, *rulese
 // parseRulesOptions parses BASE and AUTHOR after the third argument.
 func parseRulesOptions(args [][]byte) (o rulesOptions, err error) {
 	for i := 3; i < len(args); i += 2 {
-		word := strings.ToUpper(string(args[i][:min(len(args[i]), 8)]))
-		if i+1 == len(args) {
-			return o, errSyntax
+		isBase := spells(args[i], "base")
+		switch {
+		case !isBase && !spells(args[i], "author"):
+			return o, errRulesOption(args[i])
+		case i+1 == len(args):
+			return o, replyError("ERR option " + quote(args[i]) + " needs a value")
+		case isBase && o.base != nil, !isBase && o.author != "":
+			return o, replyError("ERR option " + quote(args[i]) + " is given twice")
 		}
-		switch value := args[i+1]; {
-		case word == "BASE" && o.base == nil:
-			n, ok := resp.ParseInt(value)
-			if !ok || n < 0 {
-				return o, errInvalid("base", value, "the number of a version, or 0 if there are no rules")
-			}
-			base := uint64(n)
-			o.base = &base
-		case word == "AUTHOR" && o.author == "" && len(value) > 0:
-			o.author = echo(value, maxEcho)
-		default:
-			return o, errSyntax
+		if err := o.set(isBase, args[i+1]); err != nil {
+			return o, err
 		}
 	}
 	return o, nil
+}
+
+// set sets BASE or AUTHOR.
+func (o *rulesOptions) set(isBase bool, value []byte) error {
+	if !isBase {
+		if len(value) == 0 {
+			return errInvalid("author", value, "a name with at least one character")
+		}
+		o.author = echo(value, maxEcho)
+		return nil
+	}
+	n, ok := resp.ParseInt(value)
+	if !ok || n < 0 {
+		return errInvalid("base", value, "the number of a version, or 0 if there are no rules")
+	}
+	base := uint64(n)
+	o.base = &base
+	return nil
 }
 
 // author returns the name and the address of the client.

@@ -59,6 +59,11 @@ func errDomain(name []byte, domains []string) replyError {
 	return replyError(text + "the rules have " + shown)
 }
 
+// errRulesOption returns the error for an unknown option of a command that changes the rules.
+func errRulesOption(word []byte) replyError {
+	return replyError("ERR unknown option " + quote(word) + ": use BASE version or AUTHOR name")
+}
+
 // errNoValue returns the error for an odd number of arguments after the options. name is the last argument.
 func errNoValue(name []byte) replyError {
 	text := "ERR attribute " + quote(name) + " has no value: attributes are pairs of a name and a value"

@@ -22,7 +22,7 @@ func liveRulesCommands() []command {
 		{name: "cl.rules|patch", arity: -3, flags: inside, leader: true, run: cmdRulesPatch, cost: sizeN,
 			summary: "Changes the rules by a merge patch, in YAML or JSON", args: "patch [BASE version:integer] [AUTHOR name]"},
 		{name: "cl.rules|rollback", arity: -3, flags: inside, leader: true, run: cmdRulesRollback, cost: sizeN,
-			summary: "Makes the text of an earlier version the newest version", args: "version:integer [AUTHOR name]"},
+			summary: "Makes the text of an earlier version the newest version", args: "version:integer [BASE version:integer] [AUTHOR name]"},
 		{name: "cl.rules|set", arity: -3, flags: inside, leader: true, run: cmdRulesSet, cost: sizeN,
 			summary: "Replaces the rules", args: "text [BASE version:integer] [AUTHOR name]"},
 	}

@@ -204,17 +204,13 @@ func explainRules(name, domain string, words []string, at time.Time, stdout io.W
 
 // parseAttributes parses the attributes of a request, which have the form name=value.
 func parseAttributes(words []string) (rules.Attributes, error) {
-	request := rules.Attributes{}
+	var pairs [][]byte
 	for _, word := range words {
 		name, value, found := strings.Cut(word, "=")
-		_, repeated := request[name]
-		switch {
-		case !found || name == "":
+		if !found || name == "" {
 			return nil, fmt.Errorf("%q is not an attribute: write NAME=VALUE", word)
-		case repeated:
-			return nil, fmt.Errorf("the attribute %q is repeated: write each attribute once", name)
 		}
-		request[name] = value
+		pairs = append(pairs, []byte(name), []byte(value))
 	}
-	return request, nil
+	return rules.AttributesOf(pairs)
 }
