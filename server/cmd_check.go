@@ -21,8 +21,8 @@ func ruleCommands() []command {
 	}
 }
 
-// checkOptions holds the options of CL.CHECK and CL.REPORT. They are between the domain and the attributes, so an
-// attribute may have the name of an option. If the first attribute has such a name, the word "--" must precede it.
+// checkOptions holds the options of CL.CHECK and CL.REPORT. They are between the domain and the attributes. If an attribute
+// has the name of an option, the word "--" must precede the attributes.
 type checkOptions struct {
 	cost    int64 // units of the request; the cost of a limit multiplies it
 	peek    bool
@@ -89,7 +89,7 @@ func (o *checkOptions) read(args [][]byte, allowed uint8) (pairs [][]byte, err e
 		}
 		option, ok := checkOptionOf(args[0], allowed)
 		if !ok {
-			return args, nil
+			return args, checkNames(args, allowed)
 		}
 		if o.given&(1<<option) != 0 {
 			return nil, errOptionTwice(args[0])
@@ -100,6 +100,23 @@ func (o *checkOptions) read(args [][]byte, allowed uint8) (pairs [][]byte, err e
 		}
 	}
 	return args, nil
+}
+
+// checkNames returns an error if an attribute has the name of an option, unless "--" precedes it: a client that writes
+// COST 2 after the attributes would otherwise charge one unit. If the number of arguments is odd, the first one can also
+// be an option of the other command.
+func checkNames(pairs [][]byte, allowed uint8) error {
+	if len(pairs)%2 != 0 {
+		if option, ok := checkOptionOf(pairs[0], allowed^(optionsCheck|optionsReport)); ok {
+			return errOtherOption(option)
+		}
+	}
+	for i := 2; i < len(pairs); i += 2 {
+		if option, ok := checkOptionOf(pairs[i], allowed); ok {
+			return errLateOption(option)
+		}
+	}
+	return nil
 }
 
 // checkOptionOf returns the option that an argument names, if it is allowed.

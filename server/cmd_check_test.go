@@ -67,7 +67,7 @@ limits:
 	p.checks("CL.CHECK d COST 9223372036854775807 a x", "[1 10 9 -1 1 one [] [[one 10s 1 10 9 -1 1 []] [five 100s 1 100 95 -1 5 []]] 1]")
 	p.checks("CL.CHECK d -- peek x", "[0 10 9 -1 1 named [] [[named 10s 0 10 9 -1 1 []]] 1]")
 	p.checks("CL.CHECK d MS -- peek x ms y", "[0 10 8 -1 2000 named [] [[named 10s 0 10 8 -1 2000 []]] 1]")
-	p.checks("CL.CHECK d b x peek x", "[0 10 7 -1 3 named [] [[named 10s 0 10 7 -1 3 []]] 1]")
+	p.checks("CL.CHECK d -- b x peek x", "[0 10 7 -1 3 named [] [[named 10s 0 10 7 -1 3 []]] 1]")
 	p.checks("CL.CHECK d PEEK peek x", "-ERR option 'peek' is given twice: write -- before an attribute of this name")
 }
 
@@ -282,7 +282,13 @@ limits:
 	p.checks("CL.CHECK e a x", "-ERR unknown domain 'e': did you mean d?")
 	p.checks("CL.CHECK elsewhere a x", "-ERR unknown domain 'elsewhere': the rules have d")
 	p.checks("CL.CHECK d a", "-ERR attribute 'a' has no value: attributes are pairs of a name and a value")
-	p.checks("CL.CHECK d a x PEEK", "-ERR attribute 'PEEK' has no value: attributes are pairs of a name and a value; options must follow the domain")
+	const late = " must precede the attributes: write -- before the attributes if one of them has this name"
+	p.checks("CL.CHECK d a x PEEK", "-ERR option PEEK"+late)
+	p.checks("CL.CHECK d a x COST 2", "-ERR option COST"+late)
+	p.checks("CL.CHECK d b x peek a x", "-ERR option PEEK"+late)
+	p.checks("CL.REPORT d OUTCOME status=401 a x ms y", "-ERR option MS"+late)
+	p.checks("CL.REPORT d OUTCOME status=401 a x outcome y", "-ERR option OUTCOME"+late)
+	p.checks("CL.CHECK d -- a x PEEK", "-ERR attribute 'PEEK' has no value: attributes are pairs of a name and a value; options must follow the domain")
 	p.checks("CL.CHECK d a x b x a y", `-ERR attribute "a" is repeated`)
 	p.checks("CL.CHECK d z x b x z y", `-ERR attribute "z" is repeated`)
 	p.checks("CL.CHECK d COST", "-ERR option COST needs a value")
@@ -294,7 +300,9 @@ limits:
 		t.Errorf("32 counters: got %s", got)
 	}
 	p.checks("CL.REPORT d a x", "-ERR CL.REPORT needs OUTCOME after the domain, such as OUTCOME status=401")
-	p.checks("CL.REPORT d PEEK OUTCOME status=401 a x", "-ERR CL.REPORT needs OUTCOME after the domain, such as OUTCOME status=401")
+	p.checks("CL.REPORT d PEEK OUTCOME status=401 a x", "-ERR PEEK is an option of CL.CHECK only")
+	p.checks("CL.REPORT d OUTCOME status=401 dryrun a x", "-ERR DRYRUN is an option of CL.CHECK only")
+	p.checks("CL.CHECK d OUTCOME a x", "-ERR OUTCOME is an option of CL.REPORT only")
 	p.checks("CL.REPORT d COST OUTCOME status=401 a x", "-ERR invalid COST 'OUTCOME': must be a 64-bit integer")
 	p.checks("CL.REPORT d OUTCOME failed a x", "-ERR invalid OUTCOME 'failed': must be status=CODE, such as status=401")
 	p.checks("CL.REPORT d OUTCOME state=401 a x", "-ERR invalid OUTCOME 'state=401': must be status=CODE, such as status=401")

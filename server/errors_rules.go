@@ -77,6 +77,21 @@ func errOptionTwice(word []byte) replyError {
 	return replyError("ERR option " + quote(word) + " is given twice: write -- before an attribute of this name")
 }
 
+// errOtherOption returns the error for an option that only the other one of CL.CHECK and CL.REPORT has.
+func errOtherOption(option checkOption) replyError {
+	command := "CL.CHECK"
+	if optionsReport&(1<<option) != 0 {
+		command = "CL.REPORT"
+	}
+	return replyError("ERR " + strings.ToUpper(checkWords[option]) + " is an option of " + command + " only")
+}
+
+// errLateOption returns the error for an option that follows an attribute.
+func errLateOption(option checkOption) replyError {
+	return replyError("ERR option " + strings.ToUpper(checkWords[option]) +
+		" must precede the attributes: write -- before the attributes if one of them has this name")
+}
+
 func errOptionValue(option checkOption) replyError {
 	return replyError("ERR option " + strings.ToUpper(checkWords[option]) + " needs a value")
 }
