@@ -361,7 +361,8 @@ func (o *decisionOracle) countRefusals(live [][]*counterModel, banned map[*limit
 	for _, counters := range live {
 		key := banKey(counters, request, call)
 		l := counters[0].limit
-		refused := slices.ContainsFunc(counters, func(c *counterModel) bool { return c.asked && c.refused && c.request.Quantity <= c.most })
+		refused := slices.ContainsFunc(counters, func(c *counterModel) bool { return c.refused }) &&
+			!slices.ContainsFunc(counters, func(c *counterModel) bool { return c.refused && !c.admitsEver() })
 		if key == "" || call.cost <= 0 || call.dryRun || banned[l] > 0 || !refused {
 			continue
 		}
@@ -376,6 +377,9 @@ func (o *decisionOracle) countRefusals(live [][]*counterModel, banned map[*limit
 		}
 	}
 }
+
+// admitsEver reports whether the request would be admitted if no units were used.
+func (c *counterModel) admitsEver() bool { return c.asked && c.request.Quantity <= c.most }
 
 // ban shows a counter as refused by a ban.
 func (c *counterModel) ban(wait time.Duration) {
