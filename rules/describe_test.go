@@ -29,7 +29,7 @@ limits:
     when: {path: /fail}
     allow: 5/h
     algorithm: buckets 6
-    soft: 10%
+    soft: 20%
     warn: 80%
     charge: {status: [401, 403]}
     ban: {after: 20 per hour, for: 90m}
@@ -66,7 +66,7 @@ api applies: none, for all requests without client, by override 5; override 1 do
 decision: refused by api (none)
 `},
 		{"path=/fail", `
-failures applies: 5 per hour, algorithm buckets 6, soft 10%, warn 80%, charged by status 401 or 403, ban of 1h30m0s after 20 refusals per hour, on_failure closed
+failures applies: 5 per hour, algorithm buckets 6, soft 20%, warn 80%, charged by status 401 or 403, ban of 1h30m0s after 20 refusals per hour, on_failure closed
 decision: admitted if 1 unit remains of failures (per hour) or its soft share and no ban of it is active; charged to failures by CL.REPORT with status 401 or 403
 `},
 		{"path=/shared/large class=critical size=2", `

@@ -19,7 +19,7 @@ func TestSummarize(t *testing.T) {
 		{"other limits", textOf("a", "b", "c"), textOf("x", "a", "y", "c"), "+2 -1 ~0: +shop/x +shop/y -shop/b"},
 		{"added and removed", textOf("a", "b"), textOf("b", "c"), "+1 -1 ~0: +shop/c -shop/a"},
 		{"changed", textOf("a"), strings.Replace(textOf("a"), "5 per", "8 per", 1), "+0 -0 ~1: ~shop/a(allow)"},
-		{"changed keys", textOf("a"), header + "limits: {a: {allow: 5 per minute, soft: 10%, when: {path: /}, shadow: true}}\n",
+		{"changed keys", textOf("a"), header + "limits: {a: {allow: 5 per minute, soft: 20%, when: {path: /}, shadow: true}}\n",
 			"+0 -0 ~1: ~shop/a(when,soft,shadow)"},
 		{"same amount", textOf("a"), strings.Replace(textOf("a"), "5 per minute", "5/min", 1), "+0 -0 ~0"},
 		{"default", header + "default: {allow: 5/min}\n", header + "default: {allow: 6/min}\n", "+0 -0 ~1: ~shop.default"},
