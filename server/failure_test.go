@@ -22,7 +22,7 @@ limits:
   shadow: {when: {a: x}, allow: 1 per 1m, on_failure: closed, shadow: true}
   staff: {when: {staff: x}, allow: unlimited, on_failure: closed}
   stop: {when: {stop: x}, allow: none}
-  local: {when: {l: x}, per: [ip], allow: [2 per 1m, 40 per 1h], on_failure: local, soft: 50%, algorithm: fixed}
+  local: {when: {l: x}, per: [ip], allow: [2 per 1m, 40 per 1h], on_failure: local, soft: 50%, retry_jitter: 100%, algorithm: fixed}
 ---
 version: 1
 domain: e
@@ -119,12 +119,13 @@ func TestOnFailureLocal(t *testing.T) {
 		f(a, "CL.CHECK d a x l x ip 1", "0 local", "[local]", 0)
 		f(a, "CL.CHECK d l x ip 1", "0 local", "[soft local]", 0)
 		f(a, "CL.CHECK d l x ip 1", "1 local", "[local]", 0)
+		a.checks("CL.CHECK d MS l x ip 1", "[1 2 0 60000 60000 local [local] [[local 1m 1 2 0 60000 60000 [local]] [local 1h 0 40 37 -1 2800000 [local]]] 2]")
 		f(a, "CL.CHECK d COST -2 stop x l x ip 1", "0 stop", "[local]", 0)
 		f(a, "CL.CHECK d PEEK l x ip 1", "0 local", "[local]", 1)
 		f(a, "CL.CHECK d l x ip 2", "0 local", "[local]", 1)
 		f(b, "CL.CHECK d l x ip 1", "0 local", "[local]", 1)
-		if got := a.count("stats", "rules_local"); got != 6 {
-			t.Errorf("rules_local is %d, want 6: not PEEK, DRYRUN and refunds", got)
+		if got := a.count("stats", "rules_local"); got != 7 {
+			t.Errorf("rules_local is %d, want 7: not PEEK, DRYRUN and refunds", got)
 		}
 		// With semantics: envoy, each limit is charged on its own, also by requests that it or another one refuses.
 		f(a, "CL.CHECK v COST 2 a x b x", "0 a", "[local]", 1)
