@@ -37,8 +37,8 @@ func parseOutcome(arg []byte) (status int, err error) {
 		return 0, errInvalid("OUTCOME", arg, "status=CODE, such as status=401")
 	}
 	status, err = strconv.Atoi(string(text))
-	if err != nil || len(text) != 3 || status < 100 {
-		return 0, errInvalid("status of OUTCOME", text, "an integer from 100 to 999")
+	if err != nil || len(text) != 3 || status < 100 || status > 599 {
+		return 0, errInvalid("status of OUTCOME", text, "an integer from 100 to 599")
 	}
 	return status, nil
 }
