@@ -223,7 +223,7 @@ func parseCost(attribute, text string) (int64, error) {
 	case text == "":
 		return 0, fmt.Errorf("the cost, attribute %s, must be an integer of at least 1, and is missing", attribute)
 	case err != nil, n < 1:
-		return 0, fmt.Errorf("the cost, attribute %s, must be an integer of at least 1, and is %q", attribute, clip(text))
+		return 0, fmt.Errorf("the cost, attribute %s, must be an integer of at least 1, and is %s", attribute, quoteArgument(text))
 	}
 	return n, nil
 }

@@ -187,7 +187,7 @@ func TestMatch(t *testing.T) {
 		{before, "model=b user=u tokens=250", "default [1000 per minute] cost 1 per [{ }]"},
 		{before, "model=b user=u tokens=1 path=/x", "tokens [100000 per minute] cost 1 per []"},
 		{before, "model=a tokens=250", "default [1000 per minute] cost 1 per [{ }]"},
-		{before, "model=a user=u tokens=0", `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is "0"`},
+		{before, "model=a user=u tokens=0", `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is '0'`},
 		{before, "model=a user=u", `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is missing`},
 		{before, "model=a user=u tokens=2 path=/api/", "api [20 per minute 1000 per day] cost 1 per [{user u} {path /api/}]; tokens [100000 per minute] cost 2 per []"},
 	} {

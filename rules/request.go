@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 )
 
 // request holds the attributes of one request for matching.
@@ -40,19 +41,28 @@ func (r *request) read(table *attributeTable, pairs [][]byte) error {
 	for i := 0; i < len(pairs); i += 2 {
 		name := pairs[i]
 		if i+1 == len(pairs) {
-			return fmt.Errorf("attribute %q has no value", clip(string(name)))
+			return fmt.Errorf("attribute %s has no value: attributes are pairs of a name and a value", quoteArgument(string(name)))
 		}
 		id, used := r.idOf(name, i/2)
-		if used && r.find(id) == nil {
+		switch {
+		case used && r.find(id) == nil:
 			r.set(id, uint32(len(r.values)), pairs[i+1])
-		} else if used || !r.names.add(name) {
-			return fmt.Errorf("attribute %q is repeated", clip(string(name)))
+		case len(name) == 0:
+			return fmt.Errorf("the attribute with the value %s has no name: attributes are pairs of a name and a value", quoteArgument(string(pairs[i+1])))
+		case used || !r.names.add(name):
+			return fmt.Errorf("attribute %s is repeated: give each attribute once", quoteArgument(string(name)))
 		}
 	}
 	if table.derives {
 		r.derive()
 	}
 	return nil
+}
+
+// quoteArgument returns an argument of a request in single quotes, as in other errors of the server.
+func quoteArgument(text string) string {
+	quoted := strconv.QuoteToASCII(clip(text))
+	return "'" + quoted[1:len(quoted)-1] + "'"
 }
 
 // idOf returns the number of the attribute of a pair of the request, and whether the domain uses it. Most requests have

@@ -94,8 +94,8 @@ type Value struct {
 // The attributes of the request are pairs[0] with the value pairs[1], pairs[2] with the value pairs[3] and so on. An
 // attribute with an empty value is absent. The time is used only for overrides with "until" or "during".
 //
-// The error is ErrTooManyMatches, or names an attribute: one that is repeated or has no value, or one from which the
-// cost of a live limit cannot be determined. m.List is empty then.
+// The error is ErrTooManyMatches, or names an attribute: one that is repeated, or has no name or no value, or one from
+// which the cost of a live limit cannot be determined. m.List is empty then.
 //
 // If m has been used for a similar request, a call without an error does not allocate memory.
 func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error {

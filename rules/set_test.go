@@ -95,19 +95,21 @@ func TestSet_Match_Errors(t *testing.T) {
 		fmt.Fprintf(&many, " unused%d=x", i)
 	}
 	for words, want := range map[string]string{
-		"path=/ path=/x":                        `attribute "path" is repeated`,
-		"path= path=/x":                         `attribute "path" is repeated`,
-		"path=/ path=":                          `attribute "path" is repeated`,
-		"unused=1 path=/ unused=1":              `attribute "unused" is repeated`,
-		"client=1 client=2":                     `attribute "client" is repeated`,
-		"=1 =2":                                 `attribute "" is repeated`,
-		many.String() + " unused7=x":            `attribute "unused7" is repeated`,
-		many.String() + " unused99=x":           `attribute "unused99" is repeated`,
+		"path=/ path=/x":                        `attribute 'path' is repeated: give each attribute once`,
+		"path= path=/x":                         `attribute 'path' is repeated: give each attribute once`,
+		"path=/ path=":                          `attribute 'path' is repeated: give each attribute once`,
+		"unused=1 path=/ unused=1":              `attribute 'unused' is repeated: give each attribute once`,
+		"client=1 client=2":                     `attribute 'client' is repeated: give each attribute once`,
+		"=1":                                    `the attribute with the value '1' has no name: attributes are pairs of a name and a value`,
+		"path=/ =":                              `the attribute with the value '' has no name: attributes are pairs of a name and a value`,
+		`path=/ a"ü=1 a"ü=2`:                    `attribute 'a\"\u00fc' is repeated: give each attribute once`,
+		many.String() + " unused7=x":            `attribute 'unused7' is repeated: give each attribute once`,
+		many.String() + " unused99=x":           `attribute 'unused99' is repeated: give each attribute once`,
 		many.String() + " unused100=x":          "",
 		many.String() + " user=u path=/":        "",
 		"model=a user=u path=/x":                `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is missing`,
-		"model=a user=u tokens=x":               `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is "x"`,
-		"model=a user=u tokens=-1":              `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is "-1"`,
+		"model=a user=u tokens=x":               `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is 'x'`,
+		"model=a user=u tokens=-1":              `limit tokens: the cost, attribute tokens, must be an integer of at least 1, and is '-1'`,
 		"model=a user=u tokens=9" + "223372036": "",
 	} {
 		var m Matches
@@ -116,7 +118,7 @@ func TestSet_Match_Errors(t *testing.T) {
 		}
 	}
 	var m Matches
-	if err := d.Match([][]byte{[]byte("path"), []byte("/"), []byte("user")}, time.Time{}, &m); err == nil || err.Error() != `attribute "user" has no value` {
+	if err := d.Match([][]byte{[]byte("path"), []byte("/"), []byte("user")}, time.Time{}, &m); err == nil || err.Error() != `attribute 'user' has no value: attributes are pairs of a name and a value` {
 		t.Errorf("odd number of words: %v", err)
 	}
 }

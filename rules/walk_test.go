@@ -106,13 +106,13 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// distinctPairs returns the attributes in lines of text, without those that are repeated.
+// distinctPairs returns the attributes in lines of text, without those that are repeated or have no name.
 func distinctPairs(text string) [][]byte {
 	var pairs [][]byte
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		if !seen[name] {
+		if !seen[name] && name != "" {
 			pairs = append(pairs, []byte(name), []byte(value))
 		}
 		seen[name] = true
