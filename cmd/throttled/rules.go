@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones of rules files, for machines without a database of time zones
@@ -38,12 +39,15 @@ var errRulesUsage = errors.New("wrong arguments")
 // errRulesForm is returned for an unknown subcommand, or a wrong number of arguments.
 var errRulesForm = fmt.Errorf(`%w: write "check FILE ...", "explain FILE DOMAIN NAME=VALUE ...", "test FILE ...", "import --from envoy FILE ..." or "schema"`, errRulesUsage)
 
+// rulesCommands are the subcommands of "throttled rules".
+var rulesCommands = []string{"check", "explain", "test", "import", "schema"}
+
 // flagOwners maps each flag of "throttled rules" to its subcommand.
 var flagOwners = map[string]string{"at": "explain", "from": "import", "merge": "import", "tests": "schema"}
 
 // rulesFlags holds the flags of "throttled rules".
 type rulesFlags struct {
-	at    time.Time
+	at    *string // nil if not given
 	from  string
 	merge bool
 	tests bool
@@ -51,17 +55,40 @@ type rulesFlags struct {
 
 // flagSet returns the flags, which are stored in r.
 func (r *rulesFlags) flagSet() *flag.FlagSet {
-	r.at = time.Now()
 	f := flag.NewFlagSet("rules", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // runRules prints errors
-	f.Func("at", "explain: `TIME` of the request, such as 2027-01-31T18:00:00+01:00; default: now", func(text string) (err error) {
-		r.at, err = time.Parse(time.RFC3339, text)
-		return err
+	f.Func("at", "explain: `TIME` of the request, such as 2027-01-31T18:00:00+01:00; default: now", func(text string) error {
+		r.at = &text
+		return nil
 	})
 	f.StringVar(&r.from, "from", "", "import: `SYSTEM` whose files are converted: envoy")
 	f.BoolVar(&r.merge, "merge", false, "import: merge files with the same domain, like MERGE_DOMAIN_CONFIG of Envoy's service")
 	f.BoolVar(&r.tests, "tests", false, "schema: print the schema of test files")
 	return f
+}
+
+// time returns the value of --at, or the current time.
+func (r *rulesFlags) time() (time.Time, error) {
+	if r.at == nil {
+		return time.Now(), nil
+	}
+	t, err := time.Parse(time.RFC3339, *r.at)
+	if err != nil {
+		return t, fmt.Errorf("%w: --at %s: write a time such as 2027-01-31T18:00:00Z", errRulesUsage, *r.at)
+	}
+	return t, nil
+}
+
+// rulesFlagError rewrites an error of the flag package, which shows flags with one dash. It matches the text, because that
+// package has no types for its errors.
+func rulesFlagError(err error) error {
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		return fmt.Errorf("%w: unknown flag --%s", errRulesUsage, name)
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
+		return fmt.Errorf("%w: --%s needs a value", errRulesUsage, name)
+	}
+	return fmt.Errorf("%w: %s", errRulesUsage, strings.Replace(err.Error(), " for -", " for --", 1))
 }
 
 // runRules runs the command "throttled rules".
@@ -77,7 +104,9 @@ func runRules(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		printHelp(stdout, rulesUsage, f)
 		return exitOK
 	}
-	if err == nil {
+	if err != nil {
+		err = rulesFlagError(err)
+	} else {
 		err = checkFlags(name, f)
 	}
 	if err == nil {
@@ -123,7 +152,7 @@ func runRulesCommand(ctx context.Context, name string, args []string, flags rule
 	case name == "check" && len(args) >= 1:
 		return checkAllRules(args, stdout)
 	case name == "explain" && len(args) >= 2:
-		return explainRules(args[0], args[1], args[2:], flags.at, stdout)
+		return explainRules(args[0], args[1], args[2:], flags, stdout)
 	case name == "import" && len(args) >= 1:
 		return importRules(args, flags.from, flags.merge, stdout, stderr)
 	case name == "test" && len(args) >= 1:
@@ -135,7 +164,10 @@ func runRulesCommand(ctx context.Context, name string, args []string, flags rule
 		_, err := stdout.Write(rules.Schema())
 		return err
 	}
-	return errRulesForm
+	if name == "" || slices.Contains(rulesCommands, name) {
+		return errRulesForm
+	}
+	return fmt.Errorf("%q is not a command of rules: %w", name, errRulesForm)
 }
 
 // readRules reads and parses a rules file. It returns an error if a server would refuse the file.
@@ -185,7 +217,11 @@ func checkRules(name, prefix string, stdout io.Writer) error {
 }
 
 // explainRules prints which limits of a domain apply to a request.
-func explainRules(name, domain string, words []string, at time.Time, stdout io.Writer) error {
+func explainRules(name, domain string, words []string, flags rulesFlags, stdout io.Writer) error {
+	at, err := flags.time()
+	if err != nil {
+		return err
+	}
 	file, err := readRules(name)
 	if err != nil {
 		return err

@@ -106,9 +106,12 @@ func TestRules(t *testing.T) {
 		{"rules import envoy.yaml", exitUsage, "", "--from is missing: write --from envoy"},
 		{"rules import --from nginx envoy.yaml", exitUsage, "", "--from nginx: only envoy is supported"},
 		{"rules import --from envoy", exitUsage, "", "throttled rules: wrong arguments"},
-		{"rules play rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
-		{"rules check --no rules.yaml", exitUsage, "", "flag provided but not defined"},
-		{"rules explain --at yesterday rules.yaml shop", exitUsage, "", `invalid value "yesterday"`},
+		{"rules play rules.yaml", exitUsage, "", `throttled rules: "play" is not a command of rules: wrong arguments: write "check FILE`},
+		{"rules check --no rules.yaml", exitUsage, "", "wrong arguments: unknown flag --no\n"},
+		{"rules explain --at", exitUsage, "", "wrong arguments: --at needs a value\n"},
+		{"rules import --merge=x envoy.yaml", exitUsage, "", `invalid boolean value "x" for --merge`},
+		{"rules explain --at yesterday rules.yaml shop", exitUsage, "", "wrong arguments: --at yesterday: write a time such as 2027-01-31T18:00:00Z\n"},
+		{"rules explain --at= rules.yaml shop", exitUsage, "", "wrong arguments: --at : write a time such as 2027-01-31T18:00:00Z\n"},
 		{"rules explain --at 2027-01-31T12:00:00Z rules.yaml shop path=/api/export api_key=k", exitOK,
 			"login does not apply: path is \"/api/export\", want {exact: '/login'}\n" +
 				"api applies: 20 per minute and 1000 per day, for api_key \"k\", cost 10; override 1 does not apply: Sun 13:00 in Europe/Berlin is not within during\n" +
