@@ -62,9 +62,10 @@
 //     counted by a prefix, only conditions that are networks of at most this length, IPv4 networks, templates, exact
 //     texts that are no address, or the presence of the attribute are.
 //   - The requests of any other override, and of one without conditions, are counted together with those of the limit.
-//     Units used stay used when it begins and ends, unless only one of the two has tiers.
+//     Units used stay used when it begins and ends, unless only one of the two has tiers, or their periods differ: an
+//     amount with another period has another counter, which begins without used units.
 //
-// This is the same for all algorithms.
+// These rules do not depend on the algorithm of the limit, although only some algorithms restore units at a constant rate.
 //
 // # Guarantees
 //

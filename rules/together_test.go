@@ -46,6 +46,13 @@ limits:
     overrides:
       - {when: {ip: "a*"}, allow: 3/min}
       - {when: {ip: {present: false}}, allow: 4/min}
+  four:
+    when: {limit: four}
+    per: client
+    allow: 100 per hour
+    overrides:
+      - {when: {client: acme}, allow: 50 per 60m}
+      - {during: {between: "22:00-06:00"}, allow: 10/min}
   three:
     when: {limit: three}
     allow: {free: 1/min, pro: 2/min}
@@ -66,6 +73,9 @@ limits:
 		"limit two ip 192.0.2.1 plan pro":                "two|gcra|1m|ip=192.0.2.1|plan=pro 2",
 		"limit two ip abc plan pro":                      "two|gcra|1m" + hashOf(t, file, "two", 0) + "|ip=abc|plan=pro 3",
 		"limit two peer 192.0.2.1":                       "two|gcra|1m|peer=192.0.2.1|- 4",
+		"limit four api_key acme":                        "four|gcra|1h|api_key=acme 50",
+		"limit four api_key x":                           "four|gcra|1h|api_key=x 100",
+		"limit four api_key x now 23":                    "four|gcra|1m|api_key=x 10", // another period has a counter of its own
 		"limit three plan pro":                           "three|gcra|1m@pro 2",
 		"limit three plan x":                             "three|gcra|1m@free 1",
 		"api_key x":                                      "|gcra|1m@free|api_key=x 1",
