@@ -19,11 +19,10 @@ type report struct {
 // decoder converts the maps of a file to the types of this package.
 type decoder struct {
 	*report
-	loadZone ZoneLoader
-	amounts  []placedAmount // of the limit that is being decoded
-	tierMaps []value        // maps of tiers in the domain that is being decoded
-
-	limitMaps []value // maps of the limits of that domain
+	loadZone  ZoneLoader
+	amounts   []placedAmount // of the limit that is being decoded
+	tierMaps  []value        // maps of tiers in the domain that is being decoded
+	limitMaps []value        // maps of the limits of that domain
 }
 
 // value is a YAML node and its place.
