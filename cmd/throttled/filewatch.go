@@ -13,7 +13,7 @@ import (
 )
 
 // pollEvery is the interval at which the file is compared with its last state, for changes that the operating system
-// does not report, for example on network file systems.
+// does not report, for example on network file systems, and after a directory in the path was replaced by a rename.
 const pollEvery = 10 * time.Second
 
 // maxLinks is the maximum number of symbolic links in a path, as in Linux.
@@ -23,21 +23,23 @@ const maxLinks = 40
 // path of the file. A fileWatch therefore watches directories: that of the file, and that of each link in its path.
 type fileWatch struct {
 	path    string
+	poll    <-chan time.Time  // requests that the file is compared with its last state
 	watcher *fsnotify.Watcher // nil if the operating system cannot watch files
 	events  chan struct{}
 	done    chan struct{}
 	running sync.WaitGroup
 }
 
-// newFileWatch starts to watch a file, which need not exist.
-func newFileWatch(path string, log *slog.Logger) *fileWatch {
-	w := &fileWatch{path: path, events: make(chan struct{}, 1), done: make(chan struct{})}
+// newFileWatch starts to watch a file, which need not exist. It compares the file with its last state for each value of poll.
+func newFileWatch(path string, poll <-chan time.Time, log *slog.Logger) *fileWatch {
+	w := &fileWatch{path: path, poll: poll, events: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
 	if w.watcher, err = fsnotify.NewWatcher(); err != nil {
-		log.Warn("changes of the rules file are noticed late, because the file cannot be watched", "file", path, "error", err)
+		log.Warn("changes of the rules file are detected late, because the file cannot be watched", "file", path, "error", err)
 	}
 	names := w.follow()
-	w.running.Go(func() { w.run(names) })
+	last, _ := os.Stat(path) // nil if there is no file
+	w.running.Go(func() { w.run(names, last) })
 	return w
 }
 
@@ -53,16 +55,14 @@ func (w *fileWatch) close() {
 	}
 }
 
-// run reports changes until the watch is closed. names are the paths of the links and of the file.
-func (w *fileWatch) run(names []string) {
+// run reports changes until the watch is closed. names are the paths of the links and of the file, and last is the
+// state with which the first poll compares the file.
+func (w *fileWatch) run(names []string, last os.FileInfo) {
 	var events <-chan fsnotify.Event
 	var failures <-chan error
 	if w.watcher != nil {
 		events, failures = w.watcher.Events, w.watcher.Errors
 	}
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	last, _ := os.Stat(w.path) // nil if there is no file
 	for {
 		select {
 		case <-w.done:
@@ -72,12 +72,13 @@ func (w *fileWatch) run(names []string) {
 				continue
 			}
 		case <-failures: // events may have been lost
-		case <-poll.C:
+		case <-w.poll:
 			now, _ := os.Stat(w.path)
 			if isSameState(last, now) {
 				continue
 			}
 			last = now
+			w.forget() // a directory may have been replaced by another one of the same name
 		}
 		names = w.follow()
 		select {
@@ -95,6 +96,16 @@ func isSameState(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
+// forget removes all watches. A watch belongs to a directory, not to its path.
+func (w *fileWatch) forget() {
+	if w.watcher == nil {
+		return
+	}
+	for _, dir := range w.watcher.WatchList() {
+		_ = w.watcher.Remove(dir) // fails if the directory was deleted
+	}
+}
+
 // follow watches the directories of the file and of the links in its path, and returns their paths.
 func (w *fileWatch) follow() []string {
 	names := linksOf(w.path)
@@ -104,7 +115,7 @@ func (w *fileWatch) follow() []string {
 	watched := w.watcher.WatchList()
 	for _, name := range names {
 		if dir := filepath.Dir(name); !slices.Contains(watched, dir) {
-			_ = w.watcher.Add(dir) // fails if the directory does not exist; changes are then noticed by polling
+			_ = w.watcher.Add(dir) // fails if the directory does not exist; changes are then detected by polling
 		}
 	}
 	for _, dir := range watched {

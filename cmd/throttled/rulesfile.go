@@ -99,7 +99,9 @@ func (f *rulesFile) read() (text string, err error) {
 
 // run reads the file at the start, after each change and after each call of reload, until ctx is done.
 func (f *rulesFile) run(ctx context.Context) {
-	w := newFileWatch(f.path, f.log)
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	w := newFileWatch(f.path, poll.C, f.log)
 	defer w.close()
 	quiet := newStoppedTimer()
 	changing := time.Time{} // time of the first change that was not read yet
