@@ -3,6 +3,8 @@ package ruleset
 import (
 	"context"
 	"errors"
+
+	"github.com/throttledhq/throttled/rules"
 )
 
 // Editor changes the rules of a store through a log. Its methods may be called concurrently.
@@ -51,7 +53,11 @@ func (e *Editor) patchNewest(ctx context.Context, patch, author string, base *ui
 	if base == nil {
 		base = &newest.Number
 	}
-	return e.Log.Propose(ctx, Proposal{Name: nameOfPatched, Text: patched, Author: author, Base: base})
+	result, err := e.Log.Propose(ctx, Proposal{Name: nameOfPatched, Text: patched, Author: author, Base: base})
+	if invalid := (rules.Errors)(nil); !errors.As(err, &invalid) {
+		return result, err
+	}
+	return compute(ctx, e.Store, len(text)+len(patch), func() (Result, error) { return Result{}, locate(err, text, patch) })
 }
 
 // Rollback makes the text of an earlier version the next version, whichever version is the newest one. The errors are those

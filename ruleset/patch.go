@@ -7,10 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/throttledhq/throttled/internal/yamltext"
+	"github.com/throttledhq/throttled/rules"
 )
 
 // Merge applies a patch to the text of a rules file, and returns the new text. It does not check whether the result is a
@@ -29,27 +31,54 @@ import (
 // Comments in the file are kept, except those within a value that is removed or replaced. A value that the patch repeats
 // stays as it is.
 func Merge(text, patch string) (string, error) {
-	file, err := documents(text)
+	file, changes, err := readBoth(text, patch)
 	if err != nil {
-		return "", fmt.Errorf("read the rules: %w", err)
+		return "", err
 	}
-	changes, err := documents(patch)
-	if err != nil {
-		return "", fmt.Errorf("read the patch: %w", err)
+	if file, err = mergeAll(file, changes); err != nil {
+		return "", err
 	}
-	if len(changes) == 0 {
-		return "", errors.New("the patch is empty; write a document with the keys to change")
+	return encode(file)
+}
+
+// readBoth returns the documents of a rules file and of a patch.
+func readBoth(text, patch string) (file, changes []*yaml.Node, err error) {
+	if file, err = documents(text); err != nil {
+		return nil, nil, fmt.Errorf("read the rules: %w", err)
 	}
+	changes, err = documents(patch)
+	switch {
+	case errors.Is(err, errDepth):
+		return nil, nil, fmt.Errorf("read the patch: %w", err)
+	case err != nil:
+		return nil, nil, syntaxError(patch, err)
+	case len(changes) == 0:
+		return nil, nil, errors.New("the patch is empty; write a document with the keys to change")
+	}
+	return file, changes, nil
+}
+
+// syntaxError returns the error for a patch that is not YAML. A rules file with the text of the patch has the same error,
+// with a place and a remedy.
+func syntaxError(patch string, err error) error {
+	if _, located := rules.Parse(nameOfPatch, []byte(patch), time.LoadLocation); located != nil {
+		return located
+	}
+	return fmt.Errorf("read the patch: %w", err)
+}
+
+// mergeAll merges the documents of a patch with those of a rules file, and returns the result.
+func mergeAll(file, changes []*yaml.Node) ([]*yaml.Node, error) {
 	m := newMerger(file)
 	for _, change := range changes {
 		if err := checkPatch(change.Content[0]); err != nil {
-			return "", err
+			return nil, err
 		}
 		if err := m.merge(change); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	return encode(m.file)
+	return m.file, nil
 }
 
 // documents parses YAML, and limits its depth.
@@ -79,7 +108,7 @@ func isDeeper(n *yaml.Node, depth int) bool {
 
 // patchError returns an error about a place in the patch.
 func patchError(n *yaml.Node, format string, args ...any) error {
-	return fmt.Errorf("patch:%d:%d: "+format, append([]any{n.Line, n.Column}, args...)...)
+	return fmt.Errorf(nameOfPatch+":%d:%d: "+format, append([]any{n.Line, n.Column}, args...)...)
 }
 
 // checkPatch refuses YAML that is easily misunderstood. The result of the merge is checked as a rules file, but keys that
@@ -88,6 +117,8 @@ func checkPatch(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		return patchError(n, "aliases and anchors are not supported; write the value in each place")
+	case n.Style&yaml.TaggedStyle != 0:
+		return patchError(n, "tags are not supported; put a text that begins with ! in quotes")
 	case isNull(n) && n.Value == "":
 		return patchError(n, "the value is missing; write null to remove a key")
 	}
@@ -101,6 +132,9 @@ func checkPatch(n *yaml.Node) error {
 		}
 		if child.Kind != yaml.ScalarNode || keys[child.Value] {
 			return patchError(child, "the key %q is repeated or is not a text; write each key once", clip(child.Value, 40))
+		}
+		if child.Tag == "!!merge" {
+			return patchError(child, `"<<" is a merge key, and merge keys are not supported; write the keys`)
 		}
 		keys[child.Value] = true
 	}
@@ -153,7 +187,7 @@ func (m *merger) merge(change *yaml.Node) error {
 		names := slices.Sorted(maps.Keys(m.byDomain))
 		return patchError(root, "the domain is missing; write domain and one of %s", clip(strings.Join(names, ", "), maxSummary))
 	}
-	change.Content[0] = merge(&yaml.Node{Kind: yaml.MappingNode}, root)
+	change.Content[0] = merge(&yaml.Node{}, root)
 	m.add(change)
 	return nil
 }
@@ -191,7 +225,7 @@ func merge(target, patch *yaml.Node) *yaml.Node {
 		return patch
 	}
 	if target.Kind != yaml.MappingNode {
-		empty := &yaml.Node{Kind: yaml.MappingNode, Style: patch.Style}
+		empty := &yaml.Node{Kind: yaml.MappingNode, Style: patch.Style, Line: patch.Line, Column: patch.Column}
 		keepComments(target, empty)
 		target = empty
 	}

@@ -66,7 +66,12 @@ func TestMergeErrors(t *testing.T) {
 		{"empty", patched, "", "the patch is empty"},
 		{"comment", patched, "# nothing", "the patch is empty"},
 		{"not a map", patched, "[1]", "patch:1:1: a patch is a map"},
-		{"not YAML", patched, "a: [", "read the patch: yaml: line 1"},
+		{"not YAML", patched, "limits: {}\na: [", "patch:2:1: not valid YAML: "},
+		{"not UTF-8", patched, "limits:\n  a: {allow: \"\xff\"}", "patch:2:15: byte 0xff is not valid UTF-8; "},
+		{"merge key", patched, "limits:\n  <<: {login: 3}", `patch:2:3: "<<" is a merge key, and merge keys are not supported; write the keys`},
+		{"tag of null", patched, `{"limits": {"login": !!null x}}`, "patch:1:22: tags are not supported; put a text that begins with ! in quotes"},
+		{"tag of a text", patched, "limits: {a: !x {allow: 1/s}}", "patch:1:13: tags are not supported"},
+		{"tag of a key", patched, "limits: {!!str a: {allow: 1/s}}", "patch:1:10: tags are not supported"},
 		{"missing value", patched, "limits:\n  search:\n", "patch:2:10: the value is missing; write null"},
 		{"repeated key", patched, "limits: {a: 1, a: 2}", `patch:1:16: the key "a" is repeated`},
 		{"key is a list", patched, "? [a]\n: 1", `patch:1:3: the key "" is repeated or is not a text`},
@@ -82,6 +87,45 @@ func TestMergeErrors(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %q and the error %v, want %q", test.name, got, err, test.want)
 		}
+	}
+}
+
+// TestLocate checks the places of the errors of patched rules.
+func TestLocate(t *testing.T) {
+	const two = patched + "---\nversion: 1\ndomain: api\nlimits: {a: {allow: 1/s}}\n"
+	for _, test := range []struct{ name, text, patch, want string }{
+		{"value", patched, "limits:\n  login:\n    allow: 6", `patch:3:12: limits.login.allow: "6": no period`},
+		{"value of JSON", patched, `{"limits": {"login": {"allow": "6"}}}`, `patch:1:32: limits.login.allow: "6": no period`},
+		{"key", patched, "limits: {login: {alow: 6/s}}", `patch:1:18: limits.login.alow: unknown key "alow"`},
+		{"key of a new limit", patched, "limits:\n  cart: {allow: 1/s, x: 1}", `patch:2:22: limits.cart.x: unknown key "x"`},
+		{"new limit without amount", patched, "limits:\n  cart: {cost: 2}", `patch:2:9: limits.cart.allow: the key "allow" is missing`},
+		{"new domain", patched, "domain: api\nlimits: {a: {allow: 1/s}}", `patch:1:1: version: the key "version" is missing`},
+		{"second domain", two, "domain: api\nlimits: {a: {allow: 1}}", `patch:2:21: limits.a.allow: "1": no period`},
+		{"removed key", patched, "limits: {login: {allow: null}}", `rules:7:5: limits.login.allow: the key "allow" is missing`},
+		{"rules", patched, "limits: {login: {ban: {after: 2/h, for: 1h}, shadow: true}}", `patch:1:23: limits.login.ban: a shadow limit`},
+		{"rules that the patch makes wrong", patched, "limits: {login: {algorithm: fixed, zone: UTC}}", `patch:1:42: limits.login.zone: `},
+		{"value in the rules", strings.Replace(patched, "5 per 15m", "5 per 15m burst 2", 1), "limits: {login: {algorithm: log}}",
+			`rules:8:12: limits.login.allow: "5 per 15 minutes burst 2": the algorithm "log" has no burst`},
+	} {
+		s, l := newLocal()
+		e := Editor{s, l}
+		if _, err := e.Set(t.Context(), test.text, "", nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Patch(t.Context(), test.patch, "", nil); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v, want %s", test.name, err, test.want)
+		}
+	}
+}
+
+// TestLocate_Unknown checks that an error at a place without a node has the line.
+func TestLocate_Unknown(t *testing.T) {
+	err := locate(rules.Errors{{File: nameOfPatched, Line: 7, Column: 2, Reason: "wrong"}}, patched, "limits: {search: null}")
+	if want := `patched rules:7:2: wrong (in the line "when: {path: /login, method: [POST, PUT]} # both methods")`; err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+	if err := locate(ErrBase, patched, "limits: {}"); !errors.Is(err, ErrBase) {
+		t.Errorf("the error is %v, want %v", err, ErrBase)
 	}
 }
 
@@ -280,7 +324,7 @@ func TestEditor(t *testing.T) {
 		t.Errorf("Patch of version 2 returned %+v and the error %v", r, err)
 	}
 	var list rules.Errors
-	if _, err := e.Patch(ctx, "limits: {login: {allow: 6}}", "bob", nil); !errors.As(err, &list) || list[0].File != nameOfPatched {
+	if _, err := e.Patch(ctx, "limits: {login: {allow: 6}}", "bob", nil); !errors.As(err, &list) || list[0].File != nameOfPatch {
 		t.Errorf("a patch with an invalid result returned the error %v", err)
 	}
 	if r, err := e.Rollback(ctx, 1, "ann"); err != nil || r.Version.Number != 4 || r.Version.Hash != HashOf(patched) {
