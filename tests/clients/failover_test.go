@@ -168,15 +168,15 @@ func (f *failover) chargeLoop(ctx context.Context, who string) {
 //   - During a leadership transfer, calls in flight may fail if Sentinel has directed the
 //     client to the leader and the library does not retry them. Other clients have no
 //     errors.
-//   - While a node is stopped, calls may also fail because it is unreachable, and redis-py
-//     4.3 returns an IndexError if it finds no leader.
+//   - While a node is stopped, calls may also fail because it is unreachable. redis-py 4.3
+//     returns an IndexError if it finds no leader, and MasterNotFoundError while Sentinel flags
+//     the leader as down: on a busy machine, that may be before the new leader is announced.
 //   - After a kill, no node answers calls until a new leader is elected, and the outcome of
-//     some calls is uncertain. redis-py returns MasterNotFoundError while Sentinel flags the
-//     leader as down.
+//     some calls is uncertain.
 var (
 	lostCall  = regexp.MustCompile(`EOF|reset by peer|closed|broken pipe|I/O error`)
-	awayCall  = regexp.MustCompile(lostCall.String() + `|refused|deadline exceeded|signal: killed|Timeout|IndexError`)
-	brokeCall = regexp.MustCompile(awayCall.String() + `|(?i:loading)|CLUSTERDOWN|UNCERTAIN|MasterNotFoundError`)
+	awayCall  = regexp.MustCompile(lostCall.String() + `|refused|deadline exceeded|signal: killed|Timeout|IndexError|MasterNotFoundError`)
+	brokeCall = regexp.MustCompile(awayCall.String() + `|(?i:loading)|CLUSTERDOWN|UNCERTAIN`)
 )
 
 const handedOver = "the leadership is transferred back"
