@@ -31,11 +31,7 @@ func (p *place) save(t *testing.T, file string, st *step) {
 	if (err != nil) != st.wrong {
 		t.Fatalf("%s:%d: the error of the rules file is %v; want an error: %v", file, st.line, err, st.wrong)
 	}
-	problem := ""
-	if err != nil {
-		problem = err.Error()
-	}
-	p.rules.SetFileProblem(problem)
+	p.rules.SetFile(ruleset.RulesFile{Hash: ruleset.HashOf(st.rules), Problem: err})
 }
 
 // write writes a file to the directory of the rules file.

@@ -30,14 +30,15 @@ type Store struct {
 	older    digests   // of the texts that are no longer in the history
 	prepared *Prepared // version whose compiled set is kept for Activate; nil if none
 
-	changed     chan struct{}
-	fileProblem atomic.Pointer[string] // nil: none
+	changed chan struct{}
+	file    atomic.Pointer[RulesFile]
 }
 
 // NewStore returns a store without rules.
 func NewStore() *Store {
 	s := &Store{changed: make(chan struct{}, 1), computing: make(chan struct{}, 1)}
 	s.active.Store(&Active{})
+	s.file.Store(&RulesFile{})
 	return s
 }
 
@@ -72,16 +73,28 @@ func (s *Store) Activate(v Version, packed []byte) bool {
 	return true
 }
 
-// FileProblem returns the problem of the rules file of this server, or "" if there is none.
-func (s *Store) FileProblem() string {
-	if p := s.fileProblem.Load(); p != nil {
-		return *p
-	}
-	return ""
+// RulesFile is the state of the rules file of a server.
+type RulesFile struct {
+	Hash    string // of the text; "" if there is no file, or if it cannot be read
+	Problem error  // that must be corrected; nil if there is none
 }
 
-// SetFileProblem sets the problem of the rules file of this server. "" means that there is none.
-func (s *Store) SetFileProblem(text string) { s.fileProblem.Store(&text) }
+// File returns the state of the rules file of this server.
+func (s *Store) File() RulesFile { return *s.file.Load() }
+
+// SetFile sets the state of the rules file of this server.
+func (s *Store) SetFile(f RulesFile) { s.file.Store(&f) }
+
+// FileVersion returns the number of the newest version whose text the rules file has, or 0 if no version in the history has
+// it.
+func (s *Store) FileVersion() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.history.withHash(s.File().Hash); r != nil {
+		return r.Number
+	}
+	return 0
+}
 
 // signal makes Changed receive a value.
 func (s *Store) signal() {

@@ -158,15 +158,15 @@ func replyVersion(out *resp.Reply, v *ruleset.Version) {
 
 // cmdRulesSet implements CL.RULES SET text [BASE version] [AUTHOR name].
 func cmdRulesSet(c *client, args [][]byte) error {
-	return c.changeRules(args, func(ctx context.Context, live *ruleset.Editor, o rulesOptions) (ruleset.Result, error) {
-		return live.Set(ctx, string(args[2]), o.author, o.base)
+	return c.changeRules(args, func(ctx context.Context, o rulesOptions) (ruleset.Result, error) {
+		return c.srv.live.Set(ctx, string(args[2]), o.author, o.base)
 	})
 }
 
 // cmdRulesPatch implements CL.RULES PATCH patch [BASE version] [AUTHOR name].
 func cmdRulesPatch(c *client, args [][]byte) error {
-	return c.changeRules(args, func(ctx context.Context, live *ruleset.Editor, o rulesOptions) (ruleset.Result, error) {
-		return live.Patch(ctx, string(args[2]), o.author, o.base)
+	return c.changeRules(args, func(ctx context.Context, o rulesOptions) (ruleset.Result, error) {
+		return c.srv.live.Patch(ctx, string(args[2]), o.author, o.base)
 	})
 }
 
@@ -176,15 +176,15 @@ func cmdRulesRollback(c *client, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	return c.changeRules(args, func(ctx context.Context, live *ruleset.Editor, o rulesOptions) (ruleset.Result, error) {
+	return c.changeRules(args, func(ctx context.Context, o rulesOptions) (ruleset.Result, error) {
 		if o.base == nil {
-			return live.Rollback(ctx, number, o.author)
+			return c.srv.live.Rollback(ctx, number, o.author)
 		}
-		_, text, err := live.Text(number)
+		_, text, err := c.srv.live.Text(number)
 		if err != nil {
 			return ruleset.Result{}, err
 		}
-		return live.Set(ctx, text, o.author, o.base)
+		return c.srv.live.Set(ctx, text, o.author, o.base)
 	})
 }
 
@@ -195,7 +195,7 @@ type rulesOptions struct {
 }
 
 // changeRules calls the function change with the options after the third argument, and replies with the result.
-func (c *client) changeRules(args [][]byte, change func(context.Context, *ruleset.Editor, rulesOptions) (ruleset.Result, error)) error {
+func (c *client) changeRules(args [][]byte, change func(context.Context, rulesOptions) (ruleset.Result, error)) error {
 	o, err := parseRulesOptions(args)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (c *client) changeRules(args [][]byte, change func(context.Context, *rulese
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rulesTimeout)
 	defer cancel()
-	result, err := change(ctx, c.srv.live, o)
+	result, err := change(ctx, o)
 	if err != nil {
 		return rulesError(err)
 	}
@@ -291,19 +291,28 @@ const maxRulesErrors = 3
 
 // rulesError returns the reply for an error of the rules. A reply has one line.
 func rulesError(err error) error {
-	var list rules.Errors
 	reply, known := asReply(err)
 	switch {
 	case errors.Is(err, ruleset.ErrNoRules):
 		return errNoRules
-	case errors.As(err, &list):
-		return replyError("ERR " + joinErrors(list))
 	case errors.Is(err, topology.ErrNoLeader):
 		return limiter.ErrNotLeading // a different node may lead by now: the command is forwarded to it
 	case known:
 		return reply
 	}
-	return replyError("ERR " + oneLine(err.Error()))
+	return replyError("ERR " + problemText(err))
+}
+
+// problemText returns the text of an error in one line. Of the problems of a rule set, it has the first ones.
+func problemText(err error) string {
+	var list rules.Errors
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &list):
+		return oneLine(strings.TrimSuffix(err.Error(), list.Error())) + joinErrors(list) // errors that wrap a list end with it
+	}
+	return oneLine(err.Error())
 }
 
 // joinErrors returns the first problems, and the number of the others.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
@@ -188,9 +189,17 @@ func TestClRulesFileProblem(t *testing.T) {
 	t.Parallel()
 	store := ruleset.NewStore()
 	p := setup{rules: store}.start(t).dial()
-	store.SetFileProblem("rules.yaml:1:1: first\nrules.yaml:2:1: second")
-	if got := p.info("rules")["rules_last_error"]; got != "rules.yaml:1:1: first rules.yaml:2:1: second" {
-		t.Errorf("rules_last_error is %q", got)
+	list := rules.Errors{{File: "a.yaml", Line: 1, Column: 1, Reason: "bad"}, {File: "a.yaml", Line: 2, Column: 1, Reason: "bad"}}
+	many := append(slices.Clone(list), append(slices.Clone(list), list...)...)
+	for want, problem := range map[string]error{
+		"": nil, "cannot read it": errors.New("cannot read\nit"), "a.yaml:1:1: bad | a.yaml:2:1: bad": list,
+		"use a newer program: a.yaml:1:1: bad | a.yaml:2:1: bad":           fmt.Errorf("use a newer program: %w", list),
+		"a.yaml:1:1: bad | a.yaml:2:1: bad | a.yaml:1:1: bad | and 3 more": many,
+	} {
+		store.SetFile(ruleset.RulesFile{Problem: problem})
+		if got := p.info("rules")["rules_last_error"]; got != want {
+			t.Errorf("rules_last_error is %q, want %q", got, want)
+		}
 	}
 	bad := ruleset.Version{Number: 1, Hash: "x"}
 	store.Activate(bad, nil)
@@ -200,4 +209,23 @@ func TestClRulesFileProblem(t *testing.T) {
 	}
 	p.fails("ERR version 1: the stored text of the rules is damaged", "CL.RULES", "LIST")
 	p.fails("ERR version 1: the text of this version is no longer stored", "CL.RULES", "GET", "1")
+}
+
+// TestClRulesFileVersion checks the fields of INFO about the text of the file.
+func TestClRulesFileVersion(t *testing.T) {
+	t.Parallel()
+	store := ruleset.NewStore()
+	p := setup{rules: store}.start(t).dial()
+	for _, name := range []string{"a", "b", "a", "c"} {
+		setRules(t, store, liveText(name))
+	}
+	for _, test := range []struct{ hash, version, active string }{
+		{"", "0", "0"}, {ruleset.HashOf(liveText("x")), "0", "0"}, {ruleset.HashOf(liveText("b")), "2", "0"},
+		{ruleset.HashOf(liveText("a")), "3", "0"}, {ruleset.HashOf(liveText("c")), "4", "1"},
+	} {
+		store.SetFile(ruleset.RulesFile{Hash: test.hash})
+		if info := p.info("rules"); info["rules_file_version"] != test.version || info["rules_file_active"] != test.active {
+			t.Errorf("for a file with the hash %q, INFO rules has %v, want version %s, active %s", test.hash, info, test.version, test.active)
+		}
+	}
 }

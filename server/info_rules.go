@@ -1,7 +1,9 @@
 package server
 
-// infoRules writes the newest version of the rules on this node, and the problem that must be corrected, if there is
-// one.
+import "cmp"
+
+// infoRules writes the newest version of the rules on this node, the version of its file, and the problem that must be
+// corrected, if there is one.
 func infoRules(s *Server, w *infoWriter) {
 	if s.live == nil {
 		return
@@ -11,9 +13,8 @@ func infoRules(s *Server, w *infoWriter) {
 	w.field("rules_active_version", a.Version)
 	w.field("rules_hash", v.Hash)
 	w.field("rules_limits", v.Limits)
-	problem := s.live.FileProblem()
-	if a.Err != nil {
-		problem = a.Err.Error()
-	}
-	w.field("rules_last_error", oneLine(problem))
+	file := s.live.FileVersion()
+	w.field("rules_file_version", file)
+	w.field("rules_file_active", countTrue(file > 0 && file == a.Version))
+	w.field("rules_last_error", problemText(cmp.Or(a.Err, s.live.File().Problem)))
 }

@@ -40,9 +40,9 @@ type rulesFile struct {
 	log    *slog.Logger
 	again  chan struct{} // requests that the file is read again
 
-	hash    string // of the last text; "" before the file was read
+	hash    string            // of the last text; "" before the file was read
+	state   ruleset.RulesFile // for INFO
 	pending *ruleset.Proposal
-	problem string // the last problem, which is logged once
 
 	retry    *time.Timer // runs while an attempt must be repeated
 	attempts int         // consecutive attempts that have failed
@@ -71,6 +71,8 @@ func (f *rulesFile) load(ctx context.Context) error {
 		return err
 	}
 	f.hash = ruleset.HashOf(text)
+	f.state.Hash = f.hash
+	f.store.SetFile(f.state)
 	r, err := f.target.Propose(ctx, ruleset.Proposal{Name: f.path, Text: text, Author: f.author})
 	if err != nil {
 		return fmt.Errorf("the rules are not valid\n%w", err)
@@ -147,18 +149,20 @@ func newStoppedTimer() *time.Timer {
 }
 
 // check reads the file. If its text has changed, check compiles the text and prepares the proposal for attempt. A text
-// with a problem changes nothing.
+// with a problem changes nothing, and nor does a file that was deleted before it became a version.
 func (f *rulesFile) check() {
 	text, err := f.read()
 	if err != nil {
+		f.pending, f.state.Hash = nil, ""
 		f.report(fmt.Errorf("cannot read the rules file: %w", err))
 		return
 	}
 	hash := ruleset.HashOf(text)
-	if hash == f.hash && f.problem == "" {
+	if hash == f.hash && f.state.Problem == nil {
 		return
 	}
 	changed := f.hash != "" && f.hash != hash
+	f.state.Hash = hash
 	f.hash = hash // also of a text with a problem: the text that follows it is a change, even if it is an earlier one
 	p := ruleset.Proposal{Name: f.path, Text: text, Author: f.author, OnlyNew: !f.alone || !changed}
 	if err := f.store.Compile(&p); err != nil { // reported even while there is no leader
@@ -171,20 +175,14 @@ func (f *rulesFile) check() {
 	f.pending = &p
 }
 
-// report logs a problem of the file, unless it was the last one, and stores it for INFO. A nil error means that the file
-// has no problem.
+// report stores a problem of the file for INFO, and logs it unless it was the last one. A nil error means that the file has
+// no problem.
 func (f *rulesFile) report(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if text == f.problem {
-		return
-	}
-	f.problem = text
-	f.store.SetFileProblem(text)
-	if text != "" {
-		f.log.Error("the rules file has no effect, and the active rules stay in use: correct the file", "file", f.path, "error", text)
+	last := f.state.Problem
+	f.state.Problem = err
+	f.store.SetFile(f.state)
+	if err != nil && (last == nil || last.Error() != err.Error()) {
+		f.log.Error("the rules file has no effect, and the active rules stay in use: correct the file", "file", f.path, "error", err)
 	}
 }
 
@@ -212,14 +210,14 @@ func (f *rulesFile) attempt(ctx context.Context) bool {
 	}
 	f.pending = nil
 	f.waiting = false
-	f.store.SetFileProblem(f.problem)
+	f.store.SetFile(f.state)
 	f.describe(r)
 	return true
 }
 
 // reportWait logs, once for each text, that the file cannot become a version yet, and stores the reason for INFO.
 func (f *rulesFile) reportWait(err error) {
-	f.store.SetFileProblem("the file has no effect yet: " + err.Error())
+	f.store.SetFile(ruleset.RulesFile{Hash: f.state.Hash, Problem: fmt.Errorf("the file has no effect yet: %w", err)})
 	if !f.waiting {
 		f.waiting = true
 		f.log.Warn("the rules file has no effect yet, and the server tries again", "file", f.path, "error", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/throttledhq/throttled/ruleset"
 )
 
 // textOfRules returns the text of a rules file with one limit.
@@ -76,10 +79,11 @@ func TestRulesFileChanges(t *testing.T) {
 	p.awaitRules(2, "b")
 	writeFile(t, path, textOfRules("c"))
 	p.awaitRules(3, "c")
+	p.askUntil("rules_file_version:3\r\nrules_file_active:1\r\n", "INFO", "rules")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	p.askUntil("no such file", "INFO", "rules")
+	p.askUntil("rules_file_version:0\r\nrules_file_active:0\r\nrules_last_error:cannot read the rules file: open "+path+": no such file", "INFO", "rules")
 	writeFile(t, path, textOfRules("d"))
 	p.awaitRules(4, "d")
 	p.askUntil("rules_last_error:\r\n", "INFO", "rules")
@@ -114,6 +118,24 @@ func TestBadRulesFile(t *testing.T) {
 	p.askUntil("is not a known version", "INFO", "rules")
 	replace(t, path, textOfRules("c")) // a change: the last text was the one with the problem
 	p.awaitRules(4, "c")
+}
+
+// TestDeletedFile checks that the text of a file that is deleted before it became a version is not proposed.
+func TestDeletedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	f := newRulesFile(path, ruleset.NewStore(), nil, slog.New(slog.DiscardHandler))
+	for range 2 {
+		writeFile(t, path, textOfRules("a"))
+		if f.check(); f.pending == nil {
+			t.Error("a valid file is not proposed")
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if f.check(); f.pending != nil {
+			t.Error("a deleted file is proposed")
+		}
+	}
 }
 
 // TestServerDoesNotStartWithBadRules checks the exit code and the message.
@@ -240,6 +262,7 @@ func TestRulesFilesOfACluster(t *testing.T) {
 			each.awaitRules(6, "set")
 		}
 	}
+	others[1].askUntil("rules_file_version:5\r\nrules_file_active:0\r\n", "INFO", "rules") // its file has the text before the rollback
 	writeFile(t, files["n1"], "not rules")
 	all[0].askUntil("n1.yaml:1:1: ", "INFO", "rules")
 	all[1].awaitRules(6, "set")
