@@ -130,11 +130,23 @@ func testClRulesWithoutLeader(t *testing.T) {
 	l := newPipedLab(t, "a", "b")
 	node := l.nodes["b"]
 	p, q := node.at(node.clients), node.at(node.cluster)
-	for _, words := range [][]string{set, list, {"CL.RULES", "PATCH", "limits: {}"}, {"CL.RULES", "ROLLBACK", "1"}} {
+	for _, words := range [][]string{set, {"CL.RULES", "PATCH", "limits: {}"}, {"CL.RULES", "ROLLBACK", "1"}} {
 		p.do("-LOADING the cluster has no leader at the moment: nothing was changed, try again\r\n", words...)
 		q.do("-CLUSTERDOWN The cluster is down: it has no leader at the moment, nothing was changed, try again\r\n", words...)
 	}
 	p.do(failure(errNotLeading), "CL.THROTTLE", "k", "1", "1", "1")
+	for _, name := range []string{"GET", "LIST", "HISTORY", "EXPLAIN d"} { // the node has the rules
+		words := append([]string{"CL.RULES"}, strings.Fields(name)...)
+		for _, r := range []*peer{p, q} {
+			if got := r.ask(words...); got.kind == '-' {
+				t.Errorf("without a leader, CL.RULES %s returned %s", name, got)
+			}
+		}
+		node.at(node.peers).do(notLeadingLine, words...)
+	}
+	l.setViewLeader("b", "a") // which is not reachable
+	p.do("-LOADING the cluster has no leader at the moment: try again\r\n", list...)
+	q.do("-CLUSTERDOWN The cluster is down: it has no leader at the moment, try again\r\n", list...)
 
 	_, p, streams := newPipedPlay(t, "a", "b")
 	for _, c := range []struct {
@@ -142,7 +154,7 @@ func testClRulesWithoutLeader(t *testing.T) {
 		want  string
 	}{
 		{set, "-UNCERTAIN leadership was lost before the change was confirmed: it may have been applied, see CL.RULES HISTORY\r\n"},
-		{list, "-UNCERTAIN leadership was lost before the reply: nothing was changed, try again\r\n"},
+		{list, "-UNCERTAIN leadership was lost before the reply: try again\r\n"},
 	} {
 		p.send(request(c.words...))
 		s := <-streams
@@ -154,7 +166,10 @@ func testClRulesWithoutLeader(t *testing.T) {
 
 // TestErrorsOfRules checks the errors of CL.RULES that a busy follower returns, and that all others are unchanged.
 func TestErrorsOfRules(t *testing.T) {
-	set, throttle := &command{name: "cl.rules|set"}, &command{name: "cl.throttle"}
+	set, get, throttle := &command{name: "cl.rules|set"}, &command{name: "cl.rules|get"}, &command{name: "cl.throttle"}
+	if got := get.errorOf(errBusy); got != errReadBusy {
+		t.Errorf("the error of CL.RULES GET on a busy follower is %q, want %q", got, errReadBusy)
+	}
 	if got := set.errorOf(errBusy); got != errRulesBusy {
 		t.Errorf("the error of CL.RULES SET on a busy follower is %q, want %q", got, errRulesBusy)
 	}

@@ -21,28 +21,34 @@ const (
 	errRulesClusterDown replyError = "CLUSTERDOWN The cluster is down: it has no leader at the moment, nothing was changed, try again"
 	errRulesBusy        replyError = "BUSY too many clients are waiting for the leader: nothing was changed, try again later"
 	errRulesUncertain   replyError = "UNCERTAIN leadership was lost before the change was confirmed: it may have been applied, see CL.RULES HISTORY"
-	errRulesUnread      replyError = "UNCERTAIN leadership was lost before the reply: nothing was changed, try again"
+
+	errReadNotLeading  replyError = "LOADING the cluster has no leader at the moment: try again"
+	errReadClusterDown replyError = "CLUSTERDOWN The cluster is down: it has no leader at the moment, try again"
+	errReadBusy        replyError = "BUSY too many clients are waiting for the leader: try again later"
+	errReadUncertain   replyError = "UNCERTAIN leadership was lost before the reply: try again"
 )
+
+// rulesErrors are the errors of commands that change the rules, and of those that read them.
+var rulesErrors = map[replyError]struct{ change, read replyError }{
+	errNotLeading:  {errRulesNotLeading, errReadNotLeading},
+	errClusterDown: {errRulesClusterDown, errReadClusterDown},
+	errBusy:        {errRulesBusy, errReadBusy},
+	errUncertain:   {errRulesUncertain, errReadUncertain},
+}
 
 // errorOf returns the error reply of a command. It differs from the given one only for CL.RULES.
 func (cmd *command) errorOf(reply replyError) replyError {
 	if cmd == nil || !strings.HasPrefix(cmd.name, "cl.rules|") {
 		return reply
 	}
-	switch reply {
-	case errNotLeading:
-		return errRulesNotLeading
-	case errClusterDown:
-		return errRulesClusterDown
-	case errBusy:
-		return errRulesBusy
-	case errUncertain:
-		if cmd.changesRules() {
-			return errRulesUncertain
-		}
-		return errRulesUnread
+	switch replies, known := rulesErrors[reply]; {
+	case !known:
+		return reply
+	case cmd.changesRules():
+		return replies.change
+	default:
+		return replies.read
 	}
-	return reply
 }
 
 // errDomain returns the error for a domain that the rules do not have.

@@ -10,7 +10,7 @@ import (
 // longReplies lists commands whose replies may be long.
 var longReplies = [][]string{
 	{"CLIENT", "LIST"}, {"COMMAND"}, {"COMMAND", "DOCS"}, {"COMMAND", "INFO"}, {"KEYS", "*"},
-	{"PUBSUB", "CHANNELS"}, {"PUBSUB", "NUMPAT"}, {"SCAN", "0"}, {"SLOWLOG", "GET"},
+	{"CL.RULES", "EXPLAIN", "d"}, {"CL.RULES", "GET"}, {"CL.RULES", "HISTORY"}, {"CL.RULES", "LIST"}, {"PUBSUB", "CHANNELS"}, {"PUBSUB", "NUMPAT"}, {"SCAN", "0"}, {"SLOWLOG", "GET"},
 }
 
 // takeLong takes all tokens that allow clients to make long replies (see longToken). The function
@@ -30,7 +30,7 @@ func (s *testServer) takeLong() (release func()) {
 func TestLongRepliesWait(t *testing.T) {
 	for _, call := range longReplies {
 		synctest.Test(t, func(t *testing.T) {
-			s, ln := setup{}.startPiped(t)
+			s, ln := setup{rules: newRules(t, labRules)}.startPiped(t)
 			p := newPeer(t, ln.connect())
 			release := s.takeLong()
 			answered := make(chan value, 1)

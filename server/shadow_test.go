@@ -43,7 +43,7 @@ limits:
 	p := s.dial()
 	p.checks("CL.CHECK d a x", "[0 9 8 -1 1 live [] [[live 9s 0 9 8 -1 1 []] [trial 9s "+unlimitedFive+" [shadow error]]] 1]")
 	p.checks("CL.CHECK d a x tokens 3", "[0 9 7 -1 2 live [] [[live 9s 0 9 7 -1 2 []] [trial 9s 0 9 6 -1 3 [shadow]]] 1]")
-	p.checks("CL.CHECK d a x tokens 0 PEEK", "-ERR attribute 'PEEK' has no value: attributes are pairs of a name and a value; options must follow the domain")
+	p.checks("CL.CHECK d a x tokens 0 PEEK", "-ERR option PEEK must precede the attributes: write -- before the attributes if one of them has this name")
 	p.checks("CL.CHECK d PEEK a x tokens 0", "[0 9 7 -1 2 live [] [[live 9s 0 9 7 -1 2 []] [trial 9s "+unlimitedFive+" [shadow error]]] 1]")
 	p.checks("CL.WINDOW rule|d|used|gcra|9s 1 60 LOG", "[0 1 0 -1 60]")
 	p.checks("CL.CHECK d b x", "["+unlimitedFive+" '' [unmatched] [[used 9s "+unlimitedFive+" [shadow error]]] 1]")

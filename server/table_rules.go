@@ -1,7 +1,7 @@
 package server
 
 // liveRulesCommands returns the rows of CL.RULES. All subcommands except HELP run on the leader, so that a client that
-// changes the rules on one node reads them on every node.
+// changes the rules on one node reads them on every node. Without a leader, a node shows the rules that it has stored.
 func liveRulesCommands() []command {
 	const (
 		since  = "0.3.0"
@@ -10,14 +10,15 @@ func liveRulesCommands() []command {
 	)
 	rows := []command{
 		{name: "cl.rules", arity: -2, summary: "Commands about the rules"},
-		{name: "cl.rules|explain", arity: -3, flags: inside, leader: true, run: cmdRulesExplain, cost: "O(N) in the number of limits of the domain",
+		{name: "cl.rules|explain", arity: -3, flags: inside, leader: true, leaderless: true, long: true, run: cmdRulesExplain,
+			cost:    "O(N) in the number of limits of the domain",
 			summary: "Explains which limits apply to a request, and why others do not", args: "domain [name value]..."},
-		{name: "cl.rules|get", arity: -2, flags: inside, leader: true, long: true, run: cmdRulesGet, cost: sizeN,
+		{name: "cl.rules|get", arity: -2, flags: inside, leader: true, leaderless: true, long: true, run: cmdRulesGet, cost: sizeN,
 			summary: "Returns the text of the newest version, or of another one", args: "[version:integer]"},
 		{name: "cl.rules|help", arity: 2, flags: loading | stale, run: cmdHelp, summary: "Shows this text"},
-		{name: "cl.rules|history", arity: -2, flags: inside, leader: true, long: true, run: cmdRulesHistory,
+		{name: "cl.rules|history", arity: -2, flags: inside, leader: true, leaderless: true, long: true, run: cmdRulesHistory,
 			cost: "O(N) in the number of versions", summary: "Lists the newest versions, 20 by default", args: "[count:integer]"},
-		{name: "cl.rules|list", arity: 2, flags: inside, leader: true, long: true, run: cmdRulesList, cost: "O(N) in the number of limits",
+		{name: "cl.rules|list", arity: 2, flags: inside, leader: true, leaderless: true, long: true, run: cmdRulesList, cost: "O(N) in the number of limits",
 			summary: "Lists the domains and the names of their limits"},
 		{name: "cl.rules|patch", arity: -3, flags: inside, leader: true, run: cmdRulesPatch, cost: sizeN,
 			summary: "Changes the rules by a merge patch, in YAML or JSON", args: "patch [BASE version:integer] [AUTHOR name]"},

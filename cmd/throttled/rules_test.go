@@ -129,7 +129,7 @@ func TestRules(t *testing.T) {
 			"all does not apply: plan is absent, want {exact: 'free'}\ndecision: admitted, no limit applies\n", ""},
 		{"rules explain rules.yaml bank", exitError, "", `rules.yaml has no domain "bank": its domains are shop, billing`},
 		{"rules explain rules.yaml shop path", exitError, "", `"path" is not an attribute: write NAME=VALUE`},
-		{"rules explain rules.yaml shop a=1 a=2", exitError, "", `attribute "a" is repeated`},
+		{"rules explain rules.yaml shop a=1 a=2", exitError, "", `attribute 'a' is repeated`},
 	} {
 		code, stdout, stderr := runIn(t, strings.Fields(tt.args)...)
 		if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.stderr) || tt.stderr == "" && stderr != "" {
