@@ -32,7 +32,9 @@ var checkPaths = []struct{ name, input string }{
 	{"sixteen checks", strings.Repeat(fourCheck, 16)},
 	{"a peek, a dry run, and a refund", request("CL.CHECK", "shop", "PEEK", "path", "/api/x") + request("CL.CHECK", "shop", "DRYRUN", "MS", "path", "/api/x") +
 		request("CL.CHECK", "shop", "COST", "-1", "path", "/api/x")},
-	{"checks among other commands", strings.Repeat(fourCheck+request("CL.THROTTLE", "k", "15", "30", "60")+fourAll, 8)},
+	// Few commands: under the race detector, a sync.Pool drops a quarter of the values, so each call to the engine counts as a
+	// quarter of an allocation.
+	{"checks among other commands", strings.Repeat(fourCheck+request("CL.THROTTLE", "k", "15", "30", "60")+fourAll, 4)},
 }
 
 // TestChecksDoNotAllocate is TestHotPathsDoNotAllocate for CL.CHECK, in both versions of the protocol.
