@@ -19,9 +19,9 @@ const proposeWithin = 30 * time.Second
 
 var (
 	// errRulesUnknown is returned if the entry that activates a version may or may not be committed later.
-	errRulesUnknown = errors.New("the outcome is unknown, and CL.RULES HISTORY will show it")
+	errRulesUnknown = errors.New("the outcome is unknown; run CL.RULES HISTORY")
 	// errRulesUnchanged is returned if that entry was not appended to the log.
-	errRulesUnchanged = errors.New("nothing was changed, repeat the change")
+	errRulesUnchanged = errors.New("nothing was changed; repeat the change")
 )
 
 // rulesProposals proposes rule sets. On the leader it appends them to the log. On a follower it sends them to the leader.
@@ -110,7 +110,7 @@ func (p *rulesProposals) append(ctx context.Context, l *leadership, n *ruleset.P
 		data := n.Packed[offset:min(offset+chunkSize, len(n.Packed))]
 		c := rulesChunk{term: l.term, id: id, offset: uint64(offset), data: data}
 		if _, err := p.submit(ctx, l, c.entry()); err != nil {
-			return unwritten(err, errRulesUnchanged)
+			return appendError(err, errRulesUnchanged)
 		}
 	}
 	entry, err := (&rulesVersion{Term: l.term, ID: id, Size: len(n.Packed), Version: n.Version}).entry()
@@ -119,9 +119,9 @@ func (p *rulesProposals) append(ctx context.Context, l *leadership, n *ruleset.P
 	}
 	switch appended, err := p.submit(ctx, l, entry); {
 	case err != nil && appended:
-		return unwritten(err, errRulesUnknown)
+		return appendError(err, errRulesUnknown)
 	case err != nil:
-		return unwritten(err, errRulesUnchanged)
+		return appendError(err, errRulesUnchanged)
 	}
 	if !p.store.Has(n.Version) { // the entry was void
 		return fmt.Errorf("change the rules: %w", topology.ErrChanging)
@@ -129,8 +129,8 @@ func (p *rulesProposals) append(ctx context.Context, l *leadership, n *ruleset.P
 	return nil
 }
 
-// unwritten returns the error of an entry that was not appended, or may not have been, with the consequence.
-func unwritten(err, consequence error) error {
+// appendError returns the error of an entry that was not appended, or may not have been, with the consequence.
+func appendError(err, consequence error) error {
 	if errors.Is(err, topology.ErrNoLeader) {
 		return err // the proposal can be sent to another leader
 	}

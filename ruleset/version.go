@@ -33,6 +33,6 @@ var (
 	ErrBase     = errors.New("the rules have been changed since; read them again and repeat the change")
 	ErrVersion  = errors.New("the history has no such version; CL.RULES HISTORY lists the versions")
 	ErrNoText   = errors.New("the text of this version is no longer stored; only the newest 16 versions have their texts")
-	ErrNoRules  = errors.New("the server has no rules; use CL.RULES SET first")
+	ErrNoRules  = errors.New("no rules are loaded: start the server with --rules FILE, or use CL.RULES SET")
 	ErrDamaged  = errors.New("the stored text of the rules is damaged; set the rules again")
 )

@@ -293,8 +293,6 @@ const maxRulesErrors = 3
 func rulesError(err error) error {
 	reply, known := asReply(err)
 	switch {
-	case errors.Is(err, ruleset.ErrNoRules):
-		return errNoRules
 	case errors.Is(err, topology.ErrNoLeader):
 		return limiter.ErrNotLeading // a different node may lead by now: the command is forwarded to it
 	case known:

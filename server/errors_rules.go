@@ -6,14 +6,16 @@ import (
 
 	"github.com/throttledhq/throttled/internal/nearest"
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/ruleset"
 )
 
 // The errors of the commands that use the rules.
 const (
-	errNoRules     replyError = "ERR no rules are loaded: start the server with --rules FILE, or use CL.RULES SET"
 	errManyMatches replyError = "ERR more than 32 amounts apply to the request, with one more for each ban: use fewer limits, or narrower conditions"
 	errNoOutcome   replyError = "ERR CL.REPORT needs OUTCOME after the domain, such as OUTCOME status=401"
 )
+
+var errNoRules = replyError("ERR " + ruleset.ErrNoRules.Error())
 
 // The errors of CL.RULES while the cluster has no leader. The errors of other commands state whether units were charged.
 const (

@@ -169,7 +169,7 @@ func TestRules_TooLarge(t *testing.T) {
 func TestRules_Help(t *testing.T) {
 	for _, args := range [][]string{{"rules", "--help"}, {"rules", "check", "-h"}, {"rules", "explain", "--help"}} {
 		code, stdout, stderr := runIn(t, args...)
-		if code != exitOK || !strings.HasPrefix(stdout, "Usage: throttled rules check FILE") || stderr != "" {
+		if code != exitOK || !strings.HasPrefix(stdout, "Usage: throttled rules check FILE") || strings.Contains(stdout, " \n") || stderr != "" {
 			t.Errorf("throttled %s: exit code %d, stdout %q, stderr %q; want exit code 0, and the usage on stdout", args, code, stdout, stderr)
 		}
 	}

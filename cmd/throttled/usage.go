@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // printHelp writes the usage of a subcommand and the help text of its flags. A default value is
@@ -15,6 +16,6 @@ func printHelp(w io.Writer, usage string, f *flag.FlagSet) {
 		if o.DefValue != "" && o.DefValue != "false" {
 			help += " (" + o.DefValue + ")"
 		}
-		_, _ = fmt.Fprintf(w, "  --%s %s\n        %s\n", o.Name, value, help)
+		_, _ = fmt.Fprintf(w, "  %s\n        %s\n", strings.TrimSpace("--"+o.Name+" "+value), help)
 	})
 }
