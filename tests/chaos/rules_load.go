@@ -93,12 +93,15 @@ func (l *rulesLoad) end() (h *history.Rules, ops []history.Op) {
 	return h, ops
 }
 
-// list adds the versions that a node lists to the history. It asks the nodes in turn until one of them answers.
+// list adds the versions that the leader lists to the history. A node that knows no leader lists the versions that it has
+// stored, which may not be the newest ones.
 func (l *rulesLoad) list(ctx context.Context, t *trial) error {
-	node := 0
 	return await(ctx, healWithin, func() (bool, error) {
-		node++
-		r, err := askOnce(t.nodes[node%len(t.nodes)].addr(), healWithin, "CL.RULES", "HISTORY", itoa(rulesListed))
+		leader, err := t.leader()
+		if err != nil {
+			return false, err
+		}
+		r, err := askOnce(leader.addr(), healWithin, "CL.RULES", "HISTORY", itoa(rulesListed))
 		if err != nil {
 			return false, err
 		}
