@@ -91,9 +91,12 @@ func (p *ruleParsing) summarize(c *call, extra ruleFlags) checkSummary {
 
 // countCall adds a call to the statistics of the rules.
 func (p *ruleParsing) countCall(c *call, s *checkSummary) {
-	if c.inStats {
-		p.state.counts.add(s.flags)
-		p.state.counts.shadowErrors.Add(int64(countTrue(c.leftOut || s.all&flagError != 0)))
+	if !c.inStats {
+		return
+	}
+	p.state.counts.add(s.flags)
+	if c.leftOut || s.all&flagError != 0 {
+		p.state.counts.shadowErrors.Add(1)
 	}
 }
 
