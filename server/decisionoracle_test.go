@@ -91,11 +91,11 @@ const fallbackPlan = "free"
 
 // counters returns the counters of a limit for a request.
 func (o *decisionOracle) counters(l *limitModel, request map[string]string, call checkModel) (list []*counterModel) {
-	amounts, plan := o.rules.fallback, ""
+	amounts := o.rules.fallback
 	tag, per, algorithm, name := "", []string(nil), "gcra", ""
 	if l != nil {
 		per, algorithm, name = l.per, l.algorithm, l.name
-		plan = request["plan"]
+		plan := request["plan"]
 		if l.allow[""] != nil {
 			plan = ""
 		} else if l.allow[plan] == nil {
