@@ -16,7 +16,8 @@
 //
 //   - Decisions on one key are atomic, and each decision sees the effects of all earlier decisions
 //     on the key. A group is decided and charged in one atomic step.
-//   - A refusal or a peek changes nothing.
+//   - A refusal or a peek charges nothing. A refusal can convert the state of a Scaled kind to a higher rate, which keeps
+//     the used units.
 //   - From its expiry time on, a record counts as absent, even if it has not been dropped yet.
 //   - Decisions and Put never exceed the memory limit. Replay, Restore and Follow may exceed it,
 //     because they apply state that has already been decided. At the limit, NoEviction refuses new
