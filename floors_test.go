@@ -57,6 +57,7 @@ var floors = map[string]int{
 	"internal/ruletest":  4, // runs the test files of rules
 	"rules/envoy":        4, // converts to the format of rules
 	"ruleset":            4, // the live rules and their versions
+	"edge/decision":      4, // decisions of the server for the HTTP and gRPC servers; rules for the names of periods
 	"cluster/transport":  4,
 	"cluster/raftstore":  4,
 	"internal/rediscell": 4,

@@ -4,6 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
 )
 
 const (
@@ -103,4 +107,34 @@ func windowName(p Period, calendar bool) string {
 		}
 	}
 	return fmt.Sprintf("%d%s", p.N, symbols[p.Unit])
+}
+
+// WindowLength returns the length of the period with the name that replies to CL.CHECK have, such as "15m". A month
+// counts as 30 days, and a year as 365. ok is false if the name is not one of a period.
+func WindowLength(name string) (length time.Duration, ok bool) {
+	digits := len(name) - len(strings.TrimLeft(name, "0123456789"))
+	n, err := strconv.ParseInt(name[:digits], 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	for u, symbol := range symbols {
+		if symbol != "" && name[digits:] == symbol {
+			return nominalLength(n, Unit(u))
+		}
+	}
+	return 0, false
+}
+
+func nominalLength(n int64, u Unit) (length time.Duration, ok bool) {
+	unit := units[u].length
+	switch u {
+	case Month:
+		unit = 30 * units[Day].length
+	case Year:
+		unit = 365 * units[Day].length
+	}
+	if n > math.MaxInt64/int64(unit) {
+		return 0, false
+	}
+	return time.Duration(n) * unit, true
 }

@@ -93,13 +93,11 @@ func (c *client) authenticate(user, password []byte) error {
 	return err
 }
 
-// login checks a user and a password. The comparison takes the same time whether the user or the password is wrong.
-// After maxFailedLogins consecutive failures the connection is closed.
+// login checks a user and a password. After maxFailedLogins consecutive failures the connection is closed.
 func (c *client) login(user, password []byte) error {
 	o := c.srv.opts.Get()
 	right, wait := c.srv.auth.attempt(failureLimitOf(c.addr(), c.listener, o), uint64(c.srv.uptime()), func() bool {
-		same := sameDigest([]byte(o.RequirePass), password) | subtle.ConstantTimeByteEq(boolByte(o.RequirePass == ""), 1)
-		return same&sameDigest([]byte(defaultUser), user) == 1
+		return rightPassword(o, user, password) == 1
 	})
 	if right {
 		c.session.failedLogins = 0
