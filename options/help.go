@@ -38,7 +38,7 @@ func Help(w io.Writer) error {
 		if !r.reloads() {
 			mark = '+'
 		}
-		fmt.Fprintf(&b, "  --%-34s%c%-11s%s\n", r.name+" "+r.form, mark, quote(r.get(&defaults)), r.help)
+		fmt.Fprintf(&b, "  --%-34s%c%-10s %s\n", r.name+" "+r.form, mark, quote(r.get(&defaults)), r.help)
 	}
 	_, err := w.Write(b.Bytes())
 	return err

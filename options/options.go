@@ -3,6 +3,7 @@ package options
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -35,6 +36,21 @@ type Options struct {
 	ShutdownTimeout        time.Duration // whole seconds for clients to finish at shutdown; 0 closes them immediately
 	WindowLogMaxEntries    int           // admitted requests in the log of one CL.WINDOW ... LOG key; 1 to 65536
 	Rules                  string        // file of rules; empty means none
+
+	// HTTP and gRPC. EdgeDomain, EdgeAttributes and TrustedProxies apply to the requests that gateways send to be
+	// checked.
+
+	HTTPPort          int            // TCP port of the HTTP server; 0 means none
+	GRPCPort          int            // TCP port of the gRPC server; 0 means none
+	EdgeDomain        string         // domain of the rules for check requests that name none; empty means none
+	EdgeAttributes    []string       // NAME=SOURCE: further attributes of check requests
+	TrustedProxies    []netip.Prefix // networks whose addresses are skipped in X-Forwarded-For and Forwarded
+	HTTPHosts         []string       // host names of the HTTP server; localhost and IP addresses are always accepted
+	RateLimitHeaders  []string       // "ratelimit" and "x-ratelimit": headers of HTTP and ext_authz responses
+	XRateLimitReset   string         // "delta": X-RateLimit-Reset is in seconds from now; "epoch": a Unix time
+	HTTPProxyProtocol bool           // connections from TrustedProxies to HTTPPort begin with a PROXY protocol header
+	GRPCNegativeHits  bool           // accept refunds in requests of Envoy's ratelimit service
+	RLSHeaders        bool           // responses of Envoy's ratelimit service have headers for the client
 
 	// Memory.
 
@@ -131,6 +147,10 @@ func Default() Options {
 		AuthFailuresPerMinute:  20,
 		ShutdownTimeout:        10 * time.Second,
 		WindowLogMaxEntries:    8192,
+
+		TrustedProxies:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		RateLimitHeaders: []string{"ratelimit", "x-ratelimit"},
+		XRateLimitReset:  "delta",
 
 		MaxMemoryPolicy:  "noeviction",
 		MaxMemoryClients: 256 * mib,

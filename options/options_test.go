@@ -28,6 +28,17 @@ var otherValue = map[string]string{
 	"shutdown-timeout":          "0",
 	"window-log-max-entries":    "65536",
 	"rules":                     "/etc/throttled/rules.yaml",
+	"http-port":                 "6381",
+	"grpc-port":                 "6383",
+	"edge-domain":               "shop",
+	"edge-attributes":           "user=verified:header:X-User key=header:X-Key",
+	"trusted-proxies":           "10.0.0.0/8 ::/0",
+	"http-hosts":                "limits.example.com",
+	"ratelimit-headers":         "x-ratelimit",
+	"x-ratelimit-reset":         "epoch",
+	"http-proxy-protocol":       "yes",
+	"grpc-negative-hits":        "yes",
+	"rls-headers":               "yes",
 	"maxmemory":                 "9223372036854775807",
 	"maxmemory-policy":          "evict-smallest-debt",
 	"maxmemory-clients":         "5%",
@@ -126,7 +137,7 @@ func TestTable_NamesSpellTheirFields(t *testing.T) {
 
 func TestTable_IsInOrder(t *testing.T) {
 	shape := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
-	groups := []string{network, limits, memory, snapshots, replication, diagnostics, compatibility}
+	groups := []string{network, limits, edges, memory, snapshots, replication, diagnostics, compatibility}
 	at := 0
 	for i, r := range table {
 		if !shape.MatchString(r.name) {
@@ -192,7 +203,10 @@ func TestDefault(t *testing.T) {
 		"bind": "127.0.0.1", "port": "6380", "protected-mode": "yes", "requirepass": "", "tcp-keepalive": "60",
 		"timeout": "0", "maxclients": "10000", "client-query-buffer-limit": "1048576", "proto-max-bulk-len": "524288",
 		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10",
-		"shutdown-timeout": "10", "window-log-max-entries": "8192", "rules": "", "maxmemory": "0", "maxmemory-policy": "noeviction",
+		"shutdown-timeout": "10", "window-log-max-entries": "8192", "rules": "",
+		"http-port": "0", "grpc-port": "0", "edge-domain": "", "edge-attributes": "", "trusted-proxies": "127.0.0.0/8 ::1/128", "http-hosts": "",
+		"ratelimit-headers": "ratelimit x-ratelimit", "x-ratelimit-reset": "delta", "http-proxy-protocol": "no", "grpc-negative-hits": "no", "rls-headers": "no",
+		"maxmemory": "0", "maxmemory-policy": "noeviction",
 		"maxmemory-clients": "268435456", "client-reply-buffer-limit": "67108864", "auth-failures-per-minute": "20", "dir": ".", "dbfilename": "dump.thr",
 		"save": "", "snapshot-fallback": "no", "stop-writes-on-bgsave-error": "no", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
 		"data-dir": "", "replication": "sync", "raft-fsync": "yes", "raft-heartbeat": "250", "cluster-id": "", "node-id": "", "raft-addr": "", "raft-advertise": "",

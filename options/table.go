@@ -20,6 +20,7 @@ const (
 const (
 	network       = "Network"
 	limits        = "Limits"
+	edges         = "HTTP and gRPC"
 	memory        = "Memory"
 	snapshots     = "Snapshots"
 	replication   = "Replication"
@@ -43,6 +44,9 @@ const (
 	formPath      = "PATH"
 	formAddress   = "HOST:PORT"
 	formNodes     = "NODE=HOST:PORT ..."
+	formSources   = "NAME=SOURCE ..."
+	formNetworks  = "NETWORK ..."
+	formNames     = "NAME ..."
 	formSave      = "SECONDS CHANGES ..."
 )
 
@@ -161,6 +165,64 @@ var table = []row{
 		name: "rules", group: limits, form: formPath, change: protected,
 		help:  "file of rules for CL.CHECK, \"\" for none",
 		field: func(o *Options) value { return text{&o.Rules} },
+	},
+
+	{
+		name: "http-port", group: edges, form: formNumber, change: immutable,
+		help:  "TCP port of the HTTP server, 0 for none",
+		field: func(o *Options) value { return number{&o.HTTPPort, 0, 65535} },
+	},
+	{
+		name: "grpc-port", group: edges, form: formNumber, change: immutable,
+		help:  "TCP port of the gRPC server, 0 for none",
+		field: func(o *Options) value { return number{&o.GRPCPort, 0, 65535} },
+	},
+	{
+		name: "edge-domain", group: edges, form: formName, change: immutable,
+		help:  "domain of check requests that name none",
+		field: func(o *Options) value { return text{&o.EdgeDomain} },
+	},
+	{
+		name: "edge-attributes", group: edges, form: formSources, change: immutable, accumulates: true,
+		help:  "attributes of check requests, from headers",
+		field: func(o *Options) value { return words{&o.EdgeAttributes} },
+	},
+	{
+		name: "trusted-proxies", group: edges, form: formNetworks, change: immutable,
+		help:  "proxies to skip in X-Forwarded-For",
+		field: func(o *Options) value { return networks{&o.TrustedProxies} },
+	},
+	{
+		name: "http-hosts", group: edges, form: formNames, change: immutable,
+		help:  "host names of the HTTP server",
+		field: func(o *Options) value { return words{&o.HTTPHosts} },
+	},
+	{
+		name: "ratelimit-headers", group: edges, form: formNames, change: immutable,
+		help: "headers of responses, \"\" for none",
+		field: func(o *Options) value {
+			return choices{&o.RateLimitHeaders, []string{"ratelimit", "x-ratelimit"}}
+		},
+	},
+	{
+		name: "x-ratelimit-reset", group: edges, form: formName, change: immutable,
+		help:  "X-RateLimit-Reset: delta or epoch seconds",
+		field: func(o *Options) value { return enum{&o.XRateLimitReset, []string{"delta", "epoch"}} },
+	},
+	{
+		name: "http-proxy-protocol", group: edges, form: formYesNo, change: immutable,
+		help:  "expect PROXY headers from trusted-proxies",
+		field: func(o *Options) value { return boolean{&o.HTTPProxyProtocol} },
+	},
+	{
+		name: "grpc-negative-hits", group: edges, form: formYesNo, change: immutable,
+		help:  "accept refunds of Envoy",
+		field: func(o *Options) value { return boolean{&o.GRPCNegativeHits} },
+	},
+	{
+		name: "rls-headers", group: edges, form: formYesNo, change: immutable,
+		help:  "send headers for the client to Envoy",
+		field: func(o *Options) value { return boolean{&o.RLSHeaders} },
 	},
 
 	{
