@@ -56,3 +56,23 @@ func rightPassword(o *options.Options, user, password []byte) int {
 	same := sameDigest([]byte(o.RequirePass), password) | subtle.ConstantTimeByteEq(boolByte(o.RequirePass == ""), 1)
 	return same & sameDigest([]byte(defaultUser), user)
 }
+
+// Reasons why Ready returns an error.
+var (
+	errReadyLoading  = errors.New("the snapshot is being loaded")
+	errReadyNoLeader = errors.New("the cluster has no leader")
+	errReadyStopping = errors.New("the server is shutting down")
+)
+
+// Ready returns nil if the server can decide requests, itself or through the leader. Otherwise the error is the reason.
+func (s *Server) Ready() error {
+	switch {
+	case s.closing.Load():
+		return errReadyStopping
+	case s.snapshots.Loading():
+		return errReadyLoading
+	case s.cluster != nil && s.cluster.View().Leader == "":
+		return errReadyNoLeader
+	}
+	return nil
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/throttledhq/throttled/options"
 )
@@ -160,4 +161,55 @@ func TestAccess(t *testing.T) {
 	if err := s.Authenticate(local, []byte("secret")); err != nil {
 		t.Errorf("another address: %v", err)
 	}
+}
+
+func TestReady(t *testing.T) {
+	snapshots := &fakeSnapshots{}
+	s := setup{snapshots: snapshots}.start(t)
+	if err := s.Ready(); err != nil {
+		t.Errorf("a server that runs: %v, want nil", err)
+	}
+	snapshots.loading.Store(true)
+	if err := s.Ready(); err != errReadyLoading {
+		t.Errorf("while the snapshot is loaded: %v, want %v", err, errReadyLoading)
+	}
+	snapshots.loading.Store(false)
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatalf("Shutdown: %v", err)
+	}
+	if err := s.Ready(); err != errReadyStopping {
+		t.Errorf("after Shutdown: %v, want %v", err, errReadyStopping)
+	}
+}
+
+func TestReady_Cluster(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	if err := l.nodes["b"].Ready(); err != errReadyNoLeader {
+		t.Errorf("without a leader: %v, want %v", err, errReadyNoLeader)
+	}
+	l.lead("a")
+	for id, n := range l.nodes {
+		if err := n.Ready(); err != nil {
+			t.Errorf("node %s with a leader: %v, want nil", id, err)
+		}
+	}
+}
+
+// A Caller of a follower forwards commands to the leader, and fails without a leader as connections do.
+func TestCaller_Follower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipedLab(t, "a", "b")
+		l.lead("a")
+		caller := callerOf(t, l.nodes["b"].Server)
+		for _, want := range []string{five(0, 3, 2, -1, 60), five(0, 3, 1, -1, 120)} {
+			if got, err := caller.Run([]byte(throttle("k")), nil); err != nil || string(got) != want {
+				t.Errorf("forwarded: %q, %v, want %q", got, err, want)
+			}
+		}
+		l.setViewLeader("b", "")
+		if got, err := caller.Run([]byte(throttle("k")), nil); err != nil || string(got) != failure(errNotLeading) {
+			t.Errorf("without a leader: %q, %v, want %q", got, err, failure(errNotLeading))
+		}
+	})
 }

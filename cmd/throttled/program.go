@@ -212,31 +212,39 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// listener is a net.Listener, and the Server method that serves its connections.
+// listener is a net.Listener, and the function that serves its connections.
 type listener struct {
 	net.Listener
-	serve func(*server.Server, net.Listener) error
+	serve serveFunc
+}
+
+// serveFunc serves the connections of a listener until the program is shut down.
+type serveFunc func(p *program, ln net.Listener) error
+
+// byServer returns the serveFunc that calls a method of the server for Redis clients.
+func byServer(serve func(*server.Server, net.Listener) error) serveFunc {
+	return func(p *program, ln net.Listener) error { return serve(p.server, ln) }
 }
 
 // listen binds the addresses of all listeners.
 func (p *program) listen(o *options.Options) error {
-	if err := p.bind(o.Bind, o.Port, (*server.Server).Serve); err != nil {
+	if err := p.bind(o.Bind, o.Port, byServer((*server.Server).Serve)); err != nil {
 		return err
 	}
 	if o.ClusterID == "" {
 		return nil
 	}
-	if err := p.bindIf(o.ClusterPort, o.Bind, (*server.Server).ServeCluster); err != nil {
+	if err := p.bindIf(o.ClusterPort, o.Bind, byServer((*server.Server).ServeCluster)); err != nil {
 		return err
 	}
-	if err := p.bindIf(o.ServedLeaderPort(), o.Bind, (*server.Server).ServeLeader); err != nil {
+	if err := p.bindIf(o.ServedLeaderPort(), o.Bind, byServer((*server.Server).ServeLeader)); err != nil {
 		return err
 	}
-	return p.bindIf(o.SentinelPort, o.Bind, (*server.Server).ServeSentinel)
+	return p.bindIf(o.SentinelPort, o.Bind, byServer((*server.Server).ServeSentinel))
 }
 
 // bindIf binds the addresses of a listener, unless port is 0.
-func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, net.Listener) error) error {
+func (p *program) bindIf(port int, hosts []string, serve serveFunc) error {
 	if port == 0 {
 		return nil
 	}
@@ -245,7 +253,7 @@ func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, ne
 
 // bind binds the addresses of one kind of listener. If port is 0, the free port that the first listener gets is used
 // for all.
-func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.Listener) error) error {
+func (p *program) bind(hosts []string, port int, serve serveFunc) error {
 	config := net.ListenConfig{KeepAlive: -1} // the server sets keep-alive for each connection
 	for _, host := range hosts {
 		if host == "*" {
@@ -299,7 +307,7 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	}
 	failed := make(chan error, len(p.listeners)+2)
 	for _, f := range p.listeners {
-		running.Go(func() { failed <- f.serve(p.server, f.Listener) })
+		running.Go(func() { failed <- f.serve(p, f.Listener) })
 	}
 	running.Go(func() {
 		if err := p.begin(ctx, running, failed); err != nil {
