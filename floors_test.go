@@ -43,6 +43,8 @@ var floors = map[string]int{
 	"ban":         1,
 	"options":     1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
 
+	"edge/attributes": 1, // attributes of HTTP requests; nearest for misspelled declarations
+
 	"cluster/transport/certs": 1, // node certificates; node names follow the rules of topology
 
 	"limiter/limitertest": 1, // rules that all algorithms obey, for tests
