@@ -1,7 +1,6 @@
 package attributes
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 
@@ -12,34 +11,22 @@ import (
 // Forwarded. A nil *Proxies trusts no address. It does not change, and may be used by several goroutines.
 type Proxies struct{ networks bart.Lite }
 
-// ParseProxies returns the Proxies with a list of networks, such as "10.0.0.0/8", and addresses. The error names the wrong
-// word.
-func ParseProxies(words []string) (*Proxies, error) {
+// NewProxies returns the Proxies with a list of networks.
+func NewProxies(networks []netip.Prefix) *Proxies {
 	p := &Proxies{}
-	for _, word := range words {
-		network, err := parseNetwork(word)
-		if err != nil {
-			return nil, err
-		}
-		p.networks.Insert(network)
+	for _, network := range networks {
+		p.networks.Insert(unmapped(network))
 	}
-	return p, nil
+	return p
 }
 
-// parseNetwork parses a network or an address. An IPv4 network that is mapped to IPv6 is refused, because addresses are
-// compared as IPv4.
-func parseNetwork(word string) (netip.Prefix, error) {
-	network, err := netip.ParsePrefix(word)
-	if address, e := netip.ParseAddr(word); e == nil && address.Zone() == "" {
-		network, err = netip.PrefixFrom(address, address.BitLen()), nil
+// unmapped returns the IPv4 network of a network of IPv4 addresses that are mapped to IPv6, because addresses are compared
+// as IPv4.
+func unmapped(network netip.Prefix) netip.Prefix {
+	if address := network.Addr(); address.Is4In6() && network.Bits() >= 96 {
+		return netip.PrefixFrom(address.Unmap(), network.Bits()-96)
 	}
-	switch {
-	case err != nil, network.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("%q is not a network; write an address and a prefix length, such as 10.0.0.0/8", clip(word))
-	case network != network.Masked():
-		return netip.Prefix{}, fmt.Errorf("%q has bits after its prefix length; write %s, or the address alone", word, network.Masked())
-	}
-	return network, nil
+	return network
 }
 
 // Trusts reports whether the address is that of a trusted proxy.
