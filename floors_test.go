@@ -64,6 +64,7 @@ var floors = map[string]int{
 	"cluster/raftstore":  4,
 	"internal/rediscell": 4,
 
+	"edge/headers":   5, // headers and problems of HTTP responses from decisions
 	"cluster":        5,
 	"server/forward": 5, // streams to the leader; does not use package server
 
