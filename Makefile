@@ -35,8 +35,8 @@ build: server ## build the server and the load generator into bin/
 server:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/throttled
 
-run: server ## build and start the server in memory on loopback; ARGS="--port 6390" for more
-	bin/throttled $(ARGS)
+run: server ## build and start the server in memory on loopback; ARGS="--port 6390 --http-port 6391 --grpc-port 6393" for another
+	bin/throttled --http-port 6381 --grpc-port 6383 $(ARGS)
 
 cluster: server tools ## start three nodes on loopback, with certificates, until Ctrl-C; ARGS="--replication async" for more
 	scripts/cluster.sh $(ARGS)

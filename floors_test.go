@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"internal/goroutines": 0, // detects leaked goroutines, for tests
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/race":       0, // scales tests down under the race detector
+	"internal/connlimit":  0, // limits the connections of a listener
 	"internal/background": 0, // long computations with a low priority
 
 	"gcra":        1, // uses the types of limiter, as do all algorithms
@@ -64,6 +65,7 @@ var floors = map[string]int{
 	"cluster/raftstore":  4,
 	"internal/rediscell": 4,
 
+	"edge":           6, // serves HTTP
 	"edge/headers":   5, // headers and problems of HTTP responses from decisions
 	"cluster":        5,
 	"server/forward": 5, // streams to the leader; does not use package server

@@ -3,8 +3,8 @@
 # exited. Ctrl-C, or the exit of the last node, stops the cluster and removes its files.
 #
 # FIRST_PORT (6380) is the client port of the first node; the other nodes use FIRST_PORT+100 and FIRST_PORT+200. Relative to
-# its client port, each node listens for other nodes at +2, for Redis Cluster clients at +4, for Redis Sentinel clients at
-# +20000, and for clients that a Sentinel port has sent to the leader at +6.
+# its client port, each node listens for HTTP at +1, for other nodes at +2, for gRPC at +3, for Redis Cluster clients at +4,
+# for Redis Sentinel clients at +20000, and for clients that a Sentinel port has sent to the leader at +6.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 first=${FIRST_PORT:-6380}
@@ -30,7 +30,7 @@ raft() { echo "127.0.0.1:$(($(port "$1") + 2))"; }
 start() {
   local i=$1 port
   port=$(port "$i")
-  bin/throttled --port "$port" --cluster-port $((port + 4)) --sentinel-port $((port + 20000)) --leader-port $((port + 6)) \
+  bin/throttled --port "$port" --http-port $((port + 1)) --grpc-port $((port + 3)) --cluster-port $((port + 4)) --sentinel-port $((port + 20000)) --leader-port $((port + 6)) \
     --data-dir "$dir/n$i" --cluster-id local --node-id "n$i" --raft-addr "$(raft "$i")" \
     --bootstrap "n1=$(raft 1) n2=$(raft 2) n3=$(raft 3)" \
     --raft-tls-cert "$dir/certs/n$i.pem" --raft-tls-key "$dir/certs/n$i-key.pem" --raft-tls-ca "$dir/certs/ca.pem" \
@@ -83,6 +83,7 @@ trap restart USR1
 p1=$(port 1) p2=$(port 2) p3=$(port 3)
 printf '\nThree nodes are ready. Send commands to any node, or kill one:\n\n'
 show "redis-cli -p $p1 CL.THROTTLE user 15 30 60" "any client, any node ($p1, $p2, $p3)"
+show "curl -s 127.0.0.1:$((p1 + 1))/readyz" "HTTP ($((p1 + 1)), $((p2 + 1)), $((p3 + 1))); gRPC ($((p1 + 3)), $((p2 + 3)), $((p3 + 3)))"
 show "redis-cli -c -p $((p1 + 4)) CL.THROTTLE user 15 30 60" "Redis Cluster clients ($((p1 + 4)), $((p2 + 4)), $((p3 + 4)))"
 show "redis-cli -p $((p1 + 20000)) SENTINEL MASTERS" "Redis Sentinel clients ($((p1 + 20000)), $((p2 + 20000)), $((p3 + 20000)))"
 show "redis-cli -p $p1 CL.CLUSTER NODES" "the members and the leader"

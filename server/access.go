@@ -21,6 +21,9 @@ func (e *TooManyFailuresError) Error() string {
 	return "too many wrong passwords from this address; retry in " + e.Wait.Round(time.Second).String()
 }
 
+// RetryIn returns Wait.
+func (e *TooManyFailuresError) RetryIn() time.Duration { return e.Wait }
+
 // Accepts reports whether a client with the given address may connect: in protected mode without a password, only
 // clients on this host may. It is for clients of other protocols, such as HTTP.
 func (s *Server) Accepts(addr net.Addr) bool { return !isProtected(s.opts.Get(), addr) }
@@ -76,3 +79,6 @@ func (s *Server) Ready() error {
 	}
 	return nil
 }
+
+// RequiresPassword reports whether clients must authenticate.
+func (s *Server) RequiresPassword() bool { return s.opts.Get().RequirePass != "" }

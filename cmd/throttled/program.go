@@ -39,6 +39,7 @@ type program struct {
 	rules     *ruleset.Store
 	rulesFile *rulesFile // nil if the option rules is not set
 	server    *server.Server
+	edges     edges
 	listeners []listener
 	stopped   chan bool // receives a value when a client sends SHUTDOWN: whether to save
 
@@ -82,6 +83,9 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 		return err
 	}
 	p.server = server.New(config)
+	if err := p.openEdges(o); err != nil {
+		return errors.Join(err, p.server.Shutdown(context.Background()))
+	}
 	p.opts.OnChange(func(old, changed *options.Options) error {
 		return p.applyOptions(old, changed, level)
 	})
@@ -231,6 +235,9 @@ func (p *program) listen(o *options.Options) error {
 	if err := p.bind(o.Bind, o.Port, byServer((*server.Server).Serve)); err != nil {
 		return err
 	}
+	if err := p.listenEdges(o); err != nil {
+		return err
+	}
 	if o.ClusterID == "" {
 		return nil
 	}
@@ -278,6 +285,7 @@ func (p *program) run(ctx context.Context) error {
 	defer cancel()
 	var running sync.WaitGroup
 	save, err := p.wait(ctx, p.startAll(ctx, &running))
+	p.edges.drain()
 	if p.replica != nil {
 		p.replica.handOver()
 	}
@@ -384,7 +392,7 @@ func (p *program) announce() {
 func (p *program) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.shutdownTime())
 	defer cancel()
-	err := p.server.Shutdown(ctx)
+	err := errors.Join(p.edges.shutdown(ctx), p.server.Shutdown(ctx))
 	if errors.Is(err, context.DeadlineExceeded) {
 		p.log.Warn("closed connections that did not finish within shutdown-timeout")
 		err = nil

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/internal/freeport"
+)
+
+// httpClient sends requests to the HTTP server of a program.
+type httpClient struct {
+	t    *testing.T
+	base string
+}
+
+func (c httpClient) do(method, path, body string, headers ...string) (status int, header http.Header, text string) {
+	c.t.Helper()
+	req, err := http.NewRequest(method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, string(b)
+}
+
+const edgeRules = `version: 1
+domain: shop
+limits:
+  login:
+    when: {path: /login}
+    per: [ip]
+    allow: 2 per hour
+    algorithm: fixed
+`
+
+// startEdges starts a program with rules and an HTTP port.
+func startEdges(t *testing.T, args ...string) (*running, httpClient) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(edgeRules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port := freeport.Of(t)
+	r := start(t, append([]string{"--rules", file, "--http-port", fmt.Sprint(port)}, args...)...)
+	return r, httpClient{t, fmt.Sprintf("http://127.0.0.1:%d", port)}
+}
+
+// The HTTP server charges the same counters as commands of Redis clients.
+func TestHTTP(t *testing.T) {
+	r, c := startEdges(t)
+	if status, _, text := c.do("GET", "/readyz", ""); status != 200 {
+		t.Errorf("readiness: %d, %s", status, text)
+	}
+	headers := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/./login", "X-Forwarded-Host", "shop.example", "X-Forwarded-For", "192.0.2.7"}
+	if status, header, text := c.do("GET", "/check/traefik/shop", "", headers...); status != 200 || header.Get("X-RateLimit-Remaining") != "1" {
+		t.Errorf("first check: %d, %v, %s", status, header, text)
+	}
+	if got := r.ask("CL.CHECK shop path /login ip 192.0.2.7"); !strings.HasPrefix(got, "*9\r\n:0\r\n:2\r\n:0\r\n") {
+		t.Errorf("CL.CHECK: %q, want an admitted request with nothing remaining", got)
+	}
+	if status, header, text := c.do("GET", "/check/traefik/shop", "", headers...); status != 429 || header.Get("Retry-After") == "" || !strings.Contains(text, "rate_limited") {
+		t.Errorf("third check: %d, %v, %s", status, header, text)
+	}
+	if status, _, text := c.do("GET", "/v1/rules", ""); status != 200 || text != edgeRules {
+		t.Errorf("rules: %d, %q", status, text)
+	}
+	if status, _, text := c.do("POST", "/v1/throttle", `{"key":"user:1","max_burst":15,"count_per_period":30,"period":60}`, "Content-Type", "application/json"); status != 200 || !strings.Contains(text, `"remaining":15`) {
+		t.Errorf("throttle: %d, %s", status, text)
+	}
+	r.wants("*5\r\n:0\r\n:16\r\n:14\r\n:-1\r\n:4\r\n", "CL.THROTTLE user:1 15 30 60")
+}
+
+func TestHTTP_Password(t *testing.T) {
+	_, c := startEdges(t, "--requirepass", "secret", "--auth-failures-per-minute", "1")
+	if status, _, _ := c.do("GET", "/v1/rules", ""); status != 401 {
+		t.Errorf("without a password: %d, want 401", status)
+	}
+	if status, _, _ := c.do("GET", "/v1/rules", "", "Authorization", "Bearer secret"); status != 200 {
+		t.Errorf("with the password: %d, want 200", status)
+	}
+	if status, _, _ := c.do("GET", "/v1/rules", "", "Authorization", "Bearer guess"); status != 401 {
+		t.Errorf("with a wrong password: %d, want 401", status)
+	}
+	if status, header, text := c.do("GET", "/v1/rules", "", "Authorization", "Bearer secret"); status != 429 || header.Get("Retry-After") == "" {
+		t.Errorf("after too many failures: %d, %v, %s", status, header, text)
+	}
+}
+
+func TestHTTP_InvalidOption(t *testing.T) {
+	var out, errs strings.Builder
+	args := []string{"--port", "0", "--http-port", fmt.Sprint(freeport.Of(t)), "--edge-attributes", "user=heder:X-User"}
+	if got := run(args, noEnv, &out, &errs); got != exitError || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
+		t.Errorf("exit code %d, errors %s", got, errs.String())
+	}
+}
