@@ -77,7 +77,6 @@ type fake struct {
 	rules    string
 	rulesErr error
 	commands []string
-	observed []string
 	addr     string
 }
 
@@ -136,7 +135,7 @@ func (f *fake) exchange(tb testing.TB, request string) (*http.Response, string) 
 	if err != nil {
 		tb.Fatalf("dial: %v", err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, request); err != nil {
 		tb.Fatalf("write: %v", err)
 	}
@@ -144,7 +143,7 @@ func (f *fake) exchange(tb testing.TB, request string) (*http.Response, string) 
 	if err != nil {
 		tb.Fatalf("read the response to %.200q: %v", request, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		tb.Fatalf("read the body: %v", err)

@@ -84,7 +84,7 @@ func TestDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	in := bufio.NewReader(conn)
 	ask := func() *http.Response {
 		t.Helper()
@@ -121,7 +121,7 @@ func TestShutdown_Deadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestProxyProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestProxyProtocol_Untrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_, _ = io.WriteString(conn, "PROXY TCP4 192.0.2.7 192.0.2.1 1000 6381\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
 	if b, _ := io.ReadAll(conn); strings.Contains(string(b), "200") {
 		t.Errorf("from an address that is not trusted: %q", b)
