@@ -33,7 +33,7 @@ func compileDomain(x *Domain) (*CompiledDomain, error) {
 
 // compileLimit compiles one limit into l.
 func (c *compiler) compileLimit(l *compiledLimit, limit *Limit) error {
-	*l = compiledLimit{limit: limit, when: c.clause(limit.When), per: c.ids(limit.Per), cost: c.cost(limit.Cost)}
+	*l = compiledLimit{limit: limit, replaces: limit.replacesDefault(), when: c.clause(limit.When), per: c.ids(limit.Per), cost: c.cost(limit.Cost)}
 	t := c.together(limit.Per, limit.Overrides)
 	var err error
 	if l.allow, err = c.allow(limit.Allow, limit, &t, ""); err != nil {

@@ -9,6 +9,7 @@ import (
 // compiledLimit is a compiled Limit.
 type compiledLimit struct {
 	limit     *Limit
+	replaces  bool     // whether the limit replaces the default of the domain
 	ban       *Counter // nil if the limit does not ban
 	when      clause
 	per       []attributeID
@@ -67,6 +68,7 @@ func (l *compiledLimit) addLive(now time.Time, m *Matches) error {
 	if m.live += len(counters); m.live > maxLimits {
 		return ErrTooManyMatches
 	}
+	m.replaced = m.replaced || l.replaces
 	l.add(counters, cost, m)
 	return nil
 }
@@ -89,8 +91,13 @@ func (l *compiledLimit) add(counters []Counter, cost int64, m *Matches) {
 }
 
 // add adds the default.
-func (f *compiledDefault) add(m *Matches) {
-	m.add(f.allow.forTier(m.request.tier), f.per).Cost = 1
+func (f *compiledDefault) add(m *Matches) error {
+	counters := f.allow.forTier(m.request.tier)
+	if m.live += len(counters); m.live > maxLimits {
+		return ErrTooManyMatches
+	}
+	m.add(counters, f.per).Cost = 1
+	return nil
 }
 
 // add adds a limit with its amounts, and the values that it is counted by.

@@ -82,7 +82,7 @@ var banKeys = keys[Ban]{
 
 var overrideKeys = keys[Override]{
 	{name: "when", doc: "the requests that the override applies to; all if absent", value: whenRef, example: "{client: [acme, globex]}",
-		decode: func(d *decoder, v value, o *Override) { o.When = d.when(v) }},
+		decode: func(d *decoder, v value, o *Override) { o.When = d.verifiedWhen(v, "the amount") }},
 	{name: "allow", required: true, doc: "an amount, such as 100 per minute, a list of amounts, or a map of tiers",
 		value: allowRef, example: "unlimited",
 		decode: func(d *decoder, v value, o *Override) { o.Allow = d.allow(v) }},
@@ -96,7 +96,7 @@ var overrideKeys = keys[Override]{
 
 var priorityKeys = keys[Priority]{
 	{name: "when", required: true, doc: "the requests that have priority, such as {class: critical}", value: whenRef, example: "{class: critical}",
-		decode: func(d *decoder, v value, p *Priority) { p.When = d.when(v) }},
+		decode: func(d *decoder, v value, p *Priority) { p.When = d.verifiedWhen(v, "the reserved share") }},
 	{name: "share", required: true, doc: "a percentage, such as 20%", value: percentSchema, example: "20%",
 		decode: func(d *decoder, v value, p *Priority) { p.Share = d.percent(v) }},
 }
@@ -158,6 +158,9 @@ func (d *decoder) overrides(v value) []Override {
 	return overrides
 }
 
+// costConsequence is the consequence of a cost that depends on an unverified attribute; see failUnverified.
+const costConsequence = "the cost"
+
 // cost decodes a number, the name of an attribute, or a map of one attribute to patterns and numbers.
 func (d *decoder) cost(v value) Cost {
 	if v.Kind == yaml.MappingNode {
@@ -171,8 +174,7 @@ func (d *decoder) cost(v value) Cost {
 		n, _ := d.integer(v, 1, math.MaxInt64)
 		return Cost{Number: n}
 	}
-	name, _ := d.name(v)
-	return Cost{Attribute: name}
+	return Cost{Attribute: d.verifiedName(v, costConsequence)}
 }
 
 // costCases decodes a map of one attribute to patterns and numbers.
@@ -184,8 +186,9 @@ func (d *decoder) costCases(v value) Cost {
 	if len(v.Content) > 2 {
 		d.fail(v, "the cost depends on more than one attribute", "write one attribute")
 	}
-	name, ok := d.name(attribute.key.at(attribute.value))
-	if !ok || !d.isMap(attribute.value, example("patterns and numbers, such as {/export: 10, /search: 3}")) {
+	place := attribute.key.at(attribute.value)
+	name := d.verifiedName(place, costConsequence)
+	if d.refused[place.Node] || !d.isMap(attribute.value, example("patterns and numbers, such as {/export: 10, /search: 3}")) {
 		return Cost{}
 	}
 	c := Cost{Attribute: name}

@@ -32,9 +32,11 @@ type description struct {
 	request Attributes
 	now     time.Time
 	text    strings.Builder
-	live    []Match // the live limits that apply, or the default
+	live    []Match // the live limits that apply, and the default if it applies
 	shadow  int     // amounts of the shadow limits that apply
-	err     error   // of the first live limit whose cost cannot be determined
+
+	replaced bool  // whether one of the limits replaces the default
+	err      error // of the first live limit whose cost cannot be determined
 }
 
 // addLimit adds the line of a limit.
@@ -49,6 +51,7 @@ func (d *description) addLimit(l *Limit, e *Explanation) {
 	}
 	cost, err := l.Cost.of(d.domain, d.request)
 	m := Match{l, allow.forTier(d.domain.tier(d.request)), cost, d.domain.sources(l.Per, d.request)}
+	d.replaced = d.replaced || l.replacesDefault()
 	if !l.Shadow {
 		d.live = append(d.live, m)
 		if err != nil && d.err == nil {
@@ -74,7 +77,7 @@ func inShadow(l *Limit) string {
 // addDefault adds the line of the default if it applies.
 func (d *description) addDefault() {
 	f := d.domain.Default
-	if f == nil || len(d.live) > 0 {
+	if f == nil || d.replaced {
 		return
 	}
 	m := Match{nil, f.Allow.forTier(d.domain.tier(d.request)), 1, d.domain.sources(f.Per, d.request)}

@@ -17,7 +17,7 @@ var domainKeys = keys[Domain]{
 	{name: "tiers", doc: "the attribute with the tier of a request, and the default tier",
 		value: tierKeys.schema(), example: "{by: plan, default: free}",
 		decode: func(d *decoder, v value, x *Domain) { tierKeys.decode(d, v, &x.Tiers) }},
-	{name: "default", doc: "the limit for requests that match no live limit; without it, they are admitted",
+	{name: "default", doc: "the limit for requests that match no live limit, except limits that use unverified attributes; without it, they are admitted",
 		value: defaultKeys.schema(), example: "{allow: 1000 per minute, per: ip}",
 		decode: func(d *decoder, v value, x *Domain) { x.Default = d.defaultLimit(v) }},
 	{name: "limits", doc: "the limits by name", value: namedMap("limit", limitKeys.schema()), example: "{login: {allow: 5 per 15m}}",
@@ -25,8 +25,8 @@ var domainKeys = keys[Domain]{
 }
 
 var tierKeys = keys[Tiers]{
-	{name: "by", required: true, doc: "the attribute with the name of the tier", value: nameSchema, example: "plan",
-		decode: func(d *decoder, v value, t *Tiers) { t.By, _ = d.name(v) }},
+	{name: "by", required: true, doc: "the attribute with the name of the tier", value: verifiedNameSchema, example: "plan",
+		decode: func(d *decoder, v value, t *Tiers) { t.By = d.verifiedName(v, "the tier") }},
 	{name: "default", required: true, doc: "the tier of requests without a known tier", value: nameSchema, example: "free",
 		decode: func(d *decoder, v value, t *Tiers) { t.Default, _ = d.name(v) }},
 }
@@ -35,14 +35,16 @@ var defaultKeys = keys[Default]{
 	{name: "allow", required: true, doc: "an amount, such as 100 per minute, a list of amounts, or a map of tiers",
 		value: allowRef, example: "1000 per minute",
 		decode: func(d *decoder, v value, x *Default) { x.Allow = d.allow(v) }},
-	{name: "per", doc: "attributes whose values are counted separately", value: nameListSchema, example: "[ip]",
-		decode: func(d *decoder, v value, x *Default) { x.Per = d.names(v) }},
+	{name: "per", doc: "attributes whose values are counted separately", value: verifiedNameListSchema, example: "[ip]",
+		decode: func(d *decoder, v value, x *Default) { x.Per = d.verifiedNames(v, "the counter of the default") }},
 }
 
 var attributeKeys = keys[Attribute]{
 	{name: "first_of", doc: "the value is that of the first attribute that the request has",
-		value: nameListSchema, example: "[api_key, user, ip]",
-		decode: func(d *decoder, v value, a *Attribute) { a.FirstOf = d.names(v) }},
+		value: verifiedNameListSchema, example: "[api_key, user, ip]",
+		decode: func(d *decoder, v value, a *Attribute) {
+			a.FirstOf = d.verifiedNames(v, "the value instead of one of the others")
+		}},
 	{name: "ipv6_prefix", doc: "an IPv6 address is replaced by its network of this prefix length",
 		value: integerSchema(1, 128), example: "64",
 		decode: func(d *decoder, v value, a *Attribute) { a.IPv6Prefix = d.integerInt(v, 1, 128) }},

@@ -45,12 +45,13 @@ type Source struct {
 	Value     string
 }
 
-// ErrTooManyMatches is returned for a request to which more than 32 amounts of live limits apply.
+// ErrTooManyMatches is returned for a request to which more than 32 amounts of live limits and the default apply.
 var ErrTooManyMatches = errors.New("more than 32 amounts apply to the request")
 
 // Match returns the limits that apply to a request at a time, in the order of the file. If no live limit applies, the
 // default of the domain follows them. A shadow limit does not replace the default, so that a limit can be tested in
-// shadow without an effect on the requests. If nothing applies, the result is nil.
+// shadow without an effect on the requests. Neither does a limit whose conditions or counted values use an attribute that
+// is not verified. If nothing applies, the result is nil.
 //
 // The result has shadow limits with at most 32 amounts together: the first ones in the order of the file. Those after
 // them are left out.
@@ -61,6 +62,7 @@ var ErrTooManyMatches = errors.New("more than 32 amounts apply to the request")
 func (x *Domain) Match(request Attributes, now time.Time) ([]Match, error) {
 	var matches []Match
 	live, shadow := 0, 0 // amounts
+	replaced := false    // whether a limit replaces the default
 	for i := range x.Limits {
 		l := &x.Limits[i]
 		if !l.When.matches(x, request) {
@@ -76,16 +78,18 @@ func (x *Domain) Match(request Attributes, now time.Time) ([]Match, error) {
 		} else {
 			live += len(amounts)
 		}
+		replaced = replaced || l.replacesDefault()
 		if !l.Shadow || shadow <= maxLimits {
 			matches = append(matches, Match{l, amounts, cost, x.sources(l.Per, request)})
 		}
 	}
+	if !replaced && x.Default != nil {
+		amounts := x.Default.Allow.forTier(x.tier(request))
+		live += len(amounts)
+		matches = append(matches, Match{nil, amounts, 1, x.sources(x.Default.Per, request)})
+	}
 	if live > maxLimits {
 		return nil, ErrTooManyMatches
-	}
-	if live == 0 && x.Default != nil {
-		amounts := x.Default.Allow.forTier(x.tier(request))
-		matches = append(matches, Match{nil, amounts, 1, x.sources(x.Default.Per, request)})
 	}
 	return matches, nil
 }

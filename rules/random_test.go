@@ -16,7 +16,7 @@ type randomRules struct {
 }
 
 var (
-	plainNames = []string{"path", "method", "ip", "user", "key", "host", "class", "model"}
+	plainNames = []string{"path", "method", "ip", "user", "key", "host", "class", "model", "unverified.key"}
 	condNames  = append([]string{"client", "origin"}, plainNames...)
 	pathParts  = []string{"api", "users", "5", "orders", "x", "", "*"}
 	words      = []string{"a", "b", "ab", "abc", "GET", "POST", "free", "pro", "gold", "b.example", "a.b.example", "1", "7", "0", "+12"}

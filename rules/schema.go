@@ -20,6 +20,7 @@ type schema struct {
 	Pattern     string             `json:"pattern,omitempty"` // of strings
 	Minimum     int64              `json:"minimum,omitempty"` // of numbers
 	Maximum     int64              `json:"maximum,omitempty"`
+	Not         *schema            `json:"not,omitempty"`
 	AnyOf       []*schema          `json:"anyOf,omitempty"`
 	AllOf       []*schema          `json:"allOf,omitempty"`
 	Items       *schema            `json:"items,omitempty"`
@@ -91,10 +92,16 @@ var (
 	}}
 	jsonSchema = &schema{Title: "JSON object", Type: []string{"string"}, Pattern: `^\s*\{`}
 	costSchema = &schema{Title: "number, attribute, or map", AnyOf: []*schema{
-		integerSchema(1, math.MaxInt64), {Type: []string{"string"}, Pattern: namePattern},
-		{Type: []string{"object"}, Names: nameSchema, MinKeys: 1, MaxKeys: 1,
+		integerSchema(1, math.MaxInt64), {Type: []string{"string"}, Pattern: namePattern, Not: verifiedNameSchema.Not},
+		{Type: []string{"object"}, Names: verifiedNameSchema, MinKeys: 1, MaxKeys: 1,
 			Others: &schema{Type: []string{"object"}, MinKeys: 1, Others: integerSchema(1, math.MaxInt64)}},
 	}}
+)
+
+// The schemas of attributes whose values a client must not choose.
+var (
+	verifiedNameSchema     = &schema{Title: "name", Type: textSchema.Type, Pattern: namePattern, Not: &schema{Type: []string{"string"}, Pattern: `^unverified\.`}}
+	verifiedNameListSchema = oneOrList(verifiedNameSchema).unique()
 )
 
 // amountPattern matches each amount, and no text without a period.

@@ -51,8 +51,10 @@ type Matches struct {
 
 	request request
 	per     []Value // of all elements of List
-	live    int     // number of counters of live limits
+	live    int     // number of counters of live limits and the default
 	shadow  int     // number of counters of shadow limits, also of those that are left out
+
+	replaced bool // whether one of the limits replaces the default
 }
 
 // Reset empties the result, and drops all references to the set and to the bytes of the request. Without it, a Matches
@@ -67,7 +69,7 @@ func (m *Matches) Reset() {
 // replaced sooner or later by later results. Clear takes less time than Reset.
 func (m *Matches) Clear() {
 	clear(m.per)
-	m.List, m.per, m.LeftOut, m.live, m.shadow = m.List[:0], m.per[:0], 0, 0, 0
+	m.List, m.per, m.LeftOut, m.live, m.shadow, m.replaced = m.List[:0], m.per[:0], 0, 0, 0, false
 	m.request.clear()
 }
 
@@ -104,14 +106,14 @@ func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error 
 		return err
 	}
 	m.request.tier = d.tiers.of(&m.request)
-	if err := d.matchLimits(now, m); err != nil {
+	err := d.matchLimits(now, m)
+	if err == nil && !m.replaced && d.fallback != nil {
+		err = d.fallback.add(m)
+	}
+	if err != nil {
 		m.Reset()
-		return err
 	}
-	if m.live == 0 && d.fallback != nil {
-		d.fallback.add(m)
-	}
-	return nil
+	return err
 }
 
 // matchLimits adds the limits that apply to the request of m.

@@ -52,6 +52,11 @@ type limitModel struct {
 	banPeriod, banFor time.Duration
 }
 
+// usesUnverified reports whether a client can choose a value that the limit depends on.
+func (l *limitModel) usesUnverified() bool {
+	return slices.Contains(l.per, unverified) || l.when.attribute == unverified
+}
+
 type overrideModel struct {
 	when  conditionModel
 	allow []amountModel
@@ -87,7 +92,10 @@ type counterModel struct {
 	refused     bool
 }
 
-const fallbackPlan = "free"
+const (
+	fallbackPlan = "free"
+	unverified   = "unverified.u" // an attribute that a client can choose
+)
 
 // counters returns the counters of a limit for a request.
 func (o *decisionOracle) counters(l *limitModel, request map[string]string, call checkModel) (list []*counterModel) {
@@ -246,9 +254,10 @@ func (o *decisionOracle) decide(request map[string]string, call checkModel) stri
 		call.cost = 0
 	}
 	var live, shadows [][]*counterModel
-	uncharged := false
+	uncharged, replaced := false, false // whether a limit is not charged; whether the default does not apply
 	for i := range o.rules.limits {
 		l := &o.rules.limits[i]
+		replaced = replaced || l.when.matches(request) && !l.shadow && !l.usesUnverified()
 		switch {
 		case !l.when.matches(request):
 		case call.report && !l.charge:
@@ -259,7 +268,7 @@ func (o *decisionOracle) decide(request map[string]string, call checkModel) stri
 			live = append(live, o.counters(l, request, call))
 		}
 	}
-	if o.rules.fallback != nil && len(live) == 0 && !uncharged {
+	if o.rules.fallback != nil && !replaced {
 		if call.report {
 			uncharged = true
 		} else {

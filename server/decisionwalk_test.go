@@ -130,7 +130,7 @@ func checkCommand(request map[string]string, call checkModel) string {
 // request returns random attributes.
 func (w *decisionWalk) request() map[string]string {
 	request := map[string]string{}
-	for name, values := range map[string][]string{"a": {"", "x", "y"}, "b": {"", "1", "2", "2"}, "class": {"", "high"}, "plan": {"", "free", "pro", "other"}} {
+	for name, values := range map[string][]string{"a": {"", "x", "y"}, "b": {"", "1", "2", "2"}, "class": {"", "high"}, "plan": {"", "free", "pro", "other"}, unverified: {"", "x"}} {
 		if value := values[w.IntN(len(values))]; value != "" {
 			request[name] = value
 		}
@@ -169,7 +169,7 @@ func (w *decisionWalk) limit(name string, envoy bool) limitModel {
 	if !envoy {
 		l.algorithm = []string{"gcra", "gcra", "bucket", "leaky", "log", "fixed", "sliding", "buckets 5"}[w.IntN(8)]
 	}
-	l.per = [][]string{nil, {"a"}, {"b"}, {"a", "b"}, {"plan"}}[w.IntN(5)]
+	l.per = [][]string{nil, {"a"}, {"b"}, {"a", "b"}, {"plan"}, {"a", unverified}}[w.IntN(6)]
 	if w.IntN(3) == 0 {
 		l.allow = map[string][]amountModel{"free": w.amounts(l.algorithm), "pro": w.amounts(l.algorithm)}
 	} else {
@@ -191,7 +191,7 @@ func (w *decisionWalk) limit(name string, envoy bool) limitModel {
 }
 
 func (w *decisionWalk) condition() conditionModel {
-	switch w.IntN(6) {
+	switch w.IntN(7) {
 	case 0:
 		return conditionModel{attribute: "a", values: []string{"x"}}
 	case 1:
@@ -200,6 +200,8 @@ func (w *decisionWalk) condition() conditionModel {
 		return conditionModel{attribute: "a", values: []string{"x"}, not: true}
 	case 3:
 		return conditionModel{attribute: "b", values: []string{""}, not: true}
+	case 4:
+		return conditionModel{attribute: unverified, values: []string{"x"}}
 	}
 	return conditionModel{}
 }
