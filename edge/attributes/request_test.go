@@ -71,6 +71,7 @@ func TestAppend_Sources(t *testing.T) {
 		"padded payload": {http.Header{"X-Jwt": {payload(`{"sub":"ann"} `) + "=="}}, []string{"sub", "ann"}},
 		"token":          {http.Header{"X-Jwt": {"e30." + claims + ".c2ln"}}, []string{"sub", "ann", "plan", "pro"}},
 		"bearer token":   {http.Header{"X-Jwt": {"bearer  e30." + claims + "."}}, []string{"sub", "ann", "plan", "pro"}},
+		"other scheme":   {http.Header{"X-Jwt": {"Basic YTpi"}}, nil},
 		"no claims":      {http.Header{"X-Jwt": {payload(`{}`)}}, nil},
 	} {
 		got, err := mustSources(t, words...).Append(nil, &Request{Target: "/", Header: c.header.Values})
@@ -94,13 +95,14 @@ func TestAppend_Errors(t *testing.T) {
 		"repeated header": {with("X-User", "a", "a"), ErrGateway, "attribute user: gateway is not configured correctly: the header X-User is repeated; configure the gateway to replace the header of the client"},
 		"repeated cookie": {with("Cookie", "sid=a; sid=a"), ErrRequest, "attribute sid: invalid request: the cookie sid is repeated"},
 		"cookie lines":    {with("Cookie", "sid=a", "sid=b"), ErrRequest, "attribute sid: invalid request: the cookie sid is repeated"},
-		"long value":      {with("X-User", long), ErrGateway, "attribute user: gateway is not configured correctly: the value has 1025 bytes; at most 1024 are allowed"},
+		"long value":      {with("X-User", long), ErrRequest, "attribute user: invalid request: the value has 1025 bytes; at most 1024 are allowed"},
 		"repeated token":  {with("X-Jwt", "e30", "e30"), ErrGateway, "attribute sub: gateway is not configured correctly: the header X-Jwt is repeated; configure the gateway to replace the header of the client"},
-		"two parts":       {with("X-Jwt", "e30.e30"), ErrGateway, `attribute sub: gateway is not configured correctly: the header X-Jwt has no token; a token has the form "a.b.c", or is the payload only`},
-		"encrypted":       {with("X-Jwt", "e30.a.b.c.d"), ErrGateway, `attribute sub: gateway is not configured correctly: the header X-Jwt has no token; a token has the form "a.b.c", or is the payload only`},
-		"not encoded":     {with("X-Jwt", "{}"), ErrGateway, "attribute sub: gateway is not configured correctly: the header X-Jwt has a token that is not base64url"},
-		"not JSON":        {with("X-Jwt", payload("a")), ErrGateway, "attribute sub: gateway is not configured correctly: the header X-Jwt has a token whose payload is not a JSON object"},
-		"null":            {with("X-Jwt", payload("null")), ErrGateway, "attribute sub: gateway is not configured correctly: the header X-Jwt has a token whose payload is not a JSON object"},
+		"two parts":       {with("X-Jwt", "e30.e30"), ErrRequest, `attribute sub: invalid request: the header X-Jwt has no token; a token has the form "a.b.c", or is the payload only`},
+		"encrypted":       {with("X-Jwt", "e30.a.b.c.d"), ErrRequest, `attribute sub: invalid request: the header X-Jwt has no token; a token has the form "a.b.c", or is the payload only`},
+		"not encoded":     {with("X-Jwt", "{}"), ErrRequest, "attribute sub: invalid request: the header X-Jwt has a token that is not base64url"},
+		"not JSON":        {with("X-Jwt", payload("a")), ErrRequest, "attribute sub: invalid request: the header X-Jwt has a token whose payload is not a JSON object"},
+		"no object":       {with("X-Jwt", payload(`["sub"]`)), ErrRequest, "attribute sub: invalid request: the header X-Jwt has a token whose payload is not a JSON object"},
+		"null":            {with("X-Jwt", payload("null")), ErrRequest, "attribute sub: invalid request: the header X-Jwt has a token whose payload is not a JSON object"},
 		"list":            {with("X-Jwt", payload(`{"sub":["a"]}`)), ErrGateway, "attribute sub: gateway is not configured correctly: the claim sub is an object or a list; declare a claim that is a string, a number or a boolean"},
 	} {
 		if c.request.Header == nil {

@@ -48,7 +48,8 @@ const maxName = 64
 // "realm_access.plan"; a claim whose whole name has dots takes precedence.
 //
 // The attribute of a source that is not verified has the name "unverified.NAME". The sources of tokens are always
-// verified: a gateway that forwards a token or its payload in a header has verified it.
+// verified: a gateway that forwards a token or its payload in a header has verified it. A header with another scheme than
+// Bearer, such as "Authorization: Basic", has no token.
 //
 // The error names the wrong word and the remedy.
 func ParseSources(words []string) (*Sources, error) {

@@ -1,6 +1,10 @@
 package attributes
 
-import "testing"
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
 
 func TestClaim(t *testing.T) {
 	const text = `{"s" : "a\u00e9\n" ,"empty":"","n": 12.50,"big":12345678901234567890,"neg":-1e3,"t":true,"f":false,"null":null,
@@ -38,4 +42,34 @@ func TestToken_Decode(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { _ = token.decode("x." + first + ".y") }); n > 1 { // the argument
 		t.Errorf("%v allocations for a token that is decoded already", n)
 	}
+}
+
+// oracle is find by package encoding/json.
+func oracle(object map[string]json.RawMessage, path string) json.RawMessage {
+	if value, ok := object[path]; ok {
+		return value
+	}
+	name, rest, nested := strings.Cut(path, ".")
+	var inner map[string]json.RawMessage
+	if !nested || json.Unmarshal(object[name], &inner) != nil {
+		return nil
+	}
+	return oracle(inner, rest)
+}
+
+func FuzzFind(f *testing.F) {
+	for _, seed := range []string{`{"a":1,"a.b":"x","a":{"b" : [1,{"c":"}\\""}],"b":null}}`, ` {"\u0061":{"b":true}}`, `{}`, `{"a":-1e5 , "b" :[] }`, `{"":{"":""}}`, `{"a":{},"a":2}`} {
+		for _, path := range []string{"a", "a.b", "a.b.c", ".", ""} {
+			f.Add(seed, path)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text, path string) {
+		var object map[string]json.RawMessage
+		if json.Unmarshal([]byte(text), &object) != nil || object == nil {
+			return
+		}
+		if got, want := string(find([]byte(text), path)), string(oracle(object, path)); got != want {
+			t.Errorf("find(%s, %q): %q, want %q", text, path, got, want)
+		}
+	})
 }

@@ -22,11 +22,14 @@ func (s *source) value(lines []string, last *token) (string, error) {
 		return "", fmt.Errorf("%w: the header %s is repeated; configure the gateway to replace the header of the client", ErrGateway, s.header)
 	}
 	text := trimSpace(lines[0])
-	if s.kind == fromHeader || text == "" {
+	if s.kind == fromHeader {
 		return text, nil
 	}
+	if text = credentials(text); text == "" {
+		return "", nil
+	}
 	if err := last.decode(text); err != nil {
-		return "", fmt.Errorf("%w: the header %s %w", ErrGateway, s.header, err)
+		return "", fmt.Errorf("%w: the header %s %w", ErrRequest, s.header, err)
 	}
 	value, err := last.claim(s.part)
 	if err != nil {
@@ -74,7 +77,7 @@ func (s *source) limit(value string) (string, error) {
 	case len(value) <= MaxValue:
 		return value, nil
 	case s.verified:
-		return "", fmt.Errorf("%w: the value has %d bytes; at most %d are allowed", ErrGateway, len(value), MaxValue)
+		return "", fmt.Errorf("%w: the value has %d bytes; at most %d are allowed", ErrRequest, len(value), MaxValue)
 	}
 	hash := sha256.Sum256([]byte(value))
 	return "sha256:" + hex.EncodeToString(hash[:]), nil
