@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/throttledhq/throttled/internal/glob"
@@ -78,8 +79,14 @@ func (m Matcher) String() string {
 	return fmt.Sprintf("{%v: %s}", m.Kind, quoteYAML(m.Text))
 }
 
-// quoteYAML returns the text in the single quotes of YAML.
-func quoteYAML(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+// quoteYAML returns the text in the single quotes of YAML, or in double quotes if it has characters that a rules file has
+// only in escaped form.
+func quoteYAML(text string) string {
+	if strings.ContainsFunc(text, isControl) {
+		return strconv.QuoteToASCII(text) // each escape of Go has the same meaning in YAML
+	}
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+}
 
 // Errors of texts that have the form of a pattern.
 var (

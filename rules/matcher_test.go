@@ -147,6 +147,16 @@ func TestMatcher_StringProperty(t *testing.T) {
 	}
 }
 
+// TestMatcher_String_Control checks texts with characters that a file can have only in escaped form.
+func TestMatcher_String_Control(t *testing.T) {
+	for _, text := range []string{"a\x1bb", "a\tb'\"\\", "\n", "\u0085\u2028é", "\x00\x7f", "\U0001f600\u00a0\x01"} {
+		want := Matcher{Kind: Exact, Text: text}
+		if got := matcherOf(t, want.String()); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s = %+v, want %+v", want, got, want)
+		}
+	}
+}
+
 // TestParseForm_TextIsKept checks that each random text without the form of a pattern is matched exactly, and that a
 // refused text has a reason.
 func TestParseForm_TextIsKept(t *testing.T) {
