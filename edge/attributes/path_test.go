@@ -60,6 +60,7 @@ func TestNormalizePath(t *testing.T) {
 		"/%252e%252e/login":        "/%2e%2e/login",
 		"/x%252Flogin":             "/x%2Flogin",
 		"/100%25":                  "/100%",
+		"//x/..%2Flogin/;a?b":      "/login",
 		"/login?x=1":               "/login",
 		"/login?":                  "/login",
 		"/login?a=/../b":           "/login",
