@@ -70,7 +70,8 @@ var floors = map[string]int{
 	"cluster":        5,
 	"server/forward": 5, // streams to the leader; does not use package server
 
-	"server": 6,
+	"server":    6,
+	"edge/grpc": 6, // Envoy's gRPC interfaces
 
 	"cmd/throttled":           7,
 	"cmd/throttled-bench":     7,

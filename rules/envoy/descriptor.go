@@ -21,33 +21,46 @@ const keysAttribute = "descriptor"
 // key, and its value is the value. If the key is not a valid name (see [rules.IsName]), or is the key of an earlier
 // entry, "descriptor" or "any", or begins with "entry.", the name is "entry.N", where N is the position of the entry,
 // from 1.
-func Pairs(entries []Entry) []string {
-	keys := make([]string, len(entries))
-	for i, e := range entries {
-		keys[i] = e.Key
+func Pairs(entries []Entry) []string { return AppendPairs(nil, entries) }
+
+// AppendPairs appends the result of [Pairs] to pairs.
+func AppendPairs(pairs []string, entries []Entry) []string {
+	var few [8]string // most descriptors need no allocation
+	keys := few[:0]
+	for i := range entries {
+		keys = append(keys, entries[i].Key)
 	}
-	pairs := []string{keysAttribute, joinKeys(keys)}
-	names := attributeNames(keys)
-	for i, e := range entries {
-		pairs = append(pairs, names[i], e.Value)
+	pairs = append(pairs, keysAttribute, joinKeys(keys))
+	for i := range entries {
+		pairs = append(pairs, attributeName(keys, i), entries[i].Value)
 	}
 	return pairs
 }
 
 // joinKeys returns the value of the attribute "descriptor".
 func joinKeys(keys []string) string {
-	escaped := make([]string, len(keys))
-	for i, key := range keys {
-		escaped[i] = escape(key)
+	if len(keys) == 1 {
+		return escape(keys[0])
 	}
-	return strings.Join(escaped, ",")
+	var b strings.Builder
+	for i, key := range keys {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(escape(key))
+	}
+	return b.String()
 }
 
 // escape writes the characters of a key that have a meaning in a list of keys as %XX.
 func escape(key string) string {
+	special := func(r rune) bool { return r == '%' || r == ',' || r < ' ' || r == 0x7f }
+	if !strings.ContainsFunc(key, special) {
+		return key
+	}
 	var b strings.Builder
 	for i := range len(key) {
-		if c := key[i]; c == '%' || c == ',' || c < ' ' || c == 0x7f {
+		if c := key[i]; special(rune(c)) {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
@@ -59,13 +72,19 @@ func escape(key string) string {
 // attributeNames returns the name of the attribute of each entry.
 func attributeNames(keys []string) []string {
 	names := make([]string, len(keys))
-	for i, key := range keys {
-		names[i] = key
-		if !rules.IsName(key) || key == keysAttribute || key == "any" || strings.HasPrefix(key, "entry.") || slices.Contains(keys[:i], key) {
-			names[i] = fmt.Sprintf("entry.%d", i+1)
-		}
+	for i := range keys {
+		names[i] = attributeName(keys, i)
 	}
 	return names
+}
+
+// attributeName returns the name of the attribute of entry i.
+func attributeName(keys []string, i int) string {
+	key := keys[i]
+	if !rules.IsName(key) || key == keysAttribute || key == "any" || strings.HasPrefix(key, "entry.") || slices.Contains(keys[:i], key) {
+		return fmt.Sprintf("entry.%d", i+1)
+	}
+	return key
 }
 
 // Replaced reports for each descriptor of a request whether its limit is not charged, because the limit of another

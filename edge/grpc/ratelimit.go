@@ -1,0 +1,119 @@
+package grpcedge
+
+import (
+	"context"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/rules/envoy"
+)
+
+// rateLimits is the rate limit service.
+type rateLimits struct {
+	pb.UnimplementedRateLimitServiceServer
+	*core
+	cache ruleCache
+}
+
+// ShouldRateLimit decides the descriptors of a request.
+func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+	if err := validate(ctx, req); err != nil {
+		return nil, err
+	}
+	set := s.Rules()
+	if set == nil {
+		return nil, status.Error(codes.FailedPrecondition, "no rules are loaded: start throttled with --rules, or set rules with CL.RULES SET")
+	}
+	domain := s.cache.domain(set, req.GetDomain())
+	if domain == nil {
+		s.warn("rls-domain", "rate limit request admitted: the rules have no such domain", "domain", clip(req.GetDomain()))
+	}
+	settings := s.Settings()
+	p := plans.Get().(*plan)
+	defer p.release()
+	if err := p.build(req, domain, &settings); err != nil {
+		return nil, err
+	}
+	if err := p.decide(s.Checker); err != nil {
+		return nil, err
+	}
+	return p.respond(req, &settings), nil
+}
+
+// validate refuses requests that the service refuses. A request whose deadline has passed must not be charged, since
+// Envoy has already decided it.
+func validate(ctx context.Context, req *pb.RateLimitRequest) error {
+	switch n := len(req.GetDescriptors()); {
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	case req.GetDomain() == "":
+		return status.Error(codes.InvalidArgument, "rate limit domain must not be empty")
+	case n == 0:
+		return status.Error(codes.InvalidArgument, "rate limit descriptor list must not be empty")
+	case n > maxDescriptors:
+		return status.Errorf(codes.InvalidArgument, "%d descriptors: a request has at most %d", n, maxDescriptors)
+	}
+	return nil
+}
+
+// respond returns the response to a request whose commands have been run.
+func (p *plan) respond(req *pb.RateLimitRequest, settings *Settings) *pb.RateLimitResponse {
+	answers := p.answers()
+	resp := &pb.RateLimitResponse{
+		OverallCode: pb.RateLimitResponse_OK,
+		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(answers)),
+	}
+	for i := range answers {
+		resp.Statuses[i] = &answers[i].status
+	}
+	if isRefused(answers) {
+		resp.OverallCode = pb.RateLimitResponse_OVER_LIMIT
+	}
+	if settings.Headers {
+		p.addHeaders(resp, answers)
+	}
+	if settings.DynamicMetadata {
+		resp.DynamicMetadata = metadataOf(req, answers)
+	}
+	return resp
+}
+
+// answers returns the answer of each descriptor.
+func (p *plan) answers() []answer {
+	answers := make([]answer, len(p.descriptors))
+	for i := range answers {
+		d, a := &p.descriptors[i], &answers[i]
+		switch d.source {
+		case fromRules:
+			a.setRules(&p.checked[d.at], p.domain, d.hits)
+		case fromOverride:
+			a.setOverride(&p.overridden[d.at], &p.overrides[d.at])
+		default:
+			a.setNone()
+		}
+	}
+	return answers
+}
+
+// isRefused reports whether a request is refused.
+func isRefused(answers []answer) bool {
+	if len(answers) == 1 {
+		return isOverLimit(&answers[0])
+	}
+	var fewLimits [8]*rules.Limit // most requests need no allocation
+	var fewRefused [8]bool
+	limits, refused := fewLimits[:0], fewRefused[:0]
+	for i := range answers {
+		limits = append(limits, answers[i].ruleOf())
+		refused = append(refused, isOverLimit(&answers[i]))
+	}
+	return envoy.OverLimit(limits, refused)
+}
+
+func isOverLimit(a *answer) bool { return a.status.Code == pb.RateLimitResponse_OVER_LIMIT }
+
+// clip shortens a text of a client for the log.
+func clip(text string) string { return text[:min(len(text), 64)] }
