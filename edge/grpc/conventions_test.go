@@ -13,6 +13,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/throttledhq/throttled/options"
 )
 
 // conventionRules has a limit for each convention. Limits of other domains are in those of their tests.
@@ -242,9 +244,9 @@ func TestWindows(t *testing.T) {
 
 // TestNegativeHits checks refunds, which need a setting.
 func TestNegativeHits(t *testing.T) {
-	l := newLab(t, conventionRules)
-	client := l.client()
-	ask := func(d ...*common.RateLimitDescriptor) string {
+	refunds := func(c *Config, _ *options.Options) { c.Settings.NegativeHits = true }
+	disabled, enabled := newLab(t, conventionRules).client(), newLab(t, conventionRules, refunds).client()
+	ask := func(client pb.RateLimitServiceClient, d ...*common.RateLimitDescriptor) string {
 		r, err := client.ShouldRateLimit(context.Background(), request("edge", d...))
 		if err != nil {
 			return status.Code(err).String()
@@ -257,7 +259,7 @@ func TestNegativeHits(t *testing.T) {
 		ask     []*common.RateLimitDescriptor
 		want    string
 	}{
-		{false, []*common.RateLimitDescriptor{hits(one("five"), 4)}, "OK [OK five 5/MINUTE 1 40s]"},
+		{true, []*common.RateLimitDescriptor{hits(one("five"), 4)}, "OK [OK five 5/MINUTE 1 40s]"},
 		{false, []*common.RateLimitDescriptor{hits(one("five"), -3)}, codes.Unimplemented.String()},
 		{true, []*common.RateLimitDescriptor{hits(one("five"), -3)}, "OK [OK five 5/MINUTE 4 40s]"},
 		{true, []*common.RateLimitDescriptor{hits(one("five"), -3)}, "OK [OK five 5/MINUTE 5]"}, // not more than the limit
@@ -269,8 +271,11 @@ func TestNegativeHits(t *testing.T) {
 		{true, []*common.RateLimitDescriptor{hits(over(), -2), hits(one("five"), -1)}, "OK [OK  3/MINUTE 2 40s] [OK five 5/MINUTE 2 40s]"},
 		{true, []*common.RateLimitDescriptor{hits(over(), math.MinInt64+1)}, "OK [OK  3/MINUTE 3]"},
 	} {
-		l.settings.Store(&Settings{NegativeHits: tt.enabled})
-		if got := ask(tt.ask...); got != tt.want {
+		client := disabled
+		if tt.enabled {
+			client = enabled
+		}
+		if got := ask(client, tt.ask...); got != tt.want {
 			t.Errorf("%v: %s, want %s", tt.ask, got, tt.want)
 		}
 	}

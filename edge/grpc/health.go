@@ -1,13 +1,15 @@
 package grpcedge
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
 // healthInterval is the time between two questions whether the server is ready.
@@ -16,26 +18,27 @@ const healthInterval = time.Second
 // healthNames are the services whose health can be asked. The empty name is the server as a whole.
 var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName}
 
-// healthService serves grpc.health.v1. It follows the readiness of the server.
+// healthService serves grpc.health.v1. All services have the readiness of the server as their health. Unlike the health
+// service of grpc-go, it ends the streams of watchers when the server stops, so that they do not delay it.
 type healthService struct {
-	server *health.Server
-	ready  func() bool
-	done   chan struct{}
-	end    func() // closes done, once
-	wait   sync.WaitGroup
+	healthpb.UnimplementedHealthServer
+	ready func() bool
+	wait  sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	serving bool
+	stopped bool          // the server stops; serving is false
+	changed chan struct{} // closed when a field changes, and replaced
+	done    chan struct{} // closed when the server stops
 }
 
 func newHealth(ready func() bool) *healthService {
-	h := &healthService{server: health.NewServer(), ready: ready, done: make(chan struct{})}
-	h.end = sync.OnceFunc(func() { close(h.done) })
-	h.update()
+	h := &healthService{ready: ready, serving: ready(), changed: make(chan struct{}), done: make(chan struct{})}
 	h.wait.Go(h.follow)
 	return h
 }
 
-func (h *healthService) register(s *grpc.Server) { healthpb.RegisterHealthServer(s, h.server) }
-
-// follow updates the status until the service is stopped.
+// follow updates the state until the server stops.
 func (h *healthService) follow() {
 	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()
@@ -44,25 +47,73 @@ func (h *healthService) follow() {
 		case <-h.done:
 			return
 		case <-ticker.C:
-			h.update()
+			h.set(h.ready(), false)
 		}
 	}
 }
 
-// update sets the status of all services. The health.Server notifies watchers only of changes.
-func (h *healthService) update() {
-	serving := healthpb.HealthCheckResponse_NOT_SERVING
-	if h.ready() {
-		serving = healthpb.HealthCheckResponse_SERVING
+// set changes the state, and notifies watchers if it is different. A stopped server stays stopped.
+func (h *healthService) set(serving, stopped bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped || h.serving == serving && !stopped {
+		return
 	}
-	for _, name := range healthNames {
-		h.server.SetServingStatus(name, serving)
+	h.serving, h.stopped = serving, stopped
+	close(h.changed)
+	h.changed = make(chan struct{})
+	if stopped {
+		close(h.done)
 	}
 }
 
-// stop sets the status to NOT_SERVING for good.
+// stop sets the state to NOT_SERVING for good.
 func (h *healthService) stop() {
-	h.server.Shutdown()
-	h.end()
+	h.set(false, true)
 	h.wait.Wait()
+}
+
+// state returns the state, whether the server stops, and a channel that is closed when either changes.
+func (h *healthService) state() (s healthpb.HealthCheckResponse_ServingStatus, stopped bool, changed <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.serving {
+		return healthpb.HealthCheckResponse_SERVING, false, h.changed
+	}
+	return healthpb.HealthCheckResponse_NOT_SERVING, h.stopped, h.changed
+}
+
+// Check returns the health of a service.
+func (h *healthService) Check(_ context.Context, req *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	if !slices.Contains(healthNames, req.GetService()) {
+		return nil, status.Error(codes.NotFound, "unknown service")
+	}
+	s, _, _ := h.state()
+	return &healthpb.HealthCheckResponse{Status: s}, nil
+}
+
+// Watch sends the health of a service, and then each change of it.
+func (h *healthService) Watch(req *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
+	known := slices.Contains(healthNames, req.GetService())
+	last := healthpb.HealthCheckResponse_UNKNOWN
+	for {
+		s, stopped, changed := h.state()
+		if !known {
+			s = healthpb.HealthCheckResponse_SERVICE_UNKNOWN
+		}
+		if s != last {
+			if err := stream.Send(&healthpb.HealthCheckResponse{Status: s}); err != nil {
+				return err
+			}
+			last = s
+		}
+		if stopped {
+			return status.Error(codes.Unavailable, "the server stops")
+		}
+		select {
+		case <-changed:
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		}
+	}
 }

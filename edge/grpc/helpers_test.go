@@ -24,31 +24,30 @@ import (
 
 // lab is a gRPC server with the real rate-limit server behind it.
 type lab struct {
-	t        testing.TB
-	server   *Server
-	options  *options.Store
-	rules    *ruleset.Store
-	log      *ruleset.Local
-	limiter  *server.Server
-	settings atomic.Pointer[Settings]
-	ready    atomic.Bool
-	now      atomic.Int64 // nanoseconds since 1970, if the time is fixed
-	addr     string
+	t       testing.TB
+	server  *Server
+	options *options.Store
+	rules   *ruleset.Store
+	log     *ruleset.Local
+	limiter *server.Server
+	config  Config
+	ready   atomic.Bool
+	now     atomic.Int64 // nanoseconds since 1970, if the time is fixed
+	addr    string
 }
 
 // start is the time at which the fixed clock starts: 20 seconds after the begin of a minute, an hour and a day.
 var start = time.Date(2026, 3, 1, 0, 0, 20, 0, time.UTC)
 
 // newLab starts the servers with a rules file. Their clock stands still until advance is called.
-func newLab(t testing.TB, text string, adapt ...func(*options.Options)) *lab {
+func newLab(t testing.TB, text string, adapt ...func(*Config, *options.Options)) *lab {
 	t.Helper()
 	l := &lab{t: t, rules: ruleset.NewStore()}
 	l.now.Store(start.UnixNano())
 	l.ready.Store(true)
-	l.settings.Store(&Settings{})
 	o := options.Default()
 	for _, f := range adapt {
-		f(&o)
+		f(&l.config, &o)
 	}
 	var err error
 	if l.options, err = options.New(o); err != nil {
@@ -74,17 +73,24 @@ func newLab(t testing.TB, text string, adapt ...func(*options.Options)) *lab {
 	return l
 }
 
+// serve starts the gRPC server.
 func (l *lab) serve() {
 	l.t.Helper()
 	checker := decision.New(func() decision.Runner { return l.limiter.NewCaller() })
-	l.server = New(Config{
-		Checker:  checker,
-		Rules:    func() *rules.Set { return l.rules.Active().Set },
-		Settings: func() Settings { return *l.settings.Load() },
-		Access:   l.limiter,
-		Ready:    l.ready.Load,
-		Log:      slog.New(slog.DiscardHandler),
-	})
+	l.t.Cleanup(checker.Close)
+	c := &l.config
+	c.Checker, c.Access, c.Ready = checker, l.limiter, l.ready.Load
+	c.Rules = func() *rules.Set { return l.rules.Active().Set }
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	l.serveConfig()
+}
+
+// serveConfig starts a gRPC server with l.config, and returns a connection to it.
+func (l *lab) serveConfig() *grpc.ClientConn {
+	l.t.Helper()
+	l.server = New(l.config)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		l.t.Fatal(err)
@@ -101,8 +107,8 @@ func (l *lab) serve() {
 		if err := <-served; err != nil {
 			l.t.Error(err)
 		}
-		checker.Close()
 	})
+	return l.dial()
 }
 
 // setRules activates a rules file.

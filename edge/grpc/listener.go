@@ -10,14 +10,15 @@ import (
 type listener struct {
 	net.Listener
 	accepts func(net.Addr) bool
+	warn    func(name, message string, args ...any)
 
 	mu        sync.Mutex
 	open      int
 	perSource map[netip.Addr]int
 }
 
-func newListener(l net.Listener, accepts func(net.Addr) bool) *listener {
-	return &listener{Listener: l, accepts: accepts, perSource: map[netip.Addr]int{}}
+func newListener(l net.Listener, accepts func(net.Addr) bool, warn func(name, message string, args ...any)) *listener {
+	return &listener{Listener: l, accepts: accepts, warn: warn, perSource: map[netip.Addr]int{}}
 }
 
 // Accept returns the next connection of a permitted client.
@@ -27,8 +28,14 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		source := sourceOf(conn.RemoteAddr())
-		if l.accepts(conn.RemoteAddr()) && l.take(source) {
+		addr := conn.RemoteAddr()
+		source := sourceOf(addr)
+		switch {
+		case !l.accepts(addr):
+			l.warn("grpc-protected", "gRPC connection refused: in protected mode without a password, only clients on this host are accepted; set requirepass", "addr", addr)
+		case !l.take(source):
+			l.warn("grpc-connections", "gRPC connection refused: too many connections", "addr", addr, "max", maxConnections, "max_per_address", maxPerSource)
+		default:
 			return &countedConn{Conn: conn, release: sync.OnceFunc(func() { l.release(source) })}, nil
 		}
 		_ = conn.Close() // nothing was written

@@ -31,16 +31,15 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 	if domain == nil {
 		s.warn("rls-domain", "rate limit request admitted: the rules have no such domain", "domain", clip(req.GetDomain()))
 	}
-	settings := s.Settings()
 	p := plans.Get().(*plan)
 	defer p.release()
-	if err := p.build(req, domain, &settings); err != nil {
+	if err := p.build(req, domain, &s.Settings); err != nil {
 		return nil, err
 	}
 	if err := p.decide(s.Checker); err != nil {
 		return nil, err
 	}
-	return p.respond(req, &settings), nil
+	return p.respond(req, &s.Settings), nil
 }
 
 // validate refuses requests that the service refuses. A request whose deadline has passed must not be charged, since

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/throttledhq/throttled/edge/decision"
@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Checker  *decision.Checker
 	Rules    func() *rules.Set // returns the active rules, or nil if there are none
-	Settings func() Settings   // returns the current settings; it is called for each request
+	Settings Settings
 	Access   Access
 	Ready    func() bool // reports whether requests can be decided; it is called every second
 	Log      *slog.Logger
@@ -56,6 +56,10 @@ const (
 	maxConnections = 1024
 	maxPerSource   = maxConnections / 4 // connections from one address
 
+	// streamWorkers is the number of goroutines that run calls. They keep their grown stacks. Further concurrent calls have
+	// goroutines of their own.
+	streamWorkers = 64
+
 	handshakeTimeout = 5 * time.Second
 	// maxAge is the time after which a connection is asked to end, so that clients spread over the nodes again.
 	maxAge      = 5 * time.Minute
@@ -85,7 +89,7 @@ func New(config Config) *Server {
 	c := &core{Config: config, lines: lograte.New(1, 10*time.Second)}
 	s := &Server{grpc: grpc.NewServer(c.options()...), core: c, health: newHealth(config.Ready)}
 	pb.RegisterRateLimitServiceServer(s.grpc, &rateLimits{core: c})
-	s.health.register(s.grpc)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
 	return s
 }
 
@@ -102,13 +106,13 @@ func (c *core) options() []grpc.ServerOption {
 			MaxConnectionIdle: maxIdle, MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAgeGrace, Time: pingAfter, Timeout: pingTimeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0))), // they keep their grown stacks
+		grpc.NumStreamWorkers(streamWorkers),
 	}
 }
 
 // Serve accepts connections until Shutdown is called, and then returns nil. It closes the listener.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(newListener(l, s.core.Access.Accepts))
+	err := s.grpc.Serve(newListener(l, s.core.Access.Accepts, s.core.warn))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}

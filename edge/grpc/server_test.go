@@ -1,0 +1,369 @@
+package grpcedge
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/options"
+)
+
+// TestPassword checks which metadata authenticate a call.
+func TestPassword(t *testing.T) {
+	l := newLab(t, conventionRules, func(_ *Config, o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 1000 })
+	client := l.client()
+	for _, tt := range []struct {
+		metadata []string
+		want     codes.Code
+	}{
+		{nil, codes.Unauthenticated},
+		{[]string{"authorization", "Bearer secret"}, codes.OK},
+		{[]string{"Authorization", "bearer  secret"}, codes.OK},
+		{[]string{"authorization", "Bearer wrong"}, codes.Unauthenticated},
+		{[]string{"authorization", "Bearer secre"}, codes.Unauthenticated},
+		{[]string{"authorization", "Bearer secret "}, codes.Unauthenticated},
+		{[]string{"authorization", "Bearer"}, codes.Unauthenticated},
+		{[]string{"authorization", "secret"}, codes.Unauthenticated},
+		{[]string{"authorization", "Basic secret"}, codes.Unauthenticated},
+		{[]string{"authorization", ""}, codes.Unauthenticated},
+		{[]string{"authorization", "Bearer wrong", "authorization", "Bearer secret"}, codes.Unauthenticated},
+		{[]string{"password", "secret"}, codes.Unauthenticated},
+	} {
+		ctx := metadata.AppendToOutgoingContext(context.Background(), tt.metadata...)
+		_, err := client.ShouldRateLimit(ctx, request("edge", one("five")))
+		if status.Code(err) != tt.want {
+			t.Errorf("%q: %v, want %v", tt.metadata, err, tt.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: the error %q contains the password", tt.metadata, err)
+		}
+	}
+	if _, err := healthpb.NewHealthClient(l.dial()).Check(context.Background(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("health check without a password: %v", err)
+	}
+}
+
+// TestPassword_Failures checks that wrong passwords are limited: the right one is then refused too.
+func TestPassword_Failures(t *testing.T) {
+	l := newLab(t, conventionRules, func(_ *Config, o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 3 })
+	client := l.client()
+	ask := func(password string) error {
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+password)
+		_, err := client.ShouldRateLimit(ctx, request("edge", one("five")))
+		return err
+	}
+	for range 3 {
+		if err := ask("guess"); !strings.Contains(err.Error(), "wrong password") {
+			t.Fatalf("a wrong password: %v", err)
+		}
+	}
+	if err := ask("secret"); status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "too many wrong passwords") {
+		t.Errorf("the password after three failures: %v", err)
+	}
+}
+
+// TestHealth checks that the health follows the readiness, for each service and for watchers.
+func TestHealth(t *testing.T) {
+	l := newLab(t, conventionRules)
+	client := healthpb.NewHealthClient(l.dial())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, name := range healthNames {
+		r, err := client.Check(ctx, &healthpb.HealthCheckRequest{Service: name})
+		if err != nil || r.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("service %q: %v, %v; want SERVING", name, r, err)
+		}
+	}
+	if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{Service: "unknown"}); status.Code(err) != codes.NotFound {
+		t.Errorf("unknown service: %v, want NotFound", err)
+	}
+	unknown, err := client.Watch(ctx, &healthpb.HealthCheckRequest{Service: "unknown"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := unknown.Recv(); err != nil || r.GetStatus() != healthpb.HealthCheckResponse_SERVICE_UNKNOWN {
+		t.Errorf("watch of an unknown service: %v, %v", r, err)
+	}
+	watch, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []healthpb.HealthCheckResponse_ServingStatus{1, 2, 1} { // SERVING, NOT_SERVING, SERVING
+		r, err := watch.Recv()
+		if err != nil || r.GetStatus() != want {
+			t.Fatalf("state %d: %v, %v; want %v", i, r, err, want)
+		}
+		l.ready.Store(i%2 == 1)
+	}
+}
+
+// TestReflection checks that services for debugging are not served.
+func TestReflection(t *testing.T) {
+	conn := newLab(t, conventionRules).dial()
+	for _, method := range []string{
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+		"/grpc.channelz.v1.Channelz/GetServers", "/debug/pprof/", "/envoy.service.ratelimit.v3.RateLimitService/Other", "/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit",
+	} {
+		err := conn.Invoke(context.Background(), method, &pb.RateLimitRequest{}, &pb.RateLimitResponse{})
+		if status.Code(err) != codes.Unimplemented {
+			t.Errorf("%s: %v, want Unimplemented", method, err)
+		}
+	}
+}
+
+// denied is an Access that accepts no connection.
+type denied struct{ Access }
+
+func (denied) Accepts(net.Addr) bool { return false }
+
+// TestProtectedMode checks that connections that the server does not accept are closed, and logged.
+func TestProtectedMode(t *testing.T) {
+	l := newLab(t, conventionRules)
+	inner := newPipeListener()
+	listener := newListener(inner, denied{}.Accepts, l.server.core.warn)
+	conn := inner.connect()
+	go func() { _, _ = listener.Accept() }() // returns when the inner listener is closed
+	if n, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Errorf("read %d bytes from a connection that is not permitted", n)
+	}
+	_ = inner.Close()
+}
+
+// pipeListener accepts pipes.
+type pipeListener struct {
+	conns chan net.Conn
+	once  sync.Once
+}
+
+func newPipeListener() *pipeListener { return &pipeListener{conns: make(chan net.Conn, 1)} }
+
+func (l *pipeListener) connect() net.Conn {
+	ours, theirs := net.Pipe()
+	l.conns <- theirs
+	return ours
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	conn, ok := <-l.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.conns) }); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestConnectionLimit checks that connections from one address are limited, and that a place becomes free again.
+func TestConnectionLimit(t *testing.T) {
+	l := newLab(t, conventionRules)
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", l.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	// served reports whether the server has sent its preface.
+	served := func(conn net.Conn) bool {
+		_, err := conn.Read(make([]byte, 9))
+		return err == nil
+	}
+	var conns []net.Conn
+	for range maxPerSource {
+		conns = append(conns, dial())
+	}
+	for _, conn := range conns {
+		if !served(conn) {
+			t.Fatal("a permitted connection is closed")
+		}
+	}
+	if served(dial()) {
+		t.Errorf("more than %d connections from one address", maxPerSource)
+	}
+	_ = conns[0].Close()
+	for deadline := time.Now().Add(time.Minute); !served(dial()); {
+		if time.Now().After(deadline) {
+			t.Fatal("the place of a closed connection does not become free")
+		}
+	}
+}
+
+// TestSourceOf checks the addresses under which connections are counted.
+func TestSourceOf(t *testing.T) {
+	for _, tt := range []struct{ addr, want string }{
+		{"192.0.2.1:5", "192.0.2.1"}, {"[::ffff:192.0.2.1]:5", "192.0.2.1"}, {"[2001:db8::1:2:3:4]:5", "2001:db8::"}, {"[fe80::1%lo]:5", "fe80::"},
+	} {
+		host, port, err := net.SplitHostPort(tt.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ip, zone, _ := strings.Cut(host, "%")
+		n, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sourceOf(&net.TCPAddr{IP: net.ParseIP(ip), Port: n, Zone: zone}); got.String() != tt.want {
+			t.Errorf("sourceOf(%s) = %v, want %s", tt.addr, got, tt.want)
+		}
+	}
+	if got := sourceOf(&net.UnixAddr{}); got.IsValid() {
+		t.Errorf("sourceOf a Unix address = %v", got)
+	}
+}
+
+// TestObserve checks that calls are reported by method and code.
+func TestObserve(t *testing.T) {
+	type call struct {
+		method string
+		code   codes.Code
+	}
+	calls := make(chan call, 3)
+	l := newLab(t, conventionRules, func(c *Config, _ *options.Options) {
+		c.Observe = func(method string, code codes.Code, elapsed time.Duration) {
+			if elapsed < 0 {
+				t.Errorf("elapsed %v", elapsed)
+			}
+			calls <- call{method, code}
+		}
+	})
+	for _, r := range []*pb.RateLimitRequest{request("edge", one("five")), request("")} {
+		_, err := l.client().ShouldRateLimit(context.Background(), r)
+		if got, want := <-calls, (call{"ShouldRateLimit", status.Code(err)}); got != want {
+			t.Errorf("observed %v, want %v", got, want)
+		}
+	}
+}
+
+// brokenRunner is a Runner that panics or returns errors.
+type brokenRunner struct{ reply string }
+
+func (r brokenRunner) Run(_, replies []byte) ([]byte, error) {
+	switch r.reply {
+	case "panic":
+		panic("broken")
+	case "":
+		return replies, errors.New("broken")
+	}
+	return append(replies, r.reply...), nil
+}
+
+func (brokenRunner) Close() {}
+
+// TestStorageErrors checks that requests that cannot be decided are UNAVAILABLE, so that Envoy applies its failure mode.
+func TestStorageErrors(t *testing.T) {
+	l := newLab(t, conventionRules)
+	for _, tt := range []struct {
+		reply string
+		code  codes.Code
+	}{
+		{"-LOADING no leader\r\n", codes.Unavailable},
+		{"-UNCERTAIN the leader has not answered\r\n", codes.Unavailable},
+		{"-OOM memory\r\n", codes.Unavailable},
+		{"-BUSY\r\n", codes.Unavailable},
+		{"-ERR the attribute 'x' is repeated\r\n", codes.InvalidArgument},
+		{":1\r\n", codes.Unavailable},
+		{"", codes.Unavailable},
+		{"panic", codes.Internal},
+	} {
+		config := l.config
+		config.Checker = decision.New(func() decision.Runner { return brokenRunner{tt.reply} })
+		broken := &lab{t: t, config: config}
+		conn := broken.serveConfig()
+		for _, r := range []*pb.RateLimitRequest{request("edge", one("five")), request("edge", limited(one("five"), 1, 1))} {
+			_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), r)
+			if status.Code(err) != tt.code {
+				t.Errorf("%q: %v, want %v", tt.reply, err, tt.code)
+			}
+		}
+	}
+}
+
+// TestDeadline checks that a request whose deadline has passed is not charged.
+func TestDeadline(t *testing.T) {
+	l := newLab(t, conventionRules)
+	s := &rateLimits{core: l.server.core}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := s.ShouldRateLimit(ctx, request("edge", one("five"))); status.Code(err) != codes.Canceled {
+		t.Errorf("a canceled request: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	if _, err := s.ShouldRateLimit(ctx, request("edge", one("five"))); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a request with the deadline 0: %v", err)
+	}
+	r, err := l.client().ShouldRateLimit(context.Background(), request("edge", one("five")))
+	if err != nil || shown(r) != "OK [OK five 5/MINUTE 4 40s]" {
+		t.Errorf("%s, %v; want that nothing was charged before", shown(r), err)
+	}
+}
+
+// blockingRunner answers when it is released.
+type blockingRunner struct{ begun, release chan struct{} }
+
+func (r blockingRunner) Run(_, replies []byte) ([]byte, error) {
+	r.begun <- struct{}{}
+	<-r.release
+	return append(replies, "-ERR released\r\n"...), nil
+}
+
+func (blockingRunner) Close() {}
+
+// TestShutdown checks that a call that has begun is completed, that watchers of the health are notified, and that new
+// calls are refused.
+func TestShutdown(t *testing.T) {
+	l := newLab(t, conventionRules)
+	runner := blockingRunner{make(chan struct{}), make(chan struct{})}
+	config := l.config
+	config.Checker = decision.New(func() decision.Runner { return runner })
+	stopping := &lab{t: t, config: config}
+	conn := stopping.serveConfig()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, request("edge", one("five")))
+		answered <- err
+	}()
+	<-runner.begun
+	stopped := make(chan error, 1)
+	go func() { stopped <- stopping.server.Shutdown(ctx) }()
+	if r, err := watch.Recv(); err != nil || r.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("the watcher received %v, %v; want NOT_SERVING", r, err)
+	}
+	close(runner.release)
+	if err := <-answered; status.Code(err) != codes.InvalidArgument {
+		t.Errorf("the call that had begun: %v, want the error of the runner", err)
+	}
+	if r, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the watcher received %v, %v; want the end of the stream", r, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	_, err = pb.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), request("edge", one("five")))
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("a call after the shutdown: %v, want Unavailable", err)
+	}
+}
