@@ -3,25 +3,32 @@ package grpcedge
 import (
 	"math"
 	"strconv"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/throttledhq/throttled/edge/headers"
 )
 
-// addHeaders adds the headers of envoyproxy/ratelimit, which describe the descriptor that is closest to its limit.
-func (p *plan) addHeaders(resp *pb.RateLimitResponse, answers []answer) {
+// addHeaders adds the headers of envoyproxy/ratelimit, and those of draft-ietf-httpapi-ratelimit-headers-11. They describe
+// the descriptor that is closest to its limit. If the request is refused, Retry-After is added, unless no wait helps.
+func addHeaders(resp *pb.RateLimitResponse, answers []answer) {
 	a := closest(answers)
 	if a == nil {
 		return
 	}
-	resp.ResponseHeadersToAdd = append(resp.ResponseHeadersToAdd,
+	list := append(resp.ResponseHeadersToAdd,
 		header("RateLimit-Limit", int64(a.limit.RequestsPerUnit)),
 		header("RateLimit-Remaining", int64(a.status.LimitRemaining)),
 		header("RateLimit-Reset", a.reset.Seconds),
 	)
-	if resp.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
-		resp.ResponseHeadersToAdd = append(resp.ResponseHeadersToAdd, header("Retry-After", max(1, a.reset.Seconds)))
+	for _, f := range (headers.Format{RateLimit: true}).Append(nil, a.result, time.Time{}) {
+		if f.Name != "Retry-After" || resp.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
+			list = append(list, &corev3.HeaderValue{Key: f.Name, Value: f.Value})
+		}
 	}
+	resp.ResponseHeadersToAdd = list
 }
 
 func header(key string, value int64) *corev3.HeaderValue {

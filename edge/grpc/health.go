@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -16,13 +17,13 @@ import (
 const healthInterval = time.Second
 
 // healthNames are the services whose health can be asked. The empty name is the server as a whole.
-var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName}
+var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName, auth.Authorization_ServiceDesc.ServiceName}
 
 // healthService serves grpc.health.v1. All services have the readiness of the server as their health. Unlike the health
 // service of grpc-go, it ends the streams of watchers when the server stops, so that they do not delay it.
 type healthService struct {
 	healthpb.UnimplementedHealthServer
-	ready func() bool
+	ready func() error
 	wait  sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
@@ -32,8 +33,8 @@ type healthService struct {
 	done    chan struct{} // closed when the server stops
 }
 
-func newHealth(ready func() bool) *healthService {
-	h := &healthService{ready: ready, serving: ready(), changed: make(chan struct{}), done: make(chan struct{})}
+func newHealth(ready func() error) *healthService {
+	h := &healthService{ready: ready, serving: ready() == nil, changed: make(chan struct{}), done: make(chan struct{})}
 	h.wait.Go(h.follow)
 	return h
 }
@@ -47,7 +48,7 @@ func (h *healthService) follow() {
 		case <-h.done:
 			return
 		case <-ticker.C:
-			h.set(h.ready(), false)
+			h.set(h.ready() == nil, false)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package grpcedge
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -79,7 +80,7 @@ func (l *lab) serve() {
 	checker := decision.New(func() decision.Runner { return l.limiter.NewCaller() })
 	l.t.Cleanup(checker.Close)
 	c := &l.config
-	c.Checker, c.Access, c.Ready = checker, l.limiter, l.ready.Load
+	c.Checker, c.Access, c.Ready = checker, l.limiter, l.isReady
 	c.Rules = func() *rules.Set { return l.rules.Active().Set }
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -109,6 +110,14 @@ func (l *lab) serveConfig() *grpc.ClientConn {
 		}
 	})
 	return l.dial()
+}
+
+// isReady returns an error if the test has set that the server is not ready.
+func (l *lab) isReady() error {
+	if !l.ready.Load() {
+		return errors.New("not ready")
+	}
+	return nil
 }
 
 // setRules activates a rules file.

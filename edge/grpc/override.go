@@ -90,18 +90,33 @@ func decideOverrides(c *decision.Checker, overrides []override, results []decisi
 	if err := c.Limit(commands, results); err != nil {
 		return err
 	}
-	commands = commands[:0]
 	for i := range results {
-		o, r := &overrides[i], &results[i]
-		if o.limit == 0 && r.Err == nil {
+		if o, r := &overrides[i], &results[i]; o.limit == 0 && r.Err == nil {
 			r.Decision = decision.Decision{Limited: o.hits > 0, RetryAfter: -1}
-		} else if r.Limited && o.hits > 0 && r.Remaining > 0 {
-			commands = append(commands, o.command(r.Remaining))
-			r.Remaining = 0
+		}
+	}
+	return fillOverrides(c, overrides, results)
+}
+
+// fillOverrides charges the overrides that have refused a request with the units that remain.
+func fillOverrides(c *decision.Checker, overrides []override, results []decision.Result) error {
+	var commands [][]string
+	var refused []*decision.Result
+	for i := range results {
+		if r := &results[i]; r.Limited && r.Remaining > 0 {
+			commands = append(commands, overrides[i].command(r.Remaining))
+			refused = append(refused, r)
 		}
 	}
 	if len(commands) == 0 {
 		return nil
 	}
-	return c.Limit(commands, make([]decision.Result, len(commands)))
+	filled := make([]decision.Result, len(commands))
+	if err := c.Limit(commands, filled); err != nil {
+		return err
+	}
+	for i, r := range refused {
+		r.Remaining, r.ResetAfter = 0, max(r.ResetAfter, filled[i].ResetAfter)
+	}
+	return nil
 }

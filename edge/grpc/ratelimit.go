@@ -72,7 +72,7 @@ func (p *plan) respond(req *pb.RateLimitRequest, settings *Settings) *pb.RateLim
 		resp.OverallCode = pb.RateLimitResponse_OVER_LIMIT
 	}
 	if settings.Headers {
-		p.addHeaders(resp, answers)
+		addHeaders(resp, answers)
 	}
 	if settings.DynamicMetadata {
 		resp.DynamicMetadata = metadataOf(req, answers)

@@ -32,15 +32,16 @@ func TestHeaders(t *testing.T) {
 		ask   []*common.RateLimitDescriptor
 		want  string
 	}{
-		{"one", 1, []*common.RateLimitDescriptor{one("five")}, "RateLimit-Limit: 5, RateLimit-Remaining: 4, RateLimit-Reset: 40"},
-		{"refused", 6, []*common.RateLimitDescriptor{one("five")}, "RateLimit-Limit: 5, RateLimit-Remaining: 0, RateLimit-Reset: 40, Retry-After: 40"},
+		{"one", 1, []*common.RateLimitDescriptor{one("five")}, "RateLimit-Limit: 5, RateLimit-Remaining: 4, RateLimit-Reset: 40, RateLimit-Policy: \"five\";q=5;w=60, RateLimit: \"five\";r=4;t=40"},
+		{"refused", 6, []*common.RateLimitDescriptor{one("five")}, "RateLimit-Limit: 5, RateLimit-Remaining: 0, RateLimit-Reset: 40, RateLimit-Policy: \"five\";q=5;w=60, RateLimit: \"five\";r=0;t=40, Retry-After: 40"},
 		{"none", 1, []*common.RateLimitDescriptor{one("unknown"), one("free")}, ""},
-		{"least units", 1, []*common.RateLimitDescriptor{one("large"), one("five"), one("odd"), one("unknown")}, "RateLimit-Limit: 4, RateLimit-Remaining: 3, RateLimit-Reset: 880"},
-		{"the first with the least units", 1, []*common.RateLimitDescriptor{hits(one("five"), 2), one("odd")}, "RateLimit-Limit: 5, RateLimit-Remaining: 3, RateLimit-Reset: 40"},
-		{"the last refusal", 5, []*common.RateLimitDescriptor{one("odd"), hits(one("five"), 2)}, "RateLimit-Limit: 5, RateLimit-Remaining: 0, RateLimit-Reset: 40, Retry-After: 40"},
-		{"a quota", 2, []*common.RateLimitDescriptor{one("quota1"), one("five")}, "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 345580, Retry-After: 345580"},
-		{"an override", 1, []*common.RateLimitDescriptor{limited(one("x"), 9, typev3.RateLimitUnit_HOUR)}, "RateLimit-Limit: 9, RateLimit-Remaining: 8, RateLimit-Reset: 3580"},
-		{"a limit of 0", 1, []*common.RateLimitDescriptor{one("nothing")}, "RateLimit-Limit: 0, RateLimit-Remaining: 0, RateLimit-Reset: 0, Retry-After: 1"},
+		{"least units", 1, []*common.RateLimitDescriptor{one("large"), one("five"), one("odd"), one("unknown")}, "RateLimit-Limit: 4, RateLimit-Remaining: 3, RateLimit-Reset: 880, RateLimit-Policy: \"odd\";q=4;w=900, RateLimit: \"odd\";r=3;t=880"},
+		{"the first with the least units", 1, []*common.RateLimitDescriptor{hits(one("five"), 2), one("odd")}, "RateLimit-Limit: 5, RateLimit-Remaining: 3, RateLimit-Reset: 40, RateLimit-Policy: \"five\";q=5;w=60, RateLimit: \"five\";r=3;t=40"},
+		{"the last refusal", 5, []*common.RateLimitDescriptor{one("odd"), hits(one("five"), 2)}, "RateLimit-Limit: 5, RateLimit-Remaining: 0, RateLimit-Reset: 40, RateLimit-Policy: \"five\";q=5;w=60, RateLimit: \"five\";r=0;t=40, Retry-After: 40"},
+		{"a quota", 2, []*common.RateLimitDescriptor{one("quota1"), one("five")}, "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 345580, RateLimit-Policy: \"quota1\";q=1;w=604800, RateLimit: \"quota1\";r=0;t=345580, Retry-After: 345580"},
+		{"an override", 1, []*common.RateLimitDescriptor{limited(one("x"), 9, typev3.RateLimitUnit_HOUR)}, "RateLimit-Limit: 9, RateLimit-Remaining: 8, RateLimit-Reset: 3580, RateLimit-Policy: \"override\";q=9;w=3600, RateLimit: \"override\";r=8;t=3580"},
+		{"a quota that does not refuse the request", 2, []*common.RateLimitDescriptor{one("quota1"), one("quota2")}, "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 345580, RateLimit-Policy: \"quota1\";q=1;w=604800, RateLimit: \"quota1\";r=0;t=345580"},
+		{"a limit of 0", 1, []*common.RateLimitDescriptor{one("nothing")}, "RateLimit-Limit: 0, RateLimit-Remaining: 0, RateLimit-Reset: 0, RateLimit-Policy: \"nothing\";q=0, RateLimit: \"nothing\";r=0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -8,13 +8,16 @@ import (
 	"net"
 	"time"
 
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/edge/headers"
 	"github.com/throttledhq/throttled/internal/lograte"
 	"github.com/throttledhq/throttled/rules"
 )
@@ -25,7 +28,7 @@ type Config struct {
 	Rules    func() *rules.Set // returns the active rules, or nil if there are none
 	Settings Settings
 	Access   Access
-	Ready    func() bool // reports whether requests can be decided; it is called every second
+	Ready    func() error // returns nil if requests can be decided, otherwise the reason; it is called every second
 	Log      *slog.Logger
 	// Observe is called after each call of a method that has run. The name of the method is that in the protocol, such as
 	// "ShouldRateLimit". Optional.
@@ -34,10 +37,18 @@ type Config struct {
 
 // Settings are the options of the server.
 type Settings struct {
-	NegativeHits    bool   // accept is_negative_hits
-	Headers         bool   // add response headers to responses of the rate limit service
-	DynamicMetadata bool   // add dynamic metadata to responses of the rate limit service
-	Domain          string // of authorization requests whose route names none; "" if there is none
+	// Of the rate limit service.
+
+	NegativeHits    bool // accept is_negative_hits
+	Headers         bool // responses have headers for the client
+	DynamicMetadata bool // responses have dynamic metadata
+
+	// Of authorization requests.
+
+	Domain  string // of requests whose route names none; "" if there is none
+	Proxies *attributes.Proxies
+	Sources *attributes.Sources
+	Format  headers.Format
 }
 
 // Access decides which clients may connect and call methods. A server.Server is an Access.
@@ -89,6 +100,7 @@ func New(config Config) *Server {
 	c := &core{Config: config, lines: lograte.New(1, 10*time.Second)}
 	s := &Server{grpc: grpc.NewServer(c.options()...), core: c, health: newHealth(config.Ready)}
 	pb.RegisterRateLimitServiceServer(s.grpc, &rateLimits{core: c})
+	auth.RegisterAuthorizationServer(s.grpc, &authorization{core: c})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	return s
 }

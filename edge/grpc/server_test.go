@@ -123,16 +123,16 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// denied is an Access that accepts no connection.
-type denied struct{ Access }
+// closedAccess is an Access that accepts no connection.
+type closedAccess struct{ Access }
 
-func (denied) Accepts(net.Addr) bool { return false }
+func (closedAccess) Accepts(net.Addr) bool { return false }
 
 // TestProtectedMode checks that connections that the server does not accept are closed, and logged.
 func TestProtectedMode(t *testing.T) {
 	l := newLab(t, conventionRules)
 	inner := newPipeListener()
-	listener := newListener(inner, denied{}.Accepts, l.server.core.warn)
+	listener := newListener(inner, closedAccess{}.Accepts, l.server.core.warn)
 	conn := inner.connect()
 	go func() { _, _ = listener.Accept() }() // returns when the inner listener is closed
 	if n, err := conn.Read(make([]byte, 1)); err == nil {

@@ -20,7 +20,8 @@ type answer struct {
 	limit  pb.RateLimitResponse_RateLimit
 	reset  durationpb.Duration
 
-	special *specialLimit // nil if no limit, or an unlimited amount applies
+	result  *decision.Result // nil if no limit applies
+	special *specialLimit    // nil if no limit, or an unlimited amount applies
 }
 
 // units are the units of Envoy, by their length.
@@ -33,6 +34,15 @@ var units = map[time.Duration]pb.RateLimitResponse_RateLimit_Unit{
 	30 * 24 * time.Hour:  pb.RateLimitResponse_RateLimit_MONTH,
 	365 * 24 * time.Hour: pb.RateLimitResponse_RateLimit_YEAR,
 }
+
+// unitLengths is the inverse of units.
+var unitLengths = func() map[pb.RateLimitResponse_RateLimit_Unit]time.Duration {
+	m := map[pb.RateLimitResponse_RateLimit_Unit]time.Duration{}
+	for length, unit := range units {
+		m[unit] = length
+	}
+	return m
+}()
 
 // setNone sets the answer of a descriptor without a limit.
 func (a *answer) setNone() { a.status.Code = pb.RateLimitResponse_OK }
@@ -48,7 +58,7 @@ func (a *answer) setRules(r *decision.Result, domain *domainRules, hits int64) {
 		a.status.LimitRemaining = math.MaxUint32
 		return
 	}
-	a.special = domain.find(l.Name)
+	a.result, a.special = r, domain.find(l.Name)
 	if isOver(&l.Decision, hits) && !l.Flags.Has(decision.Shadow) {
 		a.status.Code = pb.RateLimitResponse_OVER_LIMIT
 	}
@@ -63,9 +73,14 @@ func (a *answer) setRules(r *decision.Result, domain *domainRules, hits int64) {
 	a.setLimit(&l.Decision, name, units[l.Period])
 }
 
+// overrideName is the name of all limits of descriptors in headers.
+const overrideName = "override"
+
 // setOverride sets the answer of a descriptor with a limit of its own.
 func (a *answer) setOverride(r *decision.Result, o *override) {
-	a.special = &plainLimit
+	r.Name = overrideName
+	r.Limits = append(r.Limits[:0], decision.Limit{Decision: r.Decision, Name: r.Name, Period: unitLengths[o.unit]})
+	a.result, a.special = r, &plainLimit
 	a.status.Code = pb.RateLimitResponse_OK
 	if isOver(&r.Decision, o.hits) {
 		a.status.Code = pb.RateLimitResponse_OVER_LIMIT
