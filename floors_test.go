@@ -36,6 +36,8 @@ var floors = map[string]int{
 	"internal/race":       0, // scales tests down under the race detector
 	"internal/connlimit":  0, // limits the connections of a listener
 	"internal/background": 0, // long computations with a low priority
+	"internal/histogram":  0, // durations and numbers by powers of two
+	"ruleset/counts":      0, // decisions by limit and outcome
 
 	"gcra":        1, // uses the types of limiter, as do all algorithms
 	"window":      1,

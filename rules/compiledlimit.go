@@ -59,7 +59,7 @@ type costCase struct {
 }
 
 // addLive adds a live limit that applies to the request of m.
-func (l *compiledLimit) addLive(now time.Time, m *Matches) error {
+func (l *compiledLimit) addLive(number int, now time.Time, m *Matches) error {
 	cost := l.cost.of(&m.request)
 	if cost == 0 {
 		return fmt.Errorf("limit %s: %w", l.limit.Name, l.cost.by.err(&m.request))
@@ -69,39 +69,39 @@ func (l *compiledLimit) addLive(now time.Time, m *Matches) error {
 		return ErrTooManyMatches
 	}
 	m.replaced = m.replaced || l.replaces
-	l.add(counters, cost, m)
+	l.add(number, counters, cost, m)
 	return nil
 }
 
 // addShadow adds a shadow limit that applies to the request of m, unless shadow limits have too many amounts.
-func (l *compiledLimit) addShadow(now time.Time, m *Matches) {
+func (l *compiledLimit) addShadow(number int, now time.Time, m *Matches) {
 	counters := l.allowAt(&m.request, now).forTier(m.request.tier)
 	if m.shadow += len(counters); m.shadow > maxLimits {
 		m.LeftOut++
 		return
 	}
-	l.add(counters, l.cost.of(&m.request), m)
+	l.add(number, counters, l.cost.of(&m.request), m)
 }
 
 // add adds the limit to m.
-func (l *compiledLimit) add(counters []Counter, cost int64, m *Matches) {
-	matched := m.add(counters, l.per)
+func (l *compiledLimit) add(number int, counters []Counter, cost int64, m *Matches) {
+	matched := m.add(number, counters, l.per)
 	matched.Limit, matched.Ban, matched.Cost = l.limit, l.ban, cost
 	matched.Priority = l.priority != nil && l.priority.matches(&m.request)
 }
 
 // add adds the default.
-func (f *compiledDefault) add(m *Matches) error {
+func (f *compiledDefault) add(number int, m *Matches) error {
 	counters := f.allow.forTier(m.request.tier)
 	if m.live += len(counters); m.live > maxLimits {
 		return ErrTooManyMatches
 	}
-	m.add(counters, f.per).Cost = 1
+	m.add(number, counters, f.per).Cost = 1
 	return nil
 }
 
 // add adds a limit with its amounts, and the values that it is counted by.
-func (m *Matches) add(counters []Counter, per []attributeID) *Matched {
+func (m *Matches) add(number int, counters []Counter, per []attributeID) *Matched {
 	start := len(m.per)
 	for _, id := range per {
 		m.per = append(m.per, Value{})
@@ -109,7 +109,7 @@ func (m *Matches) add(counters []Counter, per []attributeID) *Matched {
 	}
 	m.List = append(m.List, Matched{})
 	matched := &m.List[len(m.List)-1]
-	matched.Counters = counters
+	matched.Number, matched.Counters = number, counters
 	matched.Per = m.per[start:len(m.per):len(m.per)]
 	return matched
 }

@@ -1,6 +1,9 @@
 package rules
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // Set is the compiled form of a rules file. It does not change, and may be used by several goroutines.
 type Set struct {
@@ -13,12 +16,15 @@ type Set struct {
 // The error names the domain, the limit, and an amount that the algorithm of the limit cannot count.
 func Compile(f *File) (*Set, error) {
 	s := &Set{file: f, domains: make(map[string]*CompiledDomain, len(f.Domains))}
+	number := 0
 	for i := range f.Domains {
 		x := &f.Domains[i]
 		domain, err := compileDomain(x)
 		if err != nil {
 			return nil, err
 		}
+		domain.first = number
+		number += len(x.Limits) + 1
 		s.domains[x.Name] = domain
 	}
 	return s, nil
@@ -26,6 +32,25 @@ func Compile(f *File) (*Set, error) {
 
 // File returns the file that the set was compiled from. It must not be changed.
 func (s *Set) File() *File { return s.file }
+
+// Limits returns the names of the domain and of the limit of all limits of the set, in the order of their numbers: the first
+// one has the number 0. Each domain has one more number after those of its limits, with an empty name: that of
+// [CompiledDomain.Default].
+func (s *Set) Limits() iter.Seq2[string, string] {
+	return func(yield func(domain, limit string) bool) {
+		for i := range s.file.Domains {
+			x := &s.file.Domains[i]
+			for j := range x.Limits {
+				if !yield(x.Name, x.Limits[j].Name) {
+					return
+				}
+			}
+			if !yield(x.Name, "") {
+				return
+			}
+		}
+	}
+}
 
 // Domain returns the domain with the given name, or nil.
 func (s *Set) Domain(name []byte) *CompiledDomain { return s.domains[string(name)] }
@@ -38,10 +63,14 @@ type CompiledDomain struct {
 	limits     []compiledLimit // in the order of the file
 	index      *index          // of limits; nil if there are few
 	fallback   *compiledDefault
+	first      int // number of the first limit in the set
 }
 
 // Domain returns the domain of the file. It must not be changed.
 func (d *CompiledDomain) Domain() *Domain { return d.domain }
+
+// Default returns the number of the default of the domain. The domain has this number whether or not it has a default.
+func (d *CompiledDomain) Default() int { return d.first + len(d.limits) }
 
 // Matches is the result of [CompiledDomain.Match]. The zero Matches is ready for use. It can be used again for other
 // requests and domains, so that Match does not allocate memory. It must not be used by two goroutines at the same time.
@@ -76,6 +105,7 @@ func (m *Matches) Clear() {
 // Matched is a limit that applies to a request.
 type Matched struct {
 	Limit    *Limit    // nil for the default of the domain
+	Number   int       // of the limit in the set, see [Set.Limits]
 	Counters []Counter // at least one: those of the tier, or of the override that applies. They must not be changed
 	Ban      *Counter  // for the bans of the limit; nil if it does not ban
 	Cost     int64     // units to charge, at least 1; 0 for a shadow limit whose cost cannot be determined
@@ -108,7 +138,7 @@ func (d *CompiledDomain) Match(pairs [][]byte, now time.Time, m *Matches) error 
 	m.request.tier = d.tiers.of(&m.request)
 	err := d.matchLimits(now, m)
 	if err == nil && !m.replaced && d.fallback != nil {
-		err = d.fallback.add(m)
+		err = d.fallback.add(d.Default(), m)
 	}
 	if err != nil {
 		m.Reset()
@@ -125,10 +155,10 @@ func (d *CompiledDomain) matchLimits(now time.Time, m *Matches) error {
 			return false
 		}
 		if l.limit.Shadow {
-			l.addShadow(now, m)
+			l.addShadow(d.first+i, now, m)
 			return false
 		}
-		err = l.addLive(now, m)
+		err = l.addLive(d.first+i, now, m)
 		return err != nil
 	})
 	return err

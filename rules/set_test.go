@@ -204,3 +204,50 @@ func FuzzParseAddress(f *testing.F) {
 		}
 	})
 }
+
+// TestNumbers checks that each match has the number of its limit in Set.Limits, and the default the number of the domain.
+func TestNumbers(t *testing.T) {
+	set, err := Compile(parse(t, "version: 1\ndomain: a\nlimits:\n  x: {allow: 1/s}\n  y: {shadow: true, allow: 1/s}\n"+
+		"---\nversion: 1\ndomain: b\ndefault: {allow: 1/s}\nlimits:\n  z: {when: {p: q}, allow: 1/s}\n"+
+		"---\nversion: 1\ndomain: c\nlimits:\n  u: {allow: 1/s}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for domain, limit := range set.Limits() {
+		names = append(names, domain+"/"+limit)
+	}
+	if want := []string{"a/x", "a/y", "a/", "b/z", "b/", "c/u", "c/"}; !slices.Equal(names, want) {
+		t.Fatalf("Limits: got %q, want %q", names, want)
+	}
+	for _, c := range []struct {
+		domain string
+		pairs  []string
+		want   []string
+	}{
+		{"a", nil, []string{"a/x", "a/y"}}, {"b", nil, []string{"b/"}}, {"b", []string{"p", "q"}, []string{"b/z"}}, {"c", nil, []string{"c/u"}},
+	} {
+		d := set.Domain([]byte(c.domain))
+		if got := names[d.Default()]; got != c.domain+"/" {
+			t.Errorf("domain %s: the default has the number of %q", c.domain, got)
+		}
+		var pairs [][]byte
+		for _, p := range c.pairs {
+			pairs = append(pairs, []byte(p))
+		}
+		var m Matches
+		if err := d.Match(pairs, time.Time{}, &m); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range m.List {
+			got = append(got, names[m.List[i].Number])
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("domain %s, request %q: got the numbers of %q, want %q", c.domain, c.pairs, got, c.want)
+		}
+	}
+	for range set.Limits() {
+		break // stops early without a panic
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/ruleset/counts"
 )
 
 // Active is the set with which requests are decided.
@@ -15,6 +16,8 @@ type Active struct {
 	// Err is the reason why this program cannot compile the version: an earlier version of the program, or a damaged
 	// text. No earlier set is used instead.
 	Err error
+	// Counts has the counters of decisions on the limits of Set, by their numbers in Set. It is nil if Set is nil.
+	Counts *counts.Resolved
 }
 
 // Store holds the active set and the history. Its methods may be called concurrently. Create it with NewStore.
@@ -32,11 +35,12 @@ type Store struct {
 
 	changed chan struct{}
 	file    atomic.Pointer[RulesFile]
+	counts  *counts.Table
 }
 
 // NewStore returns a store without rules.
 func NewStore() *Store {
-	s := &Store{changed: make(chan struct{}, 1), computing: make(chan struct{}, 1)}
+	s := &Store{changed: make(chan struct{}, 1), computing: make(chan struct{}, 1), counts: counts.NewTable()}
 	s.active.Store(&Active{})
 	s.file.Store(&RulesFile{})
 	return s
@@ -44,6 +48,23 @@ func NewStore() *Store {
 
 // Active returns the active set. It never returns nil.
 func (s *Store) Active() *Active { return s.active.Load() }
+
+// Counts returns the counters of decisions by limit. They are those of this process, and are not stored.
+func (s *Store) Counts() *counts.Table { return s.counts }
+
+// publish makes a set the active one. The caller must hold s.mu.
+func (s *Store) publish(a *Active) {
+	if a.Set != nil {
+		a.Counts = s.counts.Resolve(func(yield func(counts.Name) bool) {
+			for domain, limit := range a.Set.Limits() {
+				if !yield(counts.Name{Domain: domain, Limit: limit}) {
+					return
+				}
+			}
+		})
+	}
+	s.active.Store(a)
+}
 
 // Changed returns a channel that receives a value if CompileNewest must be called.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
@@ -66,7 +87,7 @@ func (s *Store) Activate(v Version, packed []byte) bool {
 	p := s.prepared
 	s.prepared = nil
 	if p != nil && p.Version.Hash == v.Hash {
-		s.active.Store(&Active{Version: v.Number, Set: p.set})
+		s.publish(&Active{Version: v.Number, Set: p.set})
 		return true
 	}
 	s.signal()
@@ -115,7 +136,7 @@ func (s *Store) CompileNewest() {
 			return
 		}
 		set, err := newest.compile(s)
-		s.activateIfNewest(&Active{newest.Number, set, err})
+		s.activateIfNewest(&Active{Version: newest.Number, Set: set, Err: err})
 	}
 }
 
@@ -137,7 +158,7 @@ func (s *Store) activateIfNewest(a *Active) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.history.newest().Number == a.Version {
-		s.active.Store(a)
+		s.publish(a)
 	}
 }
 

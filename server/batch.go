@@ -7,6 +7,7 @@ import (
 
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/ruleset/counts"
 	"github.com/throttledhq/throttled/server/forward"
 )
 
@@ -35,6 +36,7 @@ type batch struct {
 	lost      error               // result of WaitCommitted for the token
 	started   time.Duration       // uptime of the server when deciding or forwarding began
 	forwarded forward.Batch
+	decided   commandTally // decisions that are not counted yet
 }
 
 // parsing is passed to a parseFunc.
@@ -49,6 +51,7 @@ type parsing struct {
 	shadows   int               // number of requests at the end of the last call that do not affect its outcome
 	leftOut   bool              // shadow limits of the last call are left out; see rules.Matches
 	inStats   bool              // the last call is counted in the statistics of the rules
+	unmatched *counts.Limit     // counters of the domain of the last call, for a request that no limit applies to
 	uncharged bool              // the last call is a report, and does not charge a live limit or a default that applies
 	fills     bool              // counters that refuse the last call are filled; see batch.fill
 	async     bool              // the reply to the last call need not wait for the commit of its charges
@@ -80,6 +83,7 @@ type call struct {
 	shadows   int              // number of requests at the end that do not affect the outcome
 	leftOut   bool             // shadow limits are left out
 	inStats   bool             // the call is counted in the statistics of the rules
+	unmatched *counts.Limit    // counters of the domain, if the call is in the statistics
 	uncharged bool             // the call is a report, and does not charge a live limit or a default that applies
 	limits    []appliedCounter // counters of a call that uses the rules
 	fills     bool             // counters that refuse the call are filled; see batch.fill
@@ -159,7 +163,7 @@ func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 		b.reqs = b.reqs[:from]
 		return err
 	}
-	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, inStats: b.inStats, uncharged: b.uncharged, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
+	c := call{cmd: cmd, from: from, n: len(b.reqs) - from, shadows: b.shadows, leftOut: b.leftOut, inStats: b.inStats, unmatched: b.unmatched, uncharged: b.uncharged, limits: b.limits, fills: b.fills, unit: b.unit, accounted: true}
 	if keep {
 		c.args = b.keep(args)
 	}
@@ -196,6 +200,7 @@ func (b *batch) reset() {
 	b.stage, b.complete, b.forLeader, b.answered = batchCollecting, false, false, 0
 	b.calls, b.reqs, b.args = b.callsArray[:0], b.reqsArray[:0], b.args[:0]
 	b.lost, b.waits = nil, false
+	b.decided.flush()
 	b.rule.reset()
 	if cap(b.args) > keepArgs {
 		b.args = nil
@@ -293,9 +298,7 @@ func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) 
 	if marks && charges(reqs, decisions) {
 		out.Raw(chargedMark)
 	}
-	if anyLimited(decisions[:call.n-call.shadows]) || anyFull(call.limits) {
-		s.limited.Add(1)
-	}
+	b.decided.add(s.of(call.cmd), anyLimited(decisions[:call.n-call.shadows]) || anyFull(call.limits))
 	call.cmd.reply(out, b, call)
 }
 

@@ -102,9 +102,9 @@ func answerQueued(c *client, b *batch) {
 		c.pipe.collector.answerCall(b, &b.calls[i])
 	}
 	rule := &b.rule
-	set, version, now := rule.set, rule.version, rule.now
+	set, version, counts, now := rule.set, rule.version, rule.counts, rule.now
 	b.reset()
-	rule.set, rule.version, rule.now = set, version, now
+	rule.set, rule.version, rule.counts, rule.now = set, version, counts, now
 }
 
 // runQueued runs a command of a transaction that is not a limiter command.

@@ -73,7 +73,7 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 		return false
 	}
 	call.unit, call.limits = o.unit, b.rule.applyPolicies(&o)
-	call.leftOut, call.inStats = false, o.isCharge() // no shadow limit is asked
+	call.leftOut, call.inStats, call.unmatched = false, o.isCharge(), b.rule.unmatched // no shadow limit is asked
 	extra := ruleFlags(0)
 	if len(call.limits) == 0 {
 		extra = flagFailOpen
@@ -81,9 +81,7 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 	s := b.rule.summarize(call, extra)
 	b.rule.countCall(call, &s)
 	b.rule.appendReply(l.out, call, &s)
-	if s.top.Limited {
-		l.srv.stats.limited.Add(1)
-	}
+	b.decided.add(l.srv.stats.of(call.cmd), s.top.Limited)
 	return true
 }
 
@@ -112,7 +110,7 @@ func (p *ruleParsing) applyPolicies(o *checkOptions) []appliedCounter {
 			continue
 		}
 		for j := range m.Counters {
-			a := appliedCounter{limit: m.Limit, counter: &m.Counters[j], request: -1, ban: -1}
+			a := appliedCounter{limit: m.Limit, counts: p.counts.At(m.Number), counter: &m.Counters[j], request: -1, ban: -1}
 			if p.isLocal(&a) {
 				a.request = local.add(p, m, a.counter, o)
 			}

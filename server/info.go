@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/histogram"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -154,7 +155,7 @@ func infoStats(s *Server, w *infoWriter) {
 	w.field("acl_access_denied_auth", s.auth.failed.Load())
 	w.field("auth_attempts_refused", s.auth.refused.Load())
 	w.field("displaced_connections", s.stats.displaced.Load())
-	w.field("limited_decisions", s.stats.limited.Load())
+	w.field("limited_decisions", s.stats.limited())
 	for _, count := range s.rules.counts.all() {
 		w.field(count.name, count.n.Load())
 	}
@@ -211,7 +212,7 @@ func infoModules(_ *Server, w *infoWriter) {
 func infoCommandStats(s *Server, w *infoWriter) {
 	for id, name := range s.names {
 		cs := &s.stats.commands[id]
-		calls, usec := cs.calls.Load(), cs.nanos.Load()/int64(time.Microsecond)
+		calls, usec := cs.calls.Load(), cs.times.Sum()/int64(time.Microsecond)
 		rejected, failed := cs.rejected.Load(), cs.failed.Load()
 		if calls+rejected == 0 {
 			continue
@@ -234,7 +235,10 @@ func infoLatencyStats(s *Server, w *infoWriter) {
 		if cs.calls.Load() == 0 {
 			continue
 		}
-		usec := func(p float64) float64 { return float64(cs.percentile(p)) / float64(time.Microsecond) }
+		times := cs.times.Load()
+		usec := func(p float64) float64 {
+			return float64(histogram.DurationBound(times.Quantile(p))) / float64(time.Microsecond)
+		}
 		w.field("latency_percentiles_usec_"+name,
 			fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", usec(0.5), usec(0.99), usec(0.999)))
 	}

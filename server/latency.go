@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/histogram"
 	"github.com/throttledhq/throttled/resp"
 )
 
@@ -173,10 +174,11 @@ func cmdLatencyHistogram(c *client, args [][]byte) error {
 func replyHistogram(out *resp.Reply, cs *commandStats) {
 	var bounds, counts []int64
 	total := int64(0)
-	for i := range cs.times {
-		if n := cs.times[i].Load(); n > 0 {
+	times := cs.times.Load()
+	for i, n := range times.Buckets {
+		if n > 0 {
 			total += n
-			bounds = append(bounds, bucketBound(i).Microseconds())
+			bounds = append(bounds, histogram.DurationBound(i).Microseconds())
 			counts = append(counts, total)
 		}
 	}

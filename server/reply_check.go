@@ -94,6 +94,7 @@ func (p *ruleParsing) countCall(c *call, s *checkSummary) {
 	if !c.inStats {
 		return
 	}
+	p.countLimits(c, s)
 	p.state.counts.add(s.flags)
 	if c.leftOut || s.all&flagError != 0 {
 		p.state.counts.shadowErrors.Add(1)

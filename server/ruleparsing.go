@@ -8,6 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/ruleset"
+	"github.com/throttledhq/throttled/ruleset/counts"
 )
 
 // ruleParsing is the part of parsing for the commands that use the rules.
@@ -18,22 +19,26 @@ type ruleParsing struct {
 	// use the same set, so that no command is decided by two versions of the rules. set is nil before the first of them.
 	set     *rules.Set
 	version uint64
+	counts  *counts.Resolved // of set
 	now     time.Time
 	last    *rules.Set // the last set that matches and limits refer to
 
 	semantics rules.Semantics // of the domain of the last call
+	unmatched *counts.Limit   // counters of the domain of the last call, for a request that no limit applies to
 	matches   rules.Matches
 	keys      []byte           // keys of requests
 	limits    []appliedCounter // of all calls
 	followUp  bool             // decisions of the batch can cause further decisions
 
-	shown []shownLimit // scratch for replies
+	shown   []shownLimit // scratch for replies
+	tallies limitTallies // decisions that are not counted yet
 }
 
 // appliedCounter is one counter of a limit that applies to a request of CL.CHECK or CL.REPORT. A limit with several
 // amounts has one for each of them.
 type appliedCounter struct {
-	limit        *rules.Limit // nil for the default of the domain
+	limit        *rules.Limit  // nil for the default of the domain
+	counts       *counts.Limit // counters of the decisions on the limit
 	counter      *rules.Counter
 	request      int32         // index in parsing.reqs; -1 if the amount is unlimited, or has no cost
 	noCost       bool          // the cost for a shadow limit cannot be determined
@@ -53,6 +58,7 @@ const (
 
 // reset prepares for the next batch.
 func (p *ruleParsing) reset() {
+	p.tallies.flush()
 	if p.set == nil {
 		p.forget()
 		return
@@ -73,7 +79,7 @@ func (p *ruleParsing) use(active *ruleset.Active) {
 	if p.last != active.Set {
 		p.forget()
 	}
-	p.set, p.last, p.version, p.now = active.Set, active.Set, active.Version, p.state.clock()
+	p.set, p.last, p.version, p.counts, p.now = active.Set, active.Set, active.Version, active.Counts, p.state.clock()
 }
 
 // forget drops the references to the last set, so that a batch that is used with another set, or with none, does not keep
@@ -85,7 +91,7 @@ func (p *ruleParsing) forget() {
 	}
 	p.matches.Reset()
 	clear(p.limits[:cap(p.limits)])
-	p.last = nil
+	p.last, p.counts, p.unmatched = nil, nil, nil
 }
 
 // domain returns a domain of the active set.
@@ -113,7 +119,7 @@ func (p *ruleParsing) match(domain []byte, pairs [][]byte) error {
 	case len(pairs)%2 != 0:
 		return errNoValue(pairs[len(pairs)-1])
 	}
-	p.semantics = d.Domain().Semantics
+	p.semantics, p.unmatched = d.Domain().Semantics, p.counts.At(d.Default())
 	if err := d.Match(pairs, p.now, &p.matches); err != nil {
 		return replyError("ERR " + err.Error())
 	}
@@ -146,7 +152,7 @@ func (p *parsing) addMatches(o *checkOptions) error {
 		}
 	}
 	p.finishCall(limits, live)
-	p.inStats = o.isCharge()
+	p.inStats, p.unmatched = o.isCharge(), p.rule.unmatched
 	p.fills = p.inStats && p.rule.semantics == rules.Envoy
 	p.rule.followUp = p.rule.followUp || p.fills
 	return nil
@@ -219,7 +225,7 @@ func (p *parsing) addMatch(m *rules.Matched, o *checkOptions) {
 	for i := range m.Counters {
 		p.rule.limits = append(p.rule.limits, appliedCounter{})
 		a := &p.rule.limits[len(p.rule.limits)-1]
-		a.limit, a.counter, a.request, a.ban, a.countsForBan = m.Limit, &m.Counters[i], -1, ban, countsForBan
+		a.limit, a.counts, a.counter, a.request, a.ban, a.countsForBan = m.Limit, p.rule.counts.At(m.Number), &m.Counters[i], -1, ban, countsForBan
 		a.noCost = m.Cost == 0
 		if a.counter.Kind != 0 && !a.noCost {
 			a.request = int32(len(p.reqs))

@@ -3,10 +3,11 @@ package server
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/histogram"
 )
 
 // stats holds the counters of the server. Only CONFIG RESETSTAT resets them.
@@ -16,7 +17,6 @@ type stats struct {
 	displaced      atomic.Int64 // newcomers closed to make room for other connections
 	netIn, netOut  atomic.Int64 // bytes
 	reads, writes  atomic.Int64 // system calls
-	limited        atomic.Int64 // limiter commands that were decided and limited
 	protocolErrors atomic.Int64
 	timeouts       atomic.Int64 // connections closed by the reaper
 	panics         atomic.Int64
@@ -29,17 +29,14 @@ type stats struct {
 	rates rates
 }
 
-// latencyBuckets is the number of buckets in a latency histogram. Their bounds are powers of two from 1024 ns to 1<<39
-// ns (9 minutes). The last bucket also counts longer times.
-const latencyBuckets = 30
-
 // commandStats counts the runs of one command.
 type commandStats struct {
 	calls    atomic.Int64
-	nanos    atomic.Int64
 	rejected atomic.Int64 // refused before running
 	failed   atomic.Int64 // failed while running
-	times    [latencyBuckets]atomic.Int64
+	admitted atomic.Int64 // decided by this node and not limited; limiter commands only
+	limited  atomic.Int64 // decided by this node and limited; limiter commands only
+	times    histogram.Histogram
 }
 
 func (s *stats) init(commands int) {
@@ -52,34 +49,15 @@ func (s *stats) of(cmd *command) *commandStats { return &s.commands[cmd.id] }
 // add adds n runs. took is their total duration.
 func (cs *commandStats) add(n int, took time.Duration) {
 	cs.calls.Add(int64(n))
-	cs.nanos.Add(int64(took))
-	cs.times[bucketOf(took/time.Duration(n))].Add(int64(n))
+	cs.times.AddDurations(took, n)
 }
 
-// bucketOf returns the first bucket whose bound is at least d, or the last bucket.
-func bucketOf(d time.Duration) int {
-	return min(bits.Len64(uint64(max(d-1, 0))>>10), latencyBuckets-1)
-}
-
-// bucketBound returns the upper bound of a bucket.
-func bucketBound(i int) time.Duration { return 1024 << i }
-
-// percentile returns the upper bound of the bucket that contains the p-quantile, for p from 0 to 1.
-func (cs *commandStats) percentile(p float64) time.Duration {
-	total := int64(0)
-	var counts [latencyBuckets]int64
-	for i := range counts {
-		counts[i] = cs.times[i].Load()
-		total += counts[i]
+// limited returns the number of limiter commands that were decided and limited.
+func (s *stats) limited() (n int64) {
+	for i := range s.commands {
+		n += s.commands[i].limited.Load()
 	}
-	seen := int64(0)
-	for i, n := range counts {
-		seen += n
-		if float64(seen) >= p*float64(total) {
-			return bucketBound(i)
-		}
-	}
-	return bucketBound(latencyBuckets - 1)
+	return n
 }
 
 const maxErrorCodes = 128 // a safety limit, not expected to be reached: clients cannot create codes
@@ -115,18 +93,16 @@ func (s *stats) processed() (n int64) {
 func (s *stats) reset() {
 	for _, counter := range []*atomic.Int64{
 		&s.connections, &s.rejected, &s.displaced, &s.netIn, &s.netOut, &s.reads, &s.writes,
-		&s.limited, &s.protocolErrors, &s.timeouts, &s.panics,
+		&s.protocolErrors, &s.timeouts, &s.panics,
 	} {
 		counter.Store(0)
 	}
 	for i := range s.commands {
 		cs := &s.commands[i]
-		for _, counter := range []*atomic.Int64{&cs.calls, &cs.nanos, &cs.rejected, &cs.failed} {
+		for _, counter := range []*atomic.Int64{&cs.calls, &cs.rejected, &cs.failed, &cs.admitted, &cs.limited} {
 			counter.Store(0)
 		}
-		for i := range cs.times {
-			cs.times[i].Store(0)
-		}
+		cs.times.Reset()
 	}
 	s.mu.Lock()
 	s.errors = map[string]int64{}
