@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"internal/background": 0, // long computations with a low priority
 	"internal/histogram":  0, // durations and numbers by powers of two
 	"ruleset/counts":      0, // decisions by limit and outcome
+	"server/statistics":   1, // statistics of a server, for metrics
 
 	"gcra":        1, // uses the types of limiter, as do all algorithms
 	"window":      1,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/internal/failpoint"
+	"github.com/throttledhq/throttled/internal/histogram"
 )
 
 const (
@@ -42,7 +43,33 @@ type applier interface {
 }
 
 // entryCounts counts the entries that a node has submitted.
-type entryCounts struct{ entries, bytes atomic.Uint64 }
+type entryCounts struct {
+	entries, bytes atomic.Uint64
+	decided        atomic.Int64 // decisions since the last entry was submitted
+	groups         histogram.Histogram
+	commits        histogram.Histogram
+}
+
+// CommitStats is the statistics of the entries that a node has submitted as the leader since it started.
+type CommitStats struct {
+	// Decisions has the number of decisions in each entry, without entries that have none. A decision that is made while an entry is
+	// collected may be counted in the entry before or after its own.
+	Decisions histogram.Counts
+	// Latency has the time from the end of the collection of an entry to its commit, for all entries that were committed.
+	Latency histogram.Counts
+}
+
+// stats returns the statistics.
+func (c *entryCounts) stats() CommitStats { return CommitStats{c.groups.Load(), c.commits.Load()} }
+
+// submit counts an entry.
+func (c *entryCounts) submit(size int) {
+	c.entries.Add(1)
+	c.bytes.Add(uint64(size))
+	if n := c.decided.Swap(0); n > 0 {
+		c.groups.AddNumber(n)
+	}
+}
 
 // run submits generations until the leadership ends.
 func (f *flusher) run() {
@@ -103,7 +130,6 @@ func (f *flusher) submit() raft.ApplyFuture {
 	c.seal(buf)
 	f.closed = generation
 	l.flights.add(generation, readAt)
-	f.counts.entries.Add(1)
-	f.counts.bytes.Add(uint64(len(buf)))
+	f.counts.submit(len(buf))
 	return f.raft.Apply(buf, enqueueWithin)
 }

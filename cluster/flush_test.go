@@ -149,3 +149,24 @@ func TestFlushFails(t *testing.T) {
 		}
 	})
 }
+
+// TestCommitStats checks that the decisions of each entry and the time to its commit are counted.
+func TestCommitStats(t *testing.T) {
+	t.Parallel()
+	n := startSolo(t, soloConfig("n1"))
+	defer closeSolo(t, n)
+	rule := rules['s']
+	for range 3 {
+		reqs := []limiter.Request{{Kind: rule.kind, Key: []byte("k"), Limit: rule.limit, Quantity: 1}, {Kind: rule.kind, Key: []byte("l"), Limit: rule.limit, Quantity: 1}}
+		if err := n.WaitCommitted(n.Decide(reqs, make([]limiter.Decision, 2))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := n.CommitStats()
+	if entries := s.Decisions.Total(); s.Decisions.Sum != 6 || entries < 1 || entries > 6 {
+		t.Errorf("got %d decisions in %d entries, want 6 in at most 6", s.Decisions.Sum, entries)
+	}
+	if commits := s.Latency.Total(); commits < 3 || s.Latency.Sum <= 0 {
+		t.Errorf("got %d commits in %d ns, want at least 3", commits, s.Latency.Sum)
+	}
+}

@@ -79,7 +79,10 @@ func (d *leader) commit(l *leadership, c *changes) error {
 	if !l.flights.isNext(c.generation) || !d.table.Commit(c.generation, d.clock.replayTime(c)) {
 		return errSkipped
 	}
-	d.clock.record(c, l.commit(c.generation, d.clock.monotonic()), true)
+	now := d.clock.monotonic()
+	readAt := l.commit(c.generation, now)
+	d.submitted.commits.AddDurations(now-readAt, 1)
+	d.clock.record(c, readAt, true)
 	return nil
 }
 

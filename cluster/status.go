@@ -37,6 +37,9 @@ func (n *Node) Status() topology.Status {
 	return s
 }
 
+// CommitStats returns the statistics of the entries that this node has submitted as the leader.
+func (n *Node) CommitStats() CommitStats { return n.leaderships.submitted.stats() }
+
 // Fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million
 // keys.
 func (n *Node) Fingerprint() topology.Fingerprint { return n.fsm.fingerprint() }

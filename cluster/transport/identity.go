@@ -3,6 +3,7 @@ package transport
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -25,6 +26,7 @@ const (
 type identity struct {
 	cert  tls.Certificate
 	roots *x509.CertPool
+	caEnd time.Time // earliest expiry time of a certificate in roots
 }
 
 // certReloader loads the certificate files, and reloads them when they change.
@@ -99,14 +101,15 @@ func (c *Config) loadIdentity() (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	pem, err := os.ReadFile(c.CAFile)
+	ca, err := os.ReadFile(c.CAFile)
 	if err != nil {
 		return nil, err
 	}
 	id := &identity{cert: cert, roots: x509.NewCertPool()}
-	if !id.roots.AppendCertsFromPEM(pem) {
+	if !id.roots.AppendCertsFromPEM(ca) {
 		return nil, fmt.Errorf("%s contains no certificate", c.CAFile)
 	}
+	id.caEnd = earliestExpiry(ca)
 	chain := []*x509.Certificate{cert.Leaf}
 	for _, der := range cert.Certificate[1:] {
 		link, err := x509.ParseCertificate(der)
@@ -121,6 +124,16 @@ func (c *Config) loadIdentity() (*identity, error) {
 		}
 	}
 	return id, nil
+}
+
+// earliestExpiry returns the earliest expiry time of the certificates in a PEM text, or the zero time if it has none.
+func earliestExpiry(text []byte) (end time.Time) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && (end.IsZero() || cert.NotAfter.Before(end)) {
+			end = cert.NotAfter
+		}
+	}
+	return end
 }
 
 // verify checks that a certificate chain is valid for a node of this cluster, or for any

@@ -339,3 +339,19 @@ func (c *countingCache) Put(_ string, s *tls.ClientSessionState) {
 		c.puts++
 	}
 }
+
+// TestExpiryTimes checks the expiry times of the certificates, and that an insecure Link has none.
+func TestExpiryTimes(t *testing.T) {
+	s := newSite(t)
+	l := s.link("n1")
+	node, ca, ok := l.Expiry()
+	if left := time.Until(node); !ok || left < 22*time.Hour || left > 25*time.Hour || !ca.Equal(s.ca.Expires()) {
+		t.Errorf("got %v, %v and %t, want a day, and %v for the CA", left, ca, ok, s.ca.Expires())
+	}
+	if _, _, ok := open(t, plain("n2")).Expiry(); ok {
+		t.Error("an insecure Link has an expiry time")
+	}
+	if end := earliestExpiry([]byte("junk")); !end.IsZero() {
+		t.Errorf("a text without certificates expires at %v", end)
+	}
+}

@@ -189,6 +189,17 @@ func (l *Link) identity() *identity {
 	return id
 }
 
+// Expiry returns the times at which the certificate of this node and that of the CA expire. ok is false if the Link is
+// insecure. If there are several CA certificates, ca is the earliest of their times. Changed files are read, as in a
+// handshake.
+func (l *Link) Expiry() (node, ca time.Time, ok bool) {
+	id := l.identity()
+	if id == nil {
+		return time.Time{}, time.Time{}, false
+	}
+	return id.expires(), id.caEnd, true
+}
+
 // Reload reads the certificates again, as Listen does. A handshake also reads changed files, unless
 // the files were checked less than a second ago. After an error the previous certificates stay in
 // use.

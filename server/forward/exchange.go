@@ -54,6 +54,7 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (reusable bool, err error) {
 			call.answer(reply, st.marks)
 		case written > 0 && err != errGoaway && call.Writes:
 			f.Errors.Add(1)
+			f.Uncertain.Add(1)
 			call.Outcome = Uncertain
 		}
 	}

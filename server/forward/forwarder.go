@@ -65,11 +65,14 @@ type Stats struct {
 	Commands atomic.Int64 // commands answered by the leader
 	Retries  atomic.Int64 // commands sent again; counted by the caller
 	Errors   atomic.Int64 // Uncertain calls; the caller adds the calls that it gives up on
+	// Uncertain counts the Uncertain calls, which are also in Errors. It is added after Errors, so it is never greater
+	// than Errors if it is read before Errors.
+	Uncertain atomic.Int64
 }
 
 // Reset sets the counters to zero.
 func (s *Stats) Reset() {
-	for _, counter := range []*atomic.Int64{&s.Commands, &s.Retries, &s.Errors} {
+	for _, counter := range []*atomic.Int64{&s.Commands, &s.Retries, &s.Errors, &s.Uncertain} {
 		counter.Store(0)
 	}
 }

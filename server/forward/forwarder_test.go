@@ -338,12 +338,12 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("the outcome of call %d is %d, want %d", i, got, want)
 			}
 		}
-		if commands, errs := f.Commands.Load(), f.Errors.Load(); commands != 1 || errs != 2 {
-			t.Errorf("Commands is %d, want 1; Errors is %d, want 2", commands, errs)
+		if commands, errs, uncertain := f.Commands.Load(), f.Errors.Load(), f.Uncertain.Load(); commands != 1 || errs != 2 || uncertain != 2 {
+			t.Errorf("Commands is %d, want 1; Errors is %d, and Uncertain %d, want 2", commands, errs, uncertain)
 		}
 		f.Reset()
-		if f.Commands.Load()+f.Errors.Load() != 0 {
-			t.Error("Commands or Errors is not 0 after Reset")
+		if f.Commands.Load()+f.Errors.Load()+f.Uncertain.Load() != 0 {
+			t.Error("Commands, Errors or Uncertain is not 0 after Reset")
 		}
 		f.Close()
 	})
