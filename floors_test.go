@@ -75,6 +75,7 @@ var floors = map[string]int{
 
 	"server":    6,
 	"edge/grpc": 6, // Envoy's gRPC interfaces
+	"metrics":   6, // Prometheus; reads published statistics, and does not use package server
 
 	"cmd/throttled":           7,
 	"cmd/throttled-bench":     7,

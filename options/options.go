@@ -99,6 +99,9 @@ type Options struct {
 	SlowlogLogSlowerThan    time.Duration // whole microseconds that make a command slow; 0 logs all commands, a negative value none
 	SlowlogMaxLen           int           // slow commands kept in the slow log; 0 keeps none
 	LatencyMonitorThreshold time.Duration // whole milliseconds that an event must take to be sampled; 0 samples none
+	MetricsMaxLimits        int           // limits of the rules with metrics of their own
+	OTLPEndpoint            string        // URL to which traces are sent; empty means none
+	OTLPSamplePercent       int           // percentage of the requests without a traced caller that are traced; 0 to 100
 
 	// Compatibility: options that clients query and that have one valid value.
 
@@ -169,6 +172,8 @@ func Default() Options {
 		LogLevel:             "notice",
 		SlowlogLogSlowerThan: 10 * time.Millisecond,
 		SlowlogMaxLen:        128,
+		MetricsMaxLimits:     1000,
+		OTLPSamplePercent:    1,
 
 		Databases:       1,
 		ReplicaReadOnly: true,

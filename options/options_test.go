@@ -73,6 +73,9 @@ var otherValue = map[string]string{
 	"slowlog-log-slower-than":   "-1",
 	"slowlog-max-len":           "0",
 	"latency-monitor-threshold": "100",
+	"metrics-max-limits":        "100000",
+	"otlp-endpoint":             "http://127.0.0.1:4318",
+	"otlp-sample-percent":       "0",
 }
 
 // singleValued lists the options with one valid value.
@@ -212,7 +215,7 @@ func TestDefault(t *testing.T) {
 		"data-dir": "", "replication": "sync", "raft-fsync": "yes", "raft-heartbeat": "250", "cluster-id": "", "node-id": "", "raft-addr": "", "raft-advertise": "",
 		"bootstrap": "", "join": "", "raft-tls-cert": "", "raft-tls-key": "", "raft-tls-ca": "", "raft-tls-revoked": "", "raft-insecure": "no", "announce-host": "",
 		"cluster-port": "6384", "sentinel-port": "26380", "sentinel-master": "mymaster", "leader-port": "6386",
-		"latency-monitor-threshold": "0", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
+		"latency-monitor-threshold": "0", "metrics-max-limits": "1000", "otlp-endpoint": "", "otlp-sample-percent": "1", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
 	}
 	for _, r := range table {
 		text, ok := want[r.name]

@@ -395,6 +395,21 @@ var table = []row{
 		help:  "minimum duration of a recorded event, 0 for none",
 		field: func(o *Options) value { return span{&o.LatencyMonitorThreshold, time.Millisecond, 0, most32} },
 	},
+	{
+		name: "metrics-max-limits", group: diagnostics, form: formNumber, change: immutable,
+		help:  "limits of the rules with metrics of their own",
+		field: func(o *Options) value { return number{&o.MetricsMaxLimits, 1, 100_000} },
+	},
+	{
+		name: "otlp-endpoint", group: diagnostics, form: formText, change: immutable,
+		help:  "URL for traces of HTTP and gRPC, \"\" for none",
+		field: func(o *Options) value { return text{&o.OTLPEndpoint} },
+	},
+	{
+		name: "otlp-sample-percent", group: diagnostics, form: formNumber, change: immutable,
+		help:  "percentage of requests that are traced",
+		field: func(o *Options) value { return number{&o.OTLPSamplePercent, 0, 100} },
+	},
 
 	{
 		name: "databases", group: compatibility, form: formNumber,

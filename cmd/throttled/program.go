@@ -15,6 +15,7 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
 	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/metrics"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/ruleset"
@@ -40,6 +41,7 @@ type program struct {
 	rulesFile *rulesFile // nil if the option rules is not set
 	server    *server.Server
 	edges     edges
+	metrics   *metrics.Metrics
 	listeners []listener
 	stopped   chan bool // receives a value when a client sends SHUTDOWN: whether to save
 
@@ -72,6 +74,7 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 		Stop:    func(save bool) { p.stopped <- save },
 	}
 	p.rules = ruleset.NewStore()
+	p.rules.Counts().SetMax(o.MetricsMaxLimits)
 	config.Rules = p.rules
 	if err := p.openState(o, &config); err != nil {
 		return err
@@ -86,10 +89,23 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	if err := p.openEdges(o); err != nil {
 		return errors.Join(err, p.server.Shutdown(context.Background()))
 	}
+	p.metrics = metrics.New(p.metricSources())
 	p.opts.OnChange(func(old, changed *options.Options) error {
 		return p.applyOptions(old, changed, level)
 	})
 	return nil
+}
+
+// metricSources returns the parts of the program whose statistics are exported.
+func (p *program) metricSources() metrics.Sources {
+	s := metrics.Sources{Version: version, Server: p.server.Statistics, Rules: p.rules, Log: p.log}
+	if p.replica != nil {
+		s.Node = p.replica.node
+		if p.replica.link != nil {
+			s.Certificates = p.replica.link.Expiry
+		}
+	}
+	return s
 }
 
 // The table for limits with on_failure: local.
