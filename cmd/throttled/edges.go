@@ -4,27 +4,41 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/throttledhq/throttled/edge"
+	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
+	grpcedge "github.com/throttledhq/throttled/edge/grpc"
+	"github.com/throttledhq/throttled/edge/headers"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/rules"
 )
 
 // edges holds the servers for other protocols than that of Redis. They decide requests by commands of the server for Redis
 // clients.
 type edges struct {
 	checker *decision.Checker
-	http    *edge.Server // nil if http-port is 0
+	http    *edge.Server     // nil if http-port is 0
+	grpc    *grpcedge.Server // nil if grpc-port is 0
 }
 
-// listenEdges binds the addresses of the HTTP server.
+// listenEdges binds the addresses of the HTTP and gRPC servers.
 func (p *program) listenEdges(o *options.Options) error {
-	return p.bindIf(o.HTTPPort, o.Bind, func(p *program, ln net.Listener) error { return p.edges.http.Serve(ln) })
+	return errors.Join(
+		p.bindIf(o.HTTPPort, o.Bind, func(p *program, ln net.Listener) error { return p.edges.http.Serve(ln) }),
+		p.bindIf(o.GRPCPort, o.Bind, func(p *program, ln net.Listener) error { return p.edges.grpc.Serve(ln) }))
 }
 
-// openEdges creates the servers. The server for Redis clients must exist.
-func (p *program) openEdges(o *options.Options) (err error) {
+// openEdges creates the HTTP and gRPC servers. The server for Redis clients and the metrics must exist.
+func (p *program) openEdges(o *options.Options) error {
 	p.edges.checker = decision.New(func() decision.Runner { return p.server.NewCaller() })
+	return errors.Join(p.openHTTP(o), p.openGRPC(o))
+}
+
+func (p *program) openHTTP(o *options.Options) (err error) {
 	if o.HTTPPort == 0 {
 		return nil
 	}
@@ -34,9 +48,36 @@ func (p *program) openEdges(o *options.Options) (err error) {
 		Access:  p.server,
 		Ready:   p.server.Ready,
 		Rules:   p.activeRules,
+		Metrics: p.metrics.Handler(),
+		Observe: p.metrics.HTTP().ObserveRequest,
 		Log:     p.log,
 	})
 	return err
+}
+
+func (p *program) openGRPC(o *options.Options) error {
+	if o.GRPCPort == 0 {
+		return nil
+	}
+	sources, err := attributes.ParseSources(o.EdgeAttributes)
+	if err != nil {
+		return &options.SetError{Name: "edge-attributes", Reason: err.Error()}
+	}
+	observe := p.metrics.GRPC().ObserveRequest
+	p.edges.grpc = grpcedge.New(grpcedge.Config{
+		Checker: p.edges.checker,
+		Rules:   func() *rules.Set { return p.rules.Active().Set },
+		Settings: grpcedge.Settings{
+			NegativeHits: o.GRPCNegativeHits, Headers: o.RLSHeaders,
+			Domain: o.EdgeDomain, Proxies: attributes.NewProxies(o.TrustedProxies), Sources: sources,
+			Format: headers.NewFormat(o.RateLimitHeaders, o.XRateLimitReset),
+		},
+		Access:  p.server,
+		Ready:   p.server.Ready,
+		Observe: func(method string, code codes.Code, took time.Duration) { observe(method, int(code), took) },
+		Log:     p.log,
+	})
+	return nil
 }
 
 // activeRules returns the version and the text of the active rules.
@@ -59,7 +100,13 @@ func (e *edges) drain() {
 // shutdown waits until the requests that have begun are answered.
 func (e *edges) shutdown(ctx context.Context) (err error) {
 	if e.http != nil {
-		err = errors.Join(err, e.http.Shutdown(ctx))
+		err = e.http.Shutdown(ctx)
+	}
+	if e.grpc != nil {
+		err = errors.Join(err, e.grpc.Shutdown(ctx))
+	}
+	if e.checker != nil && err == nil {
+		e.checker.Close()
 	}
 	return err
 }

@@ -9,6 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
 	"github.com/throttledhq/throttled/internal/freeport"
 )
 
@@ -107,5 +113,46 @@ func TestHTTP_InvalidOption(t *testing.T) {
 	args := []string{"--port", "0", "--http-port", fmt.Sprint(freeport.Of(t)), "--edge-attributes", "user=heder:X-User"}
 	if got := run(args, noEnv, &out, &errs); got != exitError || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
 		t.Errorf("exit code %d, errors %s", got, errs.String())
+	}
+}
+
+func TestHTTP_Metrics(t *testing.T) {
+	r, c := startEdges(t)
+	r.ask("CL.CHECK shop path /login ip ::1", "CL.THROTTLE k 1 1 60")
+	c.do("GET", "/nothing", "")
+	status, _, text := c.do("GET", "/metrics", "")
+	if status != 200 {
+		t.Errorf("status %d, want 200", status)
+	}
+	for _, want := range []string{
+		`throttled_decisions_total{domain="shop",limit="login",outcome="admitted"} 1`,
+		`throttled_decisions_total{domain="",limit="cl.throttle",outcome="admitted"} 1`,
+		`throttled_http_requests_total{code="404",endpoint="other"} 1`, "throttled_leader 1",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics do not have %s", want)
+		}
+	}
+}
+
+func TestGRPC(t *testing.T) {
+	port := freeport.Of(t)
+	_, _ = startEdges(t, "--grpc-port", fmt.Sprint(port))
+	conn, err := grpc.NewClient(fmt.Sprintf("127.0.0.1:%d", port), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	request := &pb.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{
+		{Key: "path", Value: "/login"}, {Key: "ip", Value: "192.0.2.7"},
+	}}}}
+	for i, want := range []pb.RateLimitResponse_Code{pb.RateLimitResponse_OK, pb.RateLimitResponse_OK, pb.RateLimitResponse_OVER_LIMIT} {
+		got, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request)
+		if err != nil || got.OverallCode != want {
+			t.Errorf("request %d: %v, %v, want %v", i, got, err, want)
+		}
+	}
+	if got, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("health: %v, %v", got, err)
 	}
 }

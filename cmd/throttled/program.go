@@ -86,10 +86,10 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 		return err
 	}
 	p.server = server.New(config)
+	p.metrics = metrics.New(p.metricSources())
 	if err := p.openEdges(o); err != nil {
 		return errors.Join(err, p.server.Shutdown(context.Background()))
 	}
-	p.metrics = metrics.New(p.metricSources())
 	p.opts.OnChange(func(old, changed *options.Options) error {
 		return p.applyOptions(old, changed, level)
 	})

@@ -10,7 +10,7 @@ require (
 
 require (
 	github.com/gaissmai/bart v0.30.0 // indirect
-	golang.org/x/text v0.14.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
 )
 
 replace github.com/throttledhq/throttled => ../..
