@@ -6,98 +6,137 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/throttledhq/throttled/edge/headers"
 )
 
-// tokenHeader is the header with the password. A gateway must overwrite it.
+// accept refuses clients on other hosts in protected mode.
+func (s *Server) accept(x *exchange) bool {
+	if x.conn.Conn == nil || s.access.Accepts(x.conn.RemoteAddr()) {
+		return true
+	}
+	x.close()
+	x.fail(http.StatusForbidden, "protected_mode", "protected mode accepts only clients on this host: set requirepass, and send the password")
+	return false
+}
+
+// fromHere refuses requests that the page of another site can have caused in a browser: those with an unknown Host (DNS
+// rebinding), and those with an Origin. Check requests are not examined, since gateways forward these headers.
+func (s *Server) fromHere(x *exchange) bool {
+	if len(x.r.Header["Origin"]) > 0 {
+		x.fail(http.StatusForbidden, "origin", "requests of pages in browsers are refused: send no Origin header")
+		return false
+	}
+	if s.opts.Get().RequirePass == "" && !s.knowsHost(x.r.Host) {
+		x.close()
+		x.fail(http.StatusMisdirectedRequest, "unknown_host", "the name in the Host header is unknown: use localhost or an IP address, or add the name to http-hosts")
+		return false
+	}
+	return true
+}
+
+// knowsHost reports whether a Host is localhost, an IP address, or one of the option http-hosts.
+func (s *Server) knowsHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	if name == "localhost" {
+		return true
+	}
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return true
+	}
+	return s.hosts[strings.ToLower(strings.TrimSuffix(name, "."))]
+}
+
+func hostNames(names []string) map[string]bool {
+	m := map[string]bool{"localhost": true}
+	for _, name := range names {
+		m[strings.ToLower(strings.TrimSuffix(name, "."))] = true
+	}
+	return m
+}
+
+// tokenHeader has the password of a gateway, whose clients have an Authorization header of their own.
 const tokenHeader = "X-Throttled-Token"
 
-// authorize returns an error unless the client may use the server. On check endpoints, the header Authorization is that of
-// a client of the gateway, so it is not read.
-func (s *Server) authorize(r *http.Request, check bool) error {
-	p := peerOf(r)
-	if !s.config.Access.Accepts(p.addr) {
-		return refuse(http.StatusForbidden, "protected_mode", "in protected mode without a password, only clients on this host are accepted; set requirepass")
-	}
-	if !s.config.Access.RequiresPassword() {
-		return nil
-	}
-	password, given := passwordOf(r, check)
-	if !given {
-		return unauthorized("a password is required: send it in the header %s", tokenHeader)
-	}
-	err := s.config.Access.Authenticate(p.addr, []byte(password))
-	var many interface{ RetryIn() time.Duration }
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &many):
-		e := refuse(http.StatusTooManyRequests, "too_many_failures", "%v", err).(*problemError)
-		e.retry = int64(many.RetryIn().Seconds()) + 1
-		return e
-	}
-	return unauthorized("%v", err)
-}
-
-func unauthorized(format string, args ...any) error {
-	e := refuse(http.StatusUnauthorized, "unauthorized", format, args...).(*problemError)
-	e.header = map[string]string{"WWW-Authenticate": `Bearer realm="throttled"`}
-	return e
-}
-
-// passwordOf returns the password of a request. given is false if there is none, or more than one.
-func passwordOf(r *http.Request, check bool) (password string, given bool) {
-	if values := r.Header[tokenHeader]; len(values) > 0 || check {
-		if len(values) != 1 {
-			return "", false
-		}
-		return values[0], true
-	}
-	values := r.Header["Authorization"]
+// tokenOf returns the password in the header for gateways.
+func tokenOf(r *http.Request) (password string, ok bool) {
+	values := r.Header[tokenHeader]
 	if len(values) != 1 {
 		return "", false
 	}
-	scheme, rest, _ := strings.Cut(values[0], " ")
-	switch rest = strings.TrimSpace(rest); strings.ToLower(scheme) {
-	case "bearer":
-		return rest, true
-	case "basic":
-		decoded, err := base64.StdEncoding.DecodeString(rest)
-		_, password, found := strings.Cut(string(decoded), ":")
-		return password, err == nil && found
-	}
-	return "", false
+	return values[0], true
 }
 
-// checkOrigin returns an error for requests that a page in a browser may have sent. Without a password, a name in Host
-// that is not known can be one whose address an attacker has changed to that of this server (DNS rebinding).
-func (s *Server) checkOrigin(r *http.Request) error {
-	if origin := r.Header.Get("Origin"); origin != "" && !isSameOrigin(origin, r.Host) {
-		return refuse(http.StatusForbidden, "cross_origin", "requests of pages of other origins are refused")
-	}
-	if s.config.Access.RequiresPassword() {
-		return nil
-	}
-	host := hostOf(r.Host)
-	if _, err := netip.ParseAddr(host); err == nil || s.hosts[host] {
-		return nil
-	}
-	return refuse(http.StatusMisdirectedRequest, "unknown_host", "the host %s is not known; add it to the option http-hosts", strconv.Quote(r.Host))
+// credentials is a password, if the request has one.
+type credentials struct {
+	password string
+	ok       bool
+	check    bool // of a gateway
 }
 
-func isSameOrigin(origin, host string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && strings.EqualFold(u.Host, host)
+// passwordOf returns the password in X-Throttled-Token, or in Authorization: Bearer or Basic. The user name is ignored.
+func passwordOf(r *http.Request) (c credentials) {
+	if c.password, c.ok = tokenOf(r); c.ok {
+		return c
+	}
+	values := r.Header["Authorization"]
+	if len(values) != 1 {
+		return c
+	}
+	scheme, value, _ := strings.Cut(values[0], " ")
+	value = strings.TrimSpace(value)
+	switch {
+	case strings.EqualFold(scheme, "Bearer"):
+		c.password, c.ok = value, true
+	case strings.EqualFold(scheme, "Basic"):
+		decoded, err := base64.StdEncoding.DecodeString(value)
+		if err == nil {
+			_, c.password, c.ok = strings.Cut(string(decoded), ":")
+		}
+	}
+	return c
 }
 
-// hostOf returns a host in lower case, without the port and without the brackets of an IPv6 address.
-func hostOf(hostport string) string {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
+// authenticate refuses requests without the password, if one is required. A request without any is not counted as a
+// failure.
+func (s *Server) authenticate(x *exchange, c credentials) bool {
+	o := s.opts.Get()
+	if o.RequirePass == "" {
+		return true
 	}
-	return strings.ToLower(strings.Trim(host, "[]"))
+	if !c.ok {
+		s.refuseUnauthenticated(x, c, "a password is required: send Authorization: Bearer PASSWORD or X-Throttled-Token: PASSWORD")
+		return false
+	}
+	if x.conn.checkedFor == o && x.conn.password == c.password {
+		return true
+	}
+	err := s.access.Authenticate(x.conn.RemoteAddr(), []byte(c.password))
+	var later interface{ RetryAfter() time.Duration }
+	switch {
+	case err == nil:
+		x.conn.password, x.conn.checkedFor = c.password, o
+		return true
+	case errors.As(err, &later):
+		retry := max(int64((later.RetryAfter()+time.Second-1)/time.Second), 1)
+		x.sendProblem(&headers.Problem{Type: headers.TypeBlank, Title: "Too Many Requests", Status: http.StatusTooManyRequests, Error: "too_many_failures", Message: err.Error(), Retry: retry})
+	default:
+		s.refuseUnauthenticated(x, c, "the password is wrong")
+	}
+	return false
+}
+
+// refuseUnauthenticated sends 401. The response to a gateway may reach a browser, which must not ask for a password.
+func (s *Server) refuseUnauthenticated(x *exchange, c credentials, message string) {
+	list := challenges
+	if c.check {
+		list = challenges[:1]
+	}
+	x.w.Header()["Www-Authenticate"] = list
+	x.fail(http.StatusUnauthorized, "unauthorized", message)
 }

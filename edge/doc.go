@@ -1,18 +1,16 @@
-// Package edge serves HTTP: check endpoints for gateways, a JSON interface for other programs, and endpoints for health and
-// metrics.
+// Package edge is the HTTP server: check endpoints for gateways, a JSON API for applications, and endpoints for health,
+// metrics and the OpenAPI document.
 //
-// [New] returns a [Server]. It decides nothing itself: it converts requests to commands of the server for Redis clients (see
-// package decision), so that they are forwarded to the leader, charged and counted as those of other clients.
+// A [Server] decides nothing by itself. It converts each request to commands of package decision, and their replies to
+// HTTP responses. Two tables define it: the gateways of the check endpoints, with the headers that are read from the
+// requests of each, and the endpoints of the JSON API, with the fields of their bodies. The allowed methods, the decoder and
+// the OpenAPI document are derived from the latter.
 //
-// # Check endpoints
+// # Guarantees
 //
-// A gateway sends a request for each request of its clients to /check/GATEWAY/DOMAIN. Each gateway has a path of its own,
-// because the server must read the original request only from headers that the gateway always overwrites: a client can
-// set all others. The table of gateways has these headers. Neither the domain nor the cost can be set by a client.
-//
-// # Access
-//
-// The protected mode and the password of the server apply. The password is in the header X-Throttled-Token, which
-// gateways must overwrite, or, except on check endpoints, in the header Authorization. A page in a browser cannot use the
-// server: requests with the header Origin are refused and, if no password is required, also requests with an unknown Host.
+//   - The domain and the cost of a check request are never taken from a header or a query that a client can send.
+//   - Data that a client has chosen never makes a gateway treat a request as undecided: the status is then one that the
+//     gateway regards as a refusal.
+//   - The size of headers and bodies, the times, and the number of connections are limited.
+//   - A panic in a handler closes at most its own connection.
 package edge

@@ -9,126 +9,117 @@ import (
 
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
+	"github.com/throttledhq/throttled/ruleset"
 )
 
-// jsonType is the media type of decisions.
-const jsonType = "application/json"
-
-// writeDecision writes a decision as JSON, with its headers. A refusal is a problem with the members of a decision.
-func (s *Server) writeDecision(w http.ResponseWriter, c *call) {
-	s.setHeaders(w.Header(), c)
-	r := &c.results[0]
-	if !r.Limited {
-		c.body = appendObject(c.body[:0], r)
-		writeBody(w, http.StatusOK, jsonType, c.body)
-		return
-	}
-	c.body = headers.AppendRefusalMembers(append(c.body[:0], '{'), http.StatusTooManyRequests, r)
-	c.body = append(appendMembers(append(c.body, ','), r, false), '}')
-	writeBody(w, http.StatusTooManyRequests, headers.ContentType, c.body)
-}
-
-// appendObject appends a decision as a JSON object.
-func appendObject(b []byte, r *decision.Result) []byte {
-	return append(appendMembers(append(b, '{'), r, true), '}')
-}
-
-// appendBatch appends the decisions of a batch. A check that failed has an object with the member error.
-func appendBatch(b []byte, results []decision.Result) []byte {
-	b = append(b, `{"results":[`...)
-	for i := range results {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if err := decided(nil, &results[i]); err != nil {
-			b = appendFailure(b, err)
-			continue
-		}
-		b = appendObject(b, &results[i])
-	}
-	return append(b, "]}"...)
-}
-
-func appendFailure(b []byte, err error) []byte {
-	var e *problemError
-	word := "internal"
-	if errors.As(err, &e) {
-		word = e.word
-	}
-	b = appendString(append(b, `{"error":`...), word)
-	b = appendString(append(b, `,"message":`...), err.Error())
-	return append(b, '}')
-}
-
-// appendMembers appends the members of a decision. The member retry_after_seconds is that of the problem if the decision
-// is one.
-func appendMembers(b []byte, r *decision.Result, retry bool) []byte {
-	b = appendDecision(b, &r.Decision, retry)
-	b = appendString(append(b, `,"name":`...), r.Name)
-	b = appendFlags(append(b, `,"flags":`...), r.Flags)
-	b = append(b, `,"limits":[`...)
+// appendMembers appends the members of the JSON object of a decision by rules. In a refusal, retry_after_seconds is one of
+// the members of the problem.
+func appendMembers(dst []byte, r *decision.Result) []byte {
+	dst = appendNumbers(dst, r)
+	dst = appendText(append(dst, `,"name":`...), r.Name)
+	dst = appendFlags(append(dst, `,"flags":`...), r.Flags)
+	dst = append(dst, `,"limits":[`...)
 	for i := range r.Limits {
 		if i > 0 {
-			b = append(b, ',')
+			dst = append(dst, ',')
 		}
-		b = appendLimit(b, &r.Limits[i])
+		dst = appendLimit(dst, &r.Limits[i])
 	}
-	b = append(b, `],"version":`...)
-	return strconv.AppendUint(b, r.Version, 10)
+	return strconv.AppendUint(append(dst, `],"version":`...), r.Version, 10)
 }
 
-// appendDecision appends the members of one decision. Numbers of an unlimited amount, and times that do not exist, are
-// null.
-func appendDecision(b []byte, d *decision.Decision, retry bool) []byte {
-	b = strconv.AppendBool(append(b, `"allowed":`...), !d.Limited)
-	b = appendUnits(append(b, `,"limit":`...), d.Limit)
-	b = appendUnits(append(b, `,"remaining":`...), d.Remaining)
-	if retry {
-		b = appendTime(append(b, `,"retry_after_seconds":`...), d.RetryAfter)
-	}
-	return appendTime(append(b, `,"reset_after_seconds":`...), d.ResetAfter)
+// appendNumbers appends the members of the five integers of a decision.
+func appendNumbers(dst []byte, r *decision.Result) []byte {
+	dst = appendState(dst, &r.Decision)
+	seconds := int64((r.ResetAfter + time.Second - 1) / time.Second)
+	return strconv.AppendInt(append(dst, `,"reset_after_seconds":`...), seconds, 10)
 }
 
-func appendLimit(b []byte, l *decision.Limit) []byte {
-	b = appendString(append(b, `{"name":`...), l.Name)
-	b = appendString(append(b, `,"window":`...), l.Window)
-	b = appendDecision(append(b, ','), &l.Decision, true)
-	b = appendFlags(append(b, `,"flags":`...), l.Flags)
+// appendState appends the members that decisions and amounts have. limit and remaining are absent if there is no limit, and
+// retry_after_ms if the request was admitted or no wait helps.
+func appendState(dst []byte, d *decision.Decision) []byte {
+	dst = strconv.AppendBool(append(dst, `"allowed":`...), !d.Limited)
+	if d.Limit != decision.Unlimited {
+		dst = strconv.AppendInt(append(dst, `,"limit":`...), d.Limit, 10)
+		dst = strconv.AppendInt(append(dst, `,"remaining":`...), d.Remaining, 10)
+	}
+	if d.Limited && d.RetryAfter >= 0 {
+		dst = strconv.AppendInt(append(dst, `,"retry_after_ms":`...), d.RetryAfter.Milliseconds(), 10)
+	}
+	return strconv.AppendInt(append(dst, `,"reset_after_ms":`...), d.ResetAfter.Milliseconds(), 10)
+}
+
+func appendLimit(dst []byte, l *decision.Limit) []byte {
+	dst = appendText(append(dst, `{"name":`...), l.Name)
+	dst = appendText(append(dst, `,"window":`...), l.Window)
+	dst = appendState(append(dst, ','), &l.Decision)
 	if l.Wait > 0 {
-		b = appendTime(append(b, `,"wait_seconds":`...), l.Wait)
+		dst = strconv.AppendInt(append(dst, `,"wait_ms":`...), l.Wait.Milliseconds(), 10)
 	}
-	return append(b, '}')
+	return append(appendFlags(append(dst, `,"flags":`...), l.Flags), '}')
 }
 
-func appendFlags(b []byte, f decision.Flags) []byte {
-	b = append(b, '[')
-	if f != 0 {
-		for i, name := range f.AppendNames(nil) {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendString(b, name)
+func appendFlags(dst []byte, f decision.Flags) []byte {
+	if f == 0 {
+		return append(dst, "[]"...)
+	}
+	var memory [16]string
+	dst = append(dst, '[')
+	for i, name := range f.AppendNames(memory[:0]) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), name...), '"')
+	}
+	return append(dst, ']')
+}
+
+// appendText appends a JSON string. A text of printable ASCII needs no escapes, and no memory.
+func appendText(dst []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(text) // never fails for a string
+			return append(dst, quoted...)
 		}
 	}
-	return append(b, ']')
+	return append(append(append(dst, '"'), text...), '"')
 }
 
-func appendUnits(b []byte, n int64) []byte {
-	if n == decision.Unlimited {
-		return append(b, "null"...)
+// appendBatch appends the response to a batch. Each element is a decision, a refusal, or a problem, with the member status.
+func appendBatch(dst []byte, results []decision.Result) []byte {
+	dst = append(dst, `{"results":[`...)
+	for i := range results {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendElement(dst, &results[i])
 	}
-	return strconv.AppendInt(b, n, 10)
+	return append(dst, "]}"...)
 }
 
-// appendTime appends seconds with up to three decimals.
-func appendTime(b []byte, d time.Duration) []byte {
-	if d < 0 {
-		return append(b, "null"...)
+func appendElement(dst []byte, r *decision.Result) []byte {
+	var e *decision.Error
+	switch {
+	case errors.As(r.Err, &e) && e.Unavailable():
+		p := headers.Unavailable(e.Message)
+		return p.Append(dst)
+	case r.Err != nil:
+		p := headers.Problem{Type: headers.TypeBlank, Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Error: "invalid_request", Message: messageOf(r.Err)}
+		return p.Append(dst)
+	case r.Limited:
+		dst = headers.AppendRefusalMembers(append(dst, '{'), http.StatusTooManyRequests, r)
+	default:
+		dst = append(dst, `{"status":200`...)
 	}
-	return strconv.AppendFloat(b, float64(d.Milliseconds())/1000, 'f', -1, 64)
+	return append(appendMembers(append(dst, ','), r), '}')
 }
 
-func appendString(b []byte, s string) []byte {
-	text, _ := json.Marshal(s) // a string can always be encoded
-	return append(b, text...)
+// appendRules appends a version of the rules.
+func appendRules(dst []byte, v *ruleset.Version, text string) []byte {
+	dst = strconv.AppendUint(append(dst, `{"version":`...), v.Number, 10)
+	dst = appendText(append(dst, `,"author":`...), v.Author)
+	dst = appendText(append(dst, `,"time":`...), v.Time.UTC().Format(time.RFC3339Nano))
+	dst = appendText(append(dst, `,"hash":`...), v.Hash)
+	dst = appendText(append(dst, `,"text":`...), text)
+	return append(dst, '}')
 }

@@ -2,7 +2,9 @@ package edge
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/throttledhq/throttled/edge/attributes"
@@ -10,163 +12,63 @@ import (
 	"github.com/throttledhq/throttled/edge/headers"
 )
 
-// gateway describes the requests of one gateway. The headers are those that the gateway, or its configuration in
-// docs/gateways.md, overwrites.
+// gateway is one check endpoint: the headers that the gateway sets in each check request, and the statuses that it
+// understands. No other header describes the original request, since a client could have sent it.
 type gateway struct {
-	name string
-	// Headers with the parts of the original request. They are empty if the gateway sends them as those of the check
-	// request: its method, the path after the domain, and its host.
-	method, target, host string
-	refusal              int    // status of a refused request
-	endpoint             string // name for Observe
+	name   string
+	method string // header with the original method; "" if the check request has this method itself
+	target string // header with the original path and query; "" if the path of the check request ends with them
+	host   string // header with the original Host; "" if the check request has it itself
+
+	refused int // status of a refusal
+	invalid int // status if the client has sent invalid data. The gateway must not regard it as a failure of the limiter
 }
 
-// forwardedFor is the header to which each gateway appends the address of its peer.
+// nginx accepts only 401 and 403 as refusals: it treats any other status as a failure.
+var gateways = []gateway{
+	{"nginx", "X-Original-Method", "X-Original-Uri", "X-Forwarded-Host", http.StatusForbidden, http.StatusForbidden},
+	{"envoy", "", "", "", http.StatusTooManyRequests, http.StatusBadRequest},
+	{"traefik", "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", http.StatusTooManyRequests, http.StatusBadRequest},
+	{"caddy", "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", http.StatusTooManyRequests, http.StatusBadRequest},
+	{"haproxy", "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", http.StatusTooManyRequests, http.StatusBadRequest},
+	{"apisix", "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", http.StatusTooManyRequests, http.StatusBadRequest},
+}
+
+// checkNames holds the names of the check endpoints for metrics, in the order of gateways.
+var checkNames = func() (names []string) {
+	for i := range gateways {
+		names = append(names, checkPrefix+gateways[i].name)
+	}
+	return names
+}()
+
+// forwardedFor has the address of the client, for all gateways.
 const forwardedFor = "X-Forwarded-For"
 
-// The gateways. The module auth_request of nginx answers with an error unless the status of a refusal is 401 or 403.
-var gateways = []gateway{
-	{"nginx", "X-Original-Method", "X-Original-Uri", "X-Forwarded-Host", http.StatusForbidden, "/check/nginx"},
-	{"envoy", "", "", "", http.StatusTooManyRequests, "/check/envoy"},
-	{"traefik", "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", http.StatusTooManyRequests, "/check/traefik"},
-	{"caddy", "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", http.StatusTooManyRequests, "/check/caddy"},
-	{"haproxy", "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", http.StatusTooManyRequests, "/check/haproxy"},
-	{"apisix", "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", http.StatusTooManyRequests, "/check/apisix"},
-}
-
-// checkPath is the beginning of the paths of check endpoints.
-const checkPath = "/check/"
-
-// noDomain is the name in a path that stands for the option edge-domain.
-const noDomain = "-"
-
-// check answers a check request of a gateway. The path has the form /check/GATEWAY/DOMAIN, and that of Envoy is followed by
-// the original path. It is read as the gateway has sent it, without any decoding.
-func (s *Server) check(w http.ResponseWriter, r *http.Request) {
-	c := s.calls.Get().(*call)
-	defer s.release(c)
-	g, err := s.parseCheck(c, r)
-	if err == nil {
-		err = decided(s.config.Checker.Check(c.reqs[:], c.results[:]), &c.results[0])
-	}
-	if err != nil {
-		s.failCheck(w, g, err)
-		return
-	}
-	s.setHeaders(w.Header(), c)
-	if !c.results[0].Limited {
-		w.Header()["Content-Length"] = zero
-		w.WriteHeader(http.StatusOK)
-		return
-	}
-	c.body = headers.AppendRefusal(c.body[:0], http.StatusTooManyRequests, &c.results[0])
-	writeBody(w, g.refusal, headers.ContentType, c.body)
-}
-
-// zero is the value of Content-Length of an admitted request.
-var zero = []string{"0"}
-
-// failCheck answers a check request that was not decided. Errors in the data of a client of the gateway are refusals; all
-// others are errors of the configuration or of the server, for which the gateway has a policy.
-func (s *Server) failCheck(w http.ResponseWriter, g *gateway, err error) {
-	w.Header()["X-Ratelimit-Decision"] = []string{"error"}
-	var e *problemError
-	switch {
-	case g == nil:
-	case errors.Is(err, attributes.ErrRequest):
-		err = invalid("%v", err)
-		if g.refusal == http.StatusForbidden {
-			err = refuse(http.StatusForbidden, "invalid_request", "%v", err)
-		}
-	case errors.Is(err, attributes.ErrGateway):
-		s.warn("gateway", "check request refused: the gateway is not configured as documented", "gateway", g.name, "error", err)
-		err = refuse(http.StatusInternalServerError, "gateway_configuration", "%v", err)
-	case errors.As(err, &e) && e.status == http.StatusBadRequest:
-		s.warn("check", "check request failed", "gateway", g.name, "error", err)
-		err = refuse(http.StatusInternalServerError, "configuration", "%v", err)
-	}
-	writeError(w, err)
-}
-
-// parseCheck sets the request of c. The gateway is nil if the path has none.
-func (s *Server) parseCheck(c *call, r *http.Request) (*gateway, error) {
-	name, rest, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, checkPath), "/")
-	g := gatewayOf(name)
-	if g == nil {
-		return nil, refuse(http.StatusNotFound, "not_found", "there is no such check endpoint; the paths are /check/GATEWAY/DOMAIN, with the gateways %s", gatewayNames())
-	}
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
-	}
-	domain, target := rest[:end], rest[end:]
-	if domain == "" || domain == noDomain {
-		domain = s.config.Options.EdgeDomain
-	}
-	if domain == "" {
-		return g, refuse(http.StatusInternalServerError, "no_domain", "the path names no domain; write /check/%s/DOMAIN, or set the option edge-domain", g.name)
-	}
-	if err := s.original(&c.request, g, target, r); err != nil {
-		return g, err
-	}
-	c.lookupIn, c.request.Header = r.Header, c.lookup
-	var err error
-	c.pairs, err = s.sources.Append(c.pairs[:0], &c.request)
-	c.reqs[0] = decision.Request{Domain: domain, Pairs: c.pairs, Cost: 1}
-	return g, err
-}
-
-// original sets o to the original request. target is the rest of the path.
-func (s *Server) original(o *attributes.Request, g *gateway, target string, r *http.Request) (err error) {
-	o.Method, o.Target, o.Host = r.Method, target, r.Host
-	if g.method != "" {
-		if o.Method, err = single(r.Header, g.method); err != nil {
-			return err
-		}
-		if o.Target, err = single(r.Header, g.target); err != nil {
-			return err
-		}
-		if o.Host, err = single(r.Header, g.host); err != nil {
-			return err
-		}
-	}
-	lines := r.Header[forwardedFor]
-	if len(lines) == 0 {
-		return missing(forwardedFor)
-	}
-	o.IP = s.proxies.ClientOfXForwardedFor(peerOf(r).ip, lines)
-	return nil
-}
-
-// single returns the value of a header that the gateway sets exactly once.
-func single(h http.Header, name string) (string, error) {
-	switch values := h[name]; len(values) {
-	case 1:
-		return values[0], nil
-	case 0:
-		return "", missing(name)
-	}
-	return "", &gatewayError{"the header " + name + " is repeated; the gateway must overwrite it"}
-}
-
-func missing(name string) error {
-	return &gatewayError{"the header " + name + " is missing; the gateway must set it"}
-}
-
-// gatewayError is an error of the configuration of a gateway.
-type gatewayError struct{ text string }
-
-func (e *gatewayError) Error() string { return e.text }
-func (e *gatewayError) Unwrap() error { return attributes.ErrGateway }
-
-func gatewayOf(name string) *gateway {
+// routeCheck finds the gateway of a check request. The path without the prefix is GATEWAY/DOMAIN, and for Envoy
+// GATEWAY/DOMAIN/PATH.
+func (s *Server) routeCheck(x *exchange, rest string) {
+	name, rest := segment(rest)
 	for i := range gateways {
-		if gateways[i].name == name {
-			return &gateways[i]
+		if gateways[i].name != name {
+			continue
 		}
+		x.endpoint = checkNames[i]
+		token, ok := tokenOf(x.r)
+		if s.authenticate(x, credentials{token, ok, true}) {
+			x.conn.accepted()
+			s.check(x, &gateways[i], rest)
+		} else {
+			x.markError()
+		}
+		return
 	}
-	return nil
+	x.fail(http.StatusNotFound, "not_found", "unknown gateway: use /check/ and "+gatewayNames()+", and then the domain")
 }
+
+// markError reports in X-RateLimit-Decision that the request was not decided. It has no effect on responses that net/http
+// has sent already.
+func (x *exchange) markError() { x.w.Header()["X-RateLimit-Decision"] = decisionValues[decisionError] }
 
 func gatewayNames() string {
 	names := make([]string, len(gateways))
@@ -174,4 +76,150 @@ func gatewayNames() string {
 		names[i] = gateways[i].name
 	}
 	return strings.Join(names, ", ")
+}
+
+// segment returns the first segment of a path without a slash at its beginning, and the rest of the path, which begins
+// with a slash or a question mark, or is empty.
+func segment(path string) (first, rest string) {
+	for i := range len(path) {
+		if path[i] == '/' || path[i] == '?' {
+			return path[:i], path[i:]
+		}
+	}
+	return path, ""
+}
+
+// check decides the original request that a gateway describes.
+func (s *Server) check(x *exchange, g *gateway, rest string) {
+	domain := s.domain
+	if strings.HasPrefix(rest, "/") {
+		var named string
+		if named, rest = segment(rest[1:]); named != "" && named != "-" {
+			domain = named
+		}
+	}
+	pairs, err := s.describe(x, g, rest)
+	switch {
+	case err != nil:
+		s.refuseCheck(x, g, err)
+		return
+	case domain == "":
+		s.refuseCheck(x, g, errNoDomain)
+		return
+	}
+	x.pairs = pairs
+	x.reqs = append(x.reqs[:0], decision.Request{Domain: domain, Pairs: pairs, Cost: 1})
+	x.results = grow(x.results, 1)
+	if err := s.checker.Check(x.reqs, x.results); err != nil {
+		s.unavailable(x, err)
+		return
+	}
+	s.answerCheck(x, g, &x.results[0])
+}
+
+var errNoDomain = fmt.Errorf("%w: the path names no domain, and the option edge-domain is not set", attributes.ErrGateway)
+
+// describe returns the attributes of the original request.
+func (s *Server) describe(x *exchange, g *gateway, rest string) ([]string, error) {
+	r := x.r
+	original := attributes.Request{Method: r.Method, Target: rest, Host: r.Host, Header: x.header}
+	var err error
+	if g.target == "" {
+		if original.Target == "" || original.Target[0] != '/' {
+			return nil, fmt.Errorf("%w: the path of the original request must follow the domain", attributes.ErrGateway)
+		}
+	} else if original.Target, err = single(r.Header, g.target); err != nil {
+		return nil, err
+	}
+	if g.method != "" {
+		if original.Method, err = single(r.Header, g.method); err != nil {
+			return nil, err
+		}
+	}
+	if g.host != "" {
+		if original.Host, err = single(r.Header, g.host); err != nil {
+			return nil, err
+		}
+	}
+	if original.IP, err = s.client(x); err != nil {
+		return nil, err
+	}
+	return s.sources.Append(x.pairs[:0], &original)
+}
+
+// client returns the address of the client. The gateway must be a trusted proxy, since it could otherwise be any client. If
+// the connection has a PROXY header, it may have the address of the client already.
+func (s *Server) client(x *exchange) (netip.Addr, error) {
+	if !s.proxies.Trusts(x.conn.sender) {
+		return netip.Addr{}, fmt.Errorf("%w: its address %s is not in trusted-proxies", attributes.ErrGateway, x.conn.sender)
+	}
+	lines := x.r.Header[forwardedFor]
+	if len(lines) == 0 && s.proxies.Trusts(x.conn.peer) {
+		return netip.Addr{}, fmt.Errorf("%w: the header %s is missing", attributes.ErrGateway, forwardedFor)
+	}
+	return s.proxies.ClientOfXForwardedFor(x.conn.peer, lines), nil
+}
+
+// single returns the value of a header that the gateway sets exactly once.
+func single(h http.Header, name string) (string, error) {
+	values := h[name]
+	if len(values) != 1 {
+		return "", fmt.Errorf("%w: the request has the header %s %d times; the gateway must set it once", attributes.ErrGateway, name, len(values))
+	}
+	return values[0], nil
+}
+
+// refuseCheck answers a check request that is not valid.
+func (s *Server) refuseCheck(x *exchange, g *gateway, err error) {
+	x.markError()
+	if errors.Is(err, attributes.ErrGateway) {
+		s.warn("a check request of a gateway was refused", "gateway", g.name, "address", x.conn.sender, "error", err)
+		x.fail(http.StatusBadRequest, "gateway", err.Error())
+		return
+	}
+	x.fail(g.invalid, "invalid_request", err.Error())
+}
+
+// answerCheck sends the response to a check request.
+func (s *Server) answerCheck(x *exchange, g *gateway, r *decision.Result) {
+	var e *decision.Error
+	switch {
+	case errors.As(r.Err, &e) && e.Unavailable():
+		s.unavailable(x, e)
+	case r.Err != nil:
+		x.markError()
+		s.warn("a check request was refused", "gateway", g.name, "error", r.Err)
+		x.fail(g.invalid, "invalid_request", messageOf(r.Err))
+	case r.Limited:
+		x.setDecision(s.format, r)
+		x.out = headers.AppendRefusal(x.out[:0], g.refused, r)
+		x.send(g.refused, problemType, x.out)
+	default:
+		x.setDecision(s.format, r)
+		x.send(http.StatusOK, nil, nil)
+	}
+}
+
+// unavailable sends the response to a request that cannot be decided.
+func (s *Server) unavailable(x *exchange, err error) {
+	x.markError()
+	p := headers.Unavailable(messageOf(err))
+	x.sendProblem(&p)
+}
+
+// messageOf returns the message of an error for the client. Errors other than error replies are internal.
+func messageOf(err error) string {
+	var e *decision.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return "the request could not be decided; it may have been charged"
+}
+
+// grow returns a slice with n elements, which reuses the memory of results.
+func grow(results []decision.Result, n int) []decision.Result {
+	for cap(results) < n {
+		results = append(results[:cap(results)], decision.Result{})
+	}
+	return results[:n]
 }

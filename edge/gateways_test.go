@@ -1,177 +1,219 @@
 package edge
 
 import (
+	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/throttledhq/throttled/options"
 )
 
-// forwarded are the headers of the gateways that set X-Forwarded-*.
-var forwarded = []string{"X-Forwarded-Method: POST", "X-Forwarded-Uri: /a//b?q=1", "X-Forwarded-Host: Shop.Example:443", "X-Forwarded-For: 192.0.2.7"}
-
-// original are the headers of nginx.
-var original = []string{"X-Original-Method: POST", "X-Original-URI: /a//b?q=1", "X-Forwarded-Host: Shop.Example:443", "X-Forwarded-For: 192.0.2.7"}
-
-func TestCheck_Gateways(t *testing.T) {
-	const want = "CL.CHECK shop MS -- method POST path /a/b host shop.example ip 192.0.2.7"
-	for _, c := range []struct {
-		target  string
-		headers []string
-		want    string
-	}{
-		{"/check/nginx/shop", original, want},
-		{"/check/traefik/shop", forwarded, want},
-		{"/check/caddy/shop", forwarded, want},
-		{"/check/haproxy/shop", forwarded, want},
-		{"/check/apisix/shop", forwarded, want},
-		{"/check/envoy/shop/a//b?q=1", []string{"X-Forwarded-For: 192.0.2.7"}, "CL.CHECK shop MS -- method GET path /a/b host localhost ip 192.0.2.7"},
-		{"/check/envoy/shop", []string{"X-Forwarded-For: 192.0.2.7"}, "CL.CHECK shop MS -- method GET path / host localhost ip 192.0.2.7"},
-		{"/check/envoy/shop/check/nginx/x", []string{"X-Forwarded-For: 192.0.2.7"}, "CL.CHECK shop MS -- method GET path /check/nginx/x host localhost ip 192.0.2.7"},
-		// A client can set these; the gateway does not overwrite them.
-		{"/check/nginx/shop?domain=other&cost=0", append([]string{"X-Forwarded-Uri: /free", "X-Original-URL: /free", "X-Forwarded-Method: HEAD", "X-Real-IP: 198.51.100.1"}, original...), want},
-		{"/check/traefik/shop", append([]string{"X-Original-URI: /free", "X-Original-Method: HEAD", "X-HTTP-Method-Override: HEAD", "Forwarded: for=198.51.100.1"}, forwarded...), want},
-		{"/check/envoy/shop/a", []string{"X-Forwarded-For: 192.0.2.7", "X-Forwarded-Uri: /free", "X-Original-URI: /free", "X-Envoy-Original-Path: /free"}, "CL.CHECK shop MS -- method GET path /a host localhost ip 192.0.2.7"},
-	} {
-		t.Run(c.target, func(t *testing.T) {
-			f := newFake(t, nil)
-			response, body := f.get(t, c.target, c.headers...)
-			if response.StatusCode != 200 || body != "" {
-				t.Errorf("status %d, body %q, want 200 without a body", response.StatusCode, body)
-			}
-			if got := strings.Join(f.commands, "\n"); got != c.want {
-				t.Errorf("commands %q, want %q", got, c.want)
-			}
-		})
+// checkRequest returns the target and the headers of a check request of a gateway.
+func checkRequest(g *gateway, domain, method, target, ip string) (verb, path string, lines []string) {
+	verb, path = "GET", checkPrefix+g.name+"/"+domain
+	lines = []string{"X-Forwarded-For: " + ip}
+	if g.target == "" {
+		return method, path + target, append(lines, "Host: www.example.com")
 	}
+	return verb, path, append(lines, g.method+": "+method, g.target+": "+target, g.host+": www.example.com")
 }
 
-// The client has the right-most address that no trusted proxy has.
-func TestCheck_TrustedProxies(t *testing.T) {
-	f := newFake(t, func(f *fake) { f.options.TrustedProxies = append(f.options.TrustedProxies, mustNetwork("10.0.0.0/8")) })
-	for _, c := range []struct{ lines, want string }{
-		{"X-Forwarded-For: 198.51.100.1, 192.0.2.7, 10.1.2.3", "192.0.2.7"},
-		{"X-Forwarded-For: 198.51.100.1\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded-For: 10.9.9.9", "192.0.2.7"},
-		{"X-Forwarded-For: 2001:db8::1", "2001:db8::1"},
-		{"X-Forwarded-For: ::ffff:192.0.2.7", "192.0.2.7"},
-	} {
-		f.commands = nil
-		f.get(t, "/check/envoy/shop/a", c.lines)
-		if got := strings.Join(f.commands, "\n"); !strings.HasSuffix(got, " ip "+c.want) {
-			t.Errorf("%q: %q, want the address %s", c.lines, got, c.want)
-		}
-	}
-}
-
-func TestCheck_Attributes(t *testing.T) {
-	f := newFake(t, func(f *fake) {
-		f.options.EdgeAttributes = []string{"user=verified:header:X-User", "key=header:X-Key", "sid=cookie:sid"}
-	})
-	f.get(t, "/check/envoy/-/a", "X-Forwarded-For: 192.0.2.7")
-	if len(f.commands) > 0 {
-		t.Errorf("without a domain: %q, want no command", f.commands)
-	}
-	f.get(t, "/check/envoy/shop/a", "X-Forwarded-For: 192.0.2.7", "X-User: ann", "X-Key: k1", "Cookie: a=b; sid=s1")
-	want := "CL.CHECK shop MS -- method GET path /a host localhost ip 192.0.2.7 user ann unverified.key k1 unverified.sid s1"
-	if got := strings.Join(f.commands, "\n"); got != want {
-		t.Errorf("commands %q, want %q", got, want)
-	}
-}
-
-func TestCheck_EdgeDomain(t *testing.T) {
-	f := newFake(t, func(f *fake) { f.options.EdgeDomain = "main" })
-	for _, target := range []string{"/check/envoy/-/a", "/check/traefik", "/check/traefik/", "/check/traefik/-"} {
-		f.commands = nil
-		headers := forwarded
-		if strings.Contains(target, "envoy") {
-			headers = forwarded[3:]
-		}
-		f.get(t, target, headers...)
-		if len(f.commands) != 1 || !strings.HasPrefix(f.commands[0], "CL.CHECK main ") {
-			t.Errorf("%s: %q, want the domain main", target, f.commands)
-		}
-	}
-}
-
-// A refusal has the status that the gateway needs, and the headers for the client.
-func TestCheck_Refused(t *testing.T) {
-	f := newFake(t, func(f *fake) { f.reply = refused })
-	for target, status := range map[string]int{"/check/nginx/shop": 403, "/check/traefik/shop": 429, "/check/caddy/shop": 429, "/check/haproxy/shop": 429, "/check/apisix/shop": 429, "/check/envoy/shop/a": 429} {
-		headers := forwarded
-		if strings.Contains(target, "nginx") {
-			headers = original
-		} else if strings.Contains(target, "envoy") {
-			headers = forwarded[3:]
-		}
-		response, body := f.get(t, target, headers...)
-		if response.StatusCode != status {
-			t.Errorf("%s: status %d, want %d", target, response.StatusCode, status)
-		}
-		for name, want := range map[string]string{
-			"Retry-After": "3", "X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9", "RateLimit": `"login";r=0;t=3`, "RateLimit-Policy": `"login";q=5;w=60`,
-			"X-RateLimit-Decision": "deny", "Content-Type": "application/problem+json", "Cache-Control": "no-store",
-		} {
-			if got := response.Header.Get(name); got != want {
-				t.Errorf("%s: %s is %q, want %q", target, name, got, want)
-			}
-		}
-		if !strings.Contains(body, `"error":"rate_limited"`) || !strings.Contains(body, `"retry_after_seconds":3`) || !strings.Contains(body, `"violated-policies":["login"]`) {
-			t.Errorf("%s: body %s", target, body)
-		}
-	}
-}
-
-func TestCheck_Admitted(t *testing.T) {
-	f := newFake(t, func(f *fake) { f.options.XRateLimitReset = "epoch"; f.options.RateLimitHeaders = []string{"ratelimit"} })
-	response, _ := f.get(t, "/check/traefik/shop", forwarded...)
-	if got := response.Header.Get("RateLimit"); got != `"login";r=4;t=2` {
-		t.Errorf("RateLimit is %q", got)
-	}
-	if got, none := response.Header.Get("X-RateLimit-Decision"), response.Header.Get("X-RateLimit-Limit"); got != "allow" || none != "" {
-		t.Errorf("decision %q, X-RateLimit-Limit %q, want allow and no limit", got, none)
-	}
-}
-
-// Errors of the configuration of a gateway are errors of the server, so that the policy of the gateway applies. Invalid data
-// of a client is refused.
-func TestCheck_Errors(t *testing.T) {
-	for _, c := range []struct {
-		name, target string
-		headers      []string
-		change       func(f *fake)
-		status       int
-		word         string
-	}{
-		{"no header", "/check/traefik/shop", forwarded[1:], nil, 500, "gateway_configuration"},
-		{"no address", "/check/envoy/shop/a", nil, nil, 500, "gateway_configuration"},
-		{"repeated header", "/check/traefik/shop", append([]string{"X-Forwarded-Uri: /free"}, forwarded...), nil, 500, "gateway_configuration"},
-		{"no domain", "/check/traefik/", forwarded, nil, 500, "no_domain"},
-		{"no gateway", "/check/", nil, nil, 404, "not_found"},
-		{"unknown gateway", "/check/kong/shop", forwarded, nil, 404, "not_found"},
-		{"invalid path", "/check/envoy/shop/%zz", forwarded[3:], nil, 400, ""},
-		{"invalid path of nginx", "/check/nginx/shop", []string{"X-Original-Method: GET", "X-Original-URI: /%00", "X-Forwarded-Host: a", "X-Forwarded-For: ::1"}, nil, 403, "invalid_request"},
-		{"unavailable", "/check/traefik/shop", forwarded, func(f *fake) { f.reply = "-LOADING no leader\r\n" }, 503, "unavailable"},
-		{"no rules", "/check/traefik/shop", forwarded, func(f *fake) { f.reply = "-ERR no rules are loaded\r\n" }, 500, "configuration"},
-		{"broken", "/check/traefik/shop", forwarded, func(f *fake) { f.runError = errPassword }, 503, "unavailable"},
-		{"no password", "/check/traefik/shop", forwarded, func(f *fake) { f.access.password = "secret" }, 401, "unauthorized"},
-		{"password of a client", "/check/traefik/shop", append([]string{"Authorization: Bearer secret"}, forwarded...), func(f *fake) { f.access.password = "secret" }, 401, "unauthorized"},
-		{"repeated password", "/check/traefik/shop", append([]string{"X-Throttled-Token: x", "X-Throttled-Token: secret"}, forwarded...), func(f *fake) { f.access.password = "secret" }, 401, "unauthorized"},
-		{"protected mode", "/check/traefik/shop", forwarded, func(f *fake) { f.access.refused = true }, 403, "protected_mode"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFake(t, c.change)
-			response, body := f.get(t, c.target, c.headers...)
-			if response.StatusCode != c.status || !strings.Contains(body, `"error":"`+c.word) && c.word != "" {
-				t.Errorf("status %d, body %s; want %d, %s", response.StatusCode, body, c.status, c.word)
-			}
-			if got := response.Header.Get("X-RateLimit-Decision"); got != "error" && response.StatusCode != 400 {
-				t.Errorf("X-RateLimit-Decision is %q, want error", got)
+// Each gateway gets 200 for admitted requests, and its own status for refused ones, with the headers of the decision.
+func TestCheck(t *testing.T) {
+	l := start(t, nil)
+	for i := range gateways {
+		g := &gateways[i]
+		t.Run(g.name, func(t *testing.T) {
+			for n := range 3 {
+				verb, path, lines := checkRequest(g, "shop", "POST", "/api/../login?x=1", fmt.Sprintf("192.0.2.%d", i))
+				r := l.do(verb, path, "", lines...)
+				want, decided := 200, "allow"
+				if n == 2 {
+					want, decided = g.refused, "deny"
+				}
+				if r.StatusCode != want || r.Header.Get("X-RateLimit-Decision") != decided {
+					t.Fatalf("request %d: status %d, decision %q, %s; want %d, %q", n, r.StatusCode, r.Header.Get("X-RateLimit-Decision"), r.text, want, decided)
+				}
+				if got, want := r.Header.Get("RateLimit"), fmt.Sprintf(`"login";r=%d;t=`, max(1-n, 0)); !strings.HasPrefix(got, want) {
+					t.Errorf("RateLimit %q, want %q", got, want)
+				}
+				for name, want := range map[string]string{"RateLimit-Policy": `"login";q=2;w=60`, "X-RateLimit-Limit": "2", "Cache-Control": "no-store"} {
+					if got := r.Header.Get(name); got != want {
+						t.Errorf("%s %q, want %q", name, got, want)
+					}
+				}
+				if n < 2 {
+					if r.text != "" || r.ContentLength != 0 || r.Header.Get("Retry-After") != "" {
+						t.Errorf("body %q, Retry-After %q; want none", r.text, r.Header.Get("Retry-After"))
+					}
+					continue
+				}
+				p := r.object(t)
+				if p["error"] != "rate_limited" || p["status"] != float64(g.refused) || r.Header.Get("Content-Type") != "application/problem+json" || r.Header.Get("Retry-After") == "" {
+					t.Errorf("refusal %v, headers %v", p, r.Header)
+				}
 			}
 		})
 	}
 }
 
-func TestCheck_Password(t *testing.T) {
-	f := newFake(t, func(f *fake) { f.access.password = "secret" })
-	if response, body := f.get(t, "/check/traefik/shop", append([]string{"X-Throttled-Token: secret", "Authorization: Bearer of-a-client"}, forwarded...)...); response.StatusCode != 200 {
-		t.Errorf("status %d, body %s, want 200", response.StatusCode, body)
+// The domain is that of the path, or the option edge-domain.
+func TestCheck_Domain(t *testing.T) {
+	l := start(t, nil)
+	for _, c := range []struct {
+		gateway, path string
+		want          string // RateLimit-Policy
+	}{
+		{"caddy", "/check/caddy/other", `"default";q=1;w=3600`},
+		{"caddy", "/check/caddy/other?domain=shop", `"default";q=1;w=3600`},
+		{"caddy", "/check/caddy", `"login";q=2;w=60`},
+		{"caddy", "/check/caddy/", `"login";q=2;w=60`},
+		{"caddy", "/check/caddy/-", `"login";q=2;w=60`},
+		{"envoy", "/check/envoy/-/login", `"login";q=2;w=60`},
+		{"envoy", "/check/envoy//login", `"login";q=2;w=60`},
+		{"envoy", "/check/envoy/shop//login?a=/b", `"login";q=2;w=60`},
+		{"envoy", "/check/envoy/other/login", `"default";q=1;w=3600`},
+		{"envoy", "/check/envoy/shop/%6cogin", `"login";q=2;w=60`},
+		{"envoy", "/check/envoy/shop/x/%2e%2e/login;a=b", `"login";q=2;w=60`},
+	} {
+		lines := []string{"X-Forwarded-For: 192.0.2.1", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /login", "X-Forwarded-Host: a"}
+		if c.gateway == "envoy" {
+			lines = lines[:1]
+		}
+		r := l.do("GET", c.path, "", lines...)
+		if got := r.Header.Get("RateLimit-Policy"); got != c.want {
+			t.Errorf("%s: status %d, policy %q %s, want %q", c.path, r.StatusCode, got, r.text, c.want)
+		}
+		l.now.Add(uint64(1e9) * 7200)
+	}
+}
+
+// Headers that a client can send have no effect: only those of the gateway are read.
+func TestCheck_ForeignHeaders(t *testing.T) {
+	l := start(t, nil)
+	for i := range gateways {
+		g := &gateways[i]
+		verb, path, lines := checkRequest(g, "shop", "GET", "/login", "192.0.2.7")
+		for n := range 2 {
+			foreign := []string{
+				"X-Original-URL: /free", "X-Real-IP: 198.51.100.1", fmt.Sprintf("Forwarded: for=198.51.100.%d", n), "X-Cost: -5", "X-Domain: other",
+				"X-HTTP-Method-Override: PUT", "X-Rewrite-URL: /free", "True-Client-IP: 198.51.100.3", "X-Forwarded-For: 192.0.2.7",
+				"Authorization: Basic eDp5", "Origin: http://evil.example",
+			}
+			for _, other := range []string{"X-Original-Uri", "X-Original-Method", "X-Forwarded-Uri", "X-Forwarded-Method"} {
+				if other != g.target && other != g.method {
+					foreign = append(foreign, other+": /free")
+				}
+			}
+			r := l.do(verb, path+"?cost=0&domain=other&ip=198.51.100.9", "ignored body", append(lines, foreign...)...)
+			if want := fmt.Sprintf(`"login";r=%d;`, 1-n); r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("RateLimit"), want) {
+				t.Errorf("%s: status %d, RateLimit %q, want %s %s", g.name, r.StatusCode, r.Header.Get("RateLimit"), want, r.text)
+			}
+		}
+		l.now.Add(uint64(1e9) * 7200)
+	}
+}
+
+// A header that is missing or repeated is an error of the gateway: it is visible, and in the log.
+func TestCheck_Misconfigured(t *testing.T) {
+	l := start(t, func(o *options.Options) { o.EdgeDomain = "" })
+	for i := range gateways {
+		g := &gateways[i]
+		verb, path, lines := checkRequest(g, "shop", "GET", "/login", "192.0.2.7")
+		cases := map[string][]string{}
+		for n := range lines {
+			name, _, _ := strings.Cut(lines[n], ":")
+			if name == "Host" {
+				continue
+			}
+			cases["without "+name] = append(append([]string{}, lines[:n]...), lines[n+1:]...)
+			if name != "X-Forwarded-For" {
+				cases["twice "+name] = append([]string{lines[n]}, lines...)
+			}
+		}
+		for name, lines := range cases {
+			r := l.do(verb, path, "", lines...)
+			if p := r.object(t); r.StatusCode != 400 || p["error"] != "gateway" || !strings.Contains(fmt.Sprint(p["message"]), name[strings.Index(name, " ")+1:]) || r.Header.Get("X-RateLimit-Decision") != "error" {
+				t.Errorf("%s %s: status %d, %v", g.name, name, r.StatusCode, p)
+			}
+		}
+		_, path, lines = checkRequest(g, "-", "GET", "/login", "192.0.2.7")
+		if r := l.do(verb, path, "", lines...); r.StatusCode != 400 || !strings.Contains(r.text, "edge-domain") {
+			t.Errorf("%s without a domain: %d %s", g.name, r.StatusCode, r.text)
+		}
+	}
+	if r := l.do("GET", "/check/envoy/shop", "", "X-Forwarded-For: 192.0.2.1"); r.StatusCode != 400 || !strings.Contains(r.text, "must follow the domain") {
+		t.Errorf("no path: %d %s", r.StatusCode, r.text)
+	}
+	if r := l.do("GET", "/check/kong/shop", ""); r.StatusCode != 404 || !strings.Contains(r.text, "nginx, envoy") {
+		t.Errorf("unknown gateway: %d %s", r.StatusCode, r.text)
+	}
+	if !strings.Contains(l.log.String(), "check request of a gateway was refused") {
+		t.Errorf("log %q", l.log.String())
+	}
+}
+
+// Invalid data of a client is a refusal for the gateway, never a failure of the limiter, after which the gateway might admit
+// the request.
+func TestCheck_InvalidRequest(t *testing.T) {
+	l := start(t, nil)
+	for i := range gateways {
+		g := &gateways[i]
+		for _, target := range []string{"/%zz", "/%00", "/a%", "/" + strings.Repeat("a", 5000)} {
+			verb, path, lines := checkRequest(g, "shop", "GET", target, "192.0.2.7")
+			if g.name == "envoy" {
+				continue // net/http refuses such targets itself, apart from the last one
+			}
+			r := l.do(verb, path, "", lines...)
+			if p := r.object(t); r.StatusCode != g.invalid || p["error"] != "invalid_request" {
+				t.Errorf("%s %.10q: status %d, want %d, %v", g.name, target, r.StatusCode, g.invalid, p)
+			}
+		}
+		verb, path, lines := checkRequest(g, "nowhere", "GET", "/login", "192.0.2.7")
+		if r := l.do(verb, path, "", lines...); r.StatusCode != g.invalid || !strings.Contains(r.text, "unknown domain") {
+			t.Errorf("%s unknown domain: %d %s", g.name, r.StatusCode, r.text)
+		}
+	}
+}
+
+// Only trusted proxies may send check requests.
+func TestCheck_UntrustedGateway(t *testing.T) {
+	l := start(t, func(o *options.Options) { o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} })
+	verb, path, lines := checkRequest(&gateways[2], "shop", "GET", "/login", "192.0.2.7")
+	if r := l.do(verb, path, "", lines...); r.StatusCode != 400 || !strings.Contains(r.text, "127.0.0.1 is not in trusted-proxies") {
+		t.Errorf("%d %s", r.StatusCode, r.text)
+	}
+}
+
+// Flags of the decision are shown, and so are declared attributes.
+func TestCheck_Decisions(t *testing.T) {
+	l := start(t, func(o *options.Options) { o.EdgeAttributes = []string{"user=header:X-User"} })
+	for _, c := range []struct{ path, decision, status string }{
+		{"/trial", "allow", "200"},
+		{"/trial", "shadow-deny", "200"},
+		{"/hidden", "deny", "429"},
+		{"/none", "allow", "200"},
+	} {
+		verb, path, lines := checkRequest(&gateways[2], "shop", "GET", c.path, "192.0.2.7")
+		r := l.do(verb, path, "", append(lines, "X-User: ann")...)
+		if got := r.Header.Get("X-RateLimit-Decision"); got != c.decision || !strings.HasPrefix(r.Status, c.status) {
+			t.Errorf("%s: %s, decision %q, want %s %q; %s", c.path, r.Status, got, c.status, c.decision, r.text)
+		}
+	}
+	if got := strings.Join(l.seen.list, ","); got != "/check/traefik 200,/check/traefik 200,/check/traefik 429,/check/traefik 200" {
+		t.Errorf("observed %s", got)
+	}
+}
+
+func TestNew_InvalidAttributes(t *testing.T) {
+	o := options.Default()
+	o.EdgeAttributes = []string{"user=nowhere"}
+	store, err := options.New(o)
+	if err != nil {
+		return // the options refuse it already
+	}
+	if _, err := New(Config{Options: store}); err == nil || !strings.Contains(err.Error(), "edge-attributes") {
+		t.Errorf("error %v, want one of the option", err)
 	}
 }

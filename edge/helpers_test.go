@@ -2,167 +2,236 @@ package edge
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/ruleset"
+	"github.com/throttledhq/throttled/server"
 )
 
-// fakeAccess is an Access.
-type fakeAccess struct {
-	password string
-	refused  bool // no client may connect
-	err      error
-}
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-func (a *fakeAccess) Accepts(net.Addr) bool  { return !a.refused }
-func (a *fakeAccess) RequiresPassword() bool { return a.password != "" }
+// patience is the maximum time that a test waits for an event.
+const patience = time.Minute
 
-func (a *fakeAccess) Authenticate(_ net.Addr, password []byte) error {
-	if a.err != nil {
-		return a.err
-	}
-	if string(password) != a.password {
-		return errPassword
-	}
-	return nil
-}
+const testRules = `version: 1
+domain: shop
+limits:
+  login: {when: {path: /login}, per: [ip], allow: 2 per minute}
+  search: {when: {path: /api/search}, per: [ip], allow: 100 per hour}
+  bench: {when: {path: /bench}, per: [ip], allow: 1000000000 per minute}
+  hidden: {when: {path: /hidden}, allow: none}
+  trial: {when: {path: /trial}, per: [ip], shadow: true, allow: 1 per hour}
+  outcome: {when: {path: /report}, per: [ip], charge: {status: 401}, allow: 1 per hour}
+---
+version: 1
+domain: other
+default: {allow: 1 per hour}
+`
 
-type textError string
-
-func (e textError) Error() string { return string(e) }
-
-const errPassword = textError("wrong password")
-
-// fakeRunner is a decision.Runner that answers all commands with the same reply, and records the commands.
-type fakeRunner struct{ fake *fake }
-
-func (r fakeRunner) Run(commands, replies []byte) ([]byte, error) {
-	r.fake.commands = append(r.fake.commands, commandsOf(string(commands))...)
-	for range strings.Count(string(commands), "*") {
-		replies = append(replies, r.fake.reply...)
-	}
-	return replies, r.fake.runError
-}
-
-func (fakeRunner) Close() {}
-
-// commandsOf returns commands without their lengths, with their words separated by spaces.
-func commandsOf(text string) (out []string) {
-	for _, command := range strings.Split(text, "*")[1:] {
-		var words []string
-		lines := strings.Split(command, "\r\n")
-		for i := 2; i < len(lines); i += 2 {
-			words = append(words, lines[i])
-		}
-		out = append(out, strings.Join(words, " "))
-	}
-	return out
-}
-
-// fake is a server with fake parts, and the values with which they answer.
-type fake struct {
+// lab is an HTTP server on a socket, with a server that decides behind it.
+type lab struct {
 	*Server
-	access   fakeAccess
-	options  options.Options
-	reply    string
-	runError error
-	ready    error
-	rules    string
-	rulesErr error
-	commands []string
-	addr     string
+	tb      testing.TB
+	backend *server.Server
+	opts    *options.Store
+	addr    string
+	now     atomic.Uint64
+	log     safeBuffer
+	seen    observed
 }
 
-// newFake starts a Server whose replies are those of an admitted request.
-func newFake(tb testing.TB, change func(f *fake)) *fake {
-	tb.Helper()
-	f := &fake{options: options.Default(), reply: admitted}
-	if change != nil {
-		change(f)
+// safeBuffer is a buffer for concurrent use.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// observed records the requests that the Observer gets.
+type observed struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (o *observed) ObserveRequest(endpoint string, code int, took time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = append(o.list, fmt.Sprintf("%s %d", endpoint, code))
+	if took < 0 {
+		o.list = append(o.list, "negative")
 	}
-	s, err := New(Config{
-		Options: &f.options,
-		Checker: decision.New(func() decision.Runner { return fakeRunner{f} }),
-		Access:  &f.access,
-		Ready:   func() error { return f.ready },
-		Rules:   func() (uint64, []byte, error) { return uint64(len(f.rules)), []byte(f.rules), f.rulesErr },
-		Log:     slog.New(slog.DiscardHandler),
+}
+
+// start starts a lab. It is shut down at the end of the test.
+func start(tb testing.TB, change func(*options.Options)) *lab {
+	tb.Helper()
+	o := options.Default()
+	o.EdgeDomain = "shop"
+	if change != nil {
+		change(&o)
+	}
+	store, err := options.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l := &lab{tb: tb, opts: store}
+	l.now.Store(uint64(time.Hour))
+	live := ruleset.NewStore()
+	local := ruleset.NewLocal(live, time.Now)
+	if _, err := local.Propose(context.Background(), ruleset.Proposal{Name: "test", Text: testRules, Author: "test"}); err != nil {
+		tb.Fatal(err)
+	}
+	l.backend = server.New(server.Config{Engine: buckets.New(buckets.Config{Clock: l.now.Load}), Options: store, Rules: live, RulesLog: local})
+	checker := decision.New(func() decision.Runner { return l.backend.NewCaller() })
+	l.Server, err = New(Config{
+		Checker: checker, Access: l.backend, Options: store, Rules: live, Observer: &l.seen, Version: "test",
+		Log:     slog.New(slog.NewTextHandler(&l.log, nil)),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics\n") }),
 	})
 	if err != nil {
-		tb.Fatalf("New: %v", err)
+		tb.Fatal(err)
 	}
-	f.Server = s
+	l.serve(checker)
+	return l
+}
+
+func (l *lab) serve(checker *decision.Checker) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		tb.Fatalf("listen: %v", err)
+		l.tb.Fatal(err)
 	}
-	f.addr = ln.Addr().String()
+	l.addr = ln.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
-	tb.Cleanup(func() {
-		_ = s.http.Close()
+	go func() { served <- l.Serve(ln) }()
+	l.tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := l.Shutdown(ctx); err != nil {
+			l.tb.Errorf("Shutdown: %v", err)
+		}
 		if err := <-served; err != nil {
-			tb.Errorf("Serve: %v", err)
+			l.tb.Errorf("Serve: %v", err)
+		}
+		checker.Close()
+		if err := l.backend.Shutdown(ctx); err != nil {
+			l.tb.Errorf("shut down the server: %v", err)
 		}
 	})
-	return f
 }
 
-// Replies to CL.CHECK, and to limiter commands.
-const (
-	admitted = "%9\r\n$7\r\nlimited\r\n:0\r\n$5\r\nlimit\r\n:5\r\n$9\r\nremaining\r\n:4\r\n$11\r\nretry_after\r\n:-1\r\n$11\r\nreset_after\r\n:1500\r\n" +
-		"$4\r\nname\r\n$5\r\nlogin\r\n$5\r\nflags\r\n~0\r\n$6\r\nlimits\r\n*1\r\n" +
-		"%8\r\n$4\r\nname\r\n$5\r\nlogin\r\n$6\r\nwindow\r\n$2\r\n1m\r\n$7\r\nlimited\r\n:0\r\n$5\r\nlimit\r\n:5\r\n$9\r\nremaining\r\n:4\r\n$11\r\nretry_after\r\n:-1\r\n$11\r\nreset_after\r\n:1500\r\n$5\r\nflags\r\n~0\r\n" +
-		"$7\r\nversion\r\n:7\r\n"
-	refused = "%9\r\n$7\r\nlimited\r\n:1\r\n$5\r\nlimit\r\n:5\r\n$9\r\nremaining\r\n:0\r\n$11\r\nretry_after\r\n:2500\r\n$11\r\nreset_after\r\n:9000\r\n" +
-		"$4\r\nname\r\n$5\r\nlogin\r\n$5\r\nflags\r\n~1\r\n$4\r\nwarn\r\n$6\r\nlimits\r\n*1\r\n" +
-		"%8\r\n$4\r\nname\r\n$5\r\nlogin\r\n$6\r\nwindow\r\n$2\r\n1m\r\n$7\r\nlimited\r\n:1\r\n$5\r\nlimit\r\n:5\r\n$9\r\nremaining\r\n:0\r\n$11\r\nretry_after\r\n:2500\r\n$11\r\nreset_after\r\n:9000\r\n$5\r\nflags\r\n~0\r\n" +
-		"$7\r\nversion\r\n:7\r\n"
-	fiveIntegers = "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2000\r\n"
-)
+// reply is a response with its body.
+type reply struct {
+	*http.Response
+	text string
+}
 
-// exchange sends a request on a new connection, and returns the response and its body.
-func (f *fake) exchange(tb testing.TB, request string) (*http.Response, string) {
+// object returns the body as a JSON object.
+func (r *reply) object(tb testing.TB) map[string]any {
 	tb.Helper()
-	conn, err := net.Dial("tcp", f.addr)
-	if err != nil {
-		tb.Fatalf("dial: %v", err)
+	var m map[string]any
+	if err := json.Unmarshal([]byte(r.text), &m); err != nil {
+		tb.Fatalf("body %q: %v", r.text, err)
 	}
-	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, request); err != nil {
-		tb.Fatalf("write: %v", err)
-	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	return m
+}
+
+// do sends a request. The headers are lines "Name: value"; Host is the host of the request.
+func (l *lab) do(method, target, content string, lines ...string) *reply {
+	l.tb.Helper()
+	r, err := http.NewRequestWithContext(l.tb.Context(), method, "http://"+l.addr+target, strings.NewReader(content))
 	if err != nil {
-		tb.Fatalf("read the response to %.200q: %v", request, err)
+		l.tb.Fatal(err)
+	}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			r.Host = value
+		}
+		r.Header.Add(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		l.tb.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	all, err := io.ReadAll(response.Body)
 	if err != nil {
-		tb.Fatalf("read the body: %v", err)
+		l.tb.Fatal(err)
 	}
-	return response, string(body)
+	return &reply{response, string(all)}
 }
 
-// get sends a GET with headers, each of the form "Name: value".
-func (f *fake) get(tb testing.TB, target string, headers ...string) (*http.Response, string) {
+// post sends a JSON body.
+func (l *lab) post(target, content string, lines ...string) *reply {
+	l.tb.Helper()
+	return l.do("POST", target, content, append(lines, "Content-Type: application/json")...)
+}
+
+// raw sends bytes on a connection of their own, and returns the responses until the server closes the connection, or, if
+// the bytes are followed by a complete response to GET /healthz, including that response.
+func (l *lab) raw(bytes string) string {
+	l.tb.Helper()
+	c := l.dial()
+	if _, err := io.WriteString(c, bytes); err != nil {
+		return "" // the server has closed the connection already
+	}
+	all, _ := io.ReadAll(c) // a reset is the end, too
+	return string(all)
+}
+
+func (l *lab) dial() *net.TCPConn {
+	l.tb.Helper()
+	c, err := net.Dial("tcp", l.addr)
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	l.tb.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		l.tb.Fatal(err)
+	}
+	return c.(*net.TCPConn)
+}
+
+// roundTrip sends a request on a connection, and returns the response with its body.
+func roundTrip(tb testing.TB, c net.Conn, in *bufio.Reader, request string) *reply {
 	tb.Helper()
-	lines := append([]string{"GET " + target + " HTTP/1.1", "Host: localhost"}, headers...)
-	return f.exchange(tb, strings.Join(lines, "\r\n")+"\r\n\r\n")
+	if _, err := io.WriteString(c, request); err != nil {
+		tb.Fatal(err)
+	}
+	response, err := http.ReadResponse(in, nil)
+	if err != nil {
+		tb.Fatalf("response to %q: %v", request, err)
+	}
+	all, err := io.ReadAll(response.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &reply{response, string(all)}
 }
-
-// post sends a POST with a JSON body.
-func (f *fake) post(tb testing.TB, target, body string, headers ...string) (*http.Response, string) {
-	tb.Helper()
-	lines := append([]string{"POST " + target + " HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: " + text(int64(len(body)))}, headers...)
-	return f.exchange(tb, strings.Join(lines, "\r\n")+"\r\n\r\n"+body)
-}
-
-func mustNetwork(text string) netip.Prefix { return netip.MustParsePrefix(text) }

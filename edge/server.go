@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,159 +14,163 @@ import (
 	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
-	"github.com/throttledhq/throttled/internal/connlimit"
 	"github.com/throttledhq/throttled/internal/lograte"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/ruleset"
 )
 
-// Config contains the parts of the program that a Server uses. All fields are required, except those marked as optional.
-type Config struct {
-	Options *options.Options // at the start of the program
-	Checker *decision.Checker
-	Access  Access
-	Ready   func() error // returns nil if requests can be decided, and otherwise the reason
-	Rules   Rules
-	Metrics http.Handler // serves /metrics. Optional
-	Log     *slog.Logger
-	// Observe is called after each request. The endpoint is a path of the table of endpoints, such as "/v1/check", or
-	// "other". Optional.
-	Observe func(endpoint string, code int, elapsed time.Duration)
-}
-
-// Access decides which clients may connect and use the server. A server.Server is an Access.
+// Access decides whether a client may send requests. A server.Server is an Access.
 type Access interface {
-	// Accepts reports whether a client with the address may connect.
+	// Accepts reports whether a client with this address may connect.
 	Accepts(addr net.Addr) bool
-	// Authenticate returns nil if the password is right, or if none is required.
+	// Authenticate returns nil if the password is right. An error with a method RetryAfter() time.Duration means that the
+	// address has failed too often; its text is shown to the client.
 	Authenticate(addr net.Addr, password []byte) error
-	// RequiresPassword reports whether a password is required.
-	RequiresPassword() bool
+	// Ready returns nil if requests can be decided, or the reason why they cannot.
+	Ready() error
 }
 
-// Rules returns the active version of the rules and its text. The version is 0 if there are no rules.
-type Rules func() (version uint64, text []byte, err error)
+// Observer records requests for metrics. Its method is called concurrently.
+type Observer interface {
+	// ObserveRequest records a request to an endpoint, such as "/v1/check" or "/check/nginx". Paths that do not exist are
+	// recorded as "none".
+	ObserveRequest(endpoint string, code int, took time.Duration)
+}
 
-// Limits of a connection. Gateways send small requests.
+// Config configures a Server. Checker, Access and Options are required.
+type Config struct {
+	Checker  *decision.Checker
+	Access   Access
+	Options  *options.Store
+	Rules    *ruleset.Store // optional; if nil, GET /v1/rules returns an error
+	Metrics  http.Handler   // optional; serves GET /metrics
+	Observer Observer       // optional
+	Log      *slog.Logger   // optional; nil disables logging
+	Version  string         // of the program, for the OpenAPI document
+}
+
+// The limits of a connection.
 const (
-	maxHeader   = 16 << 10 // bytes of the request line and the headers
-	maxBody     = 64 << 10
-	headerTime  = 5 * time.Second  // to send the request line and the headers
-	requestTime = 10 * time.Second // to send the request, and to read the response
-	idleTime    = 2 * time.Minute  // between requests
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 30 * time.Second
+
+	// idleTimeout is longer than that of most gateways, so that the gateway closes an idle connection, and does not send a
+	// request on a connection that is being closed.
+	idleTimeout = 3 * time.Minute
+
+	// maxHeader is larger than the headers that nginx accepts by default (32 KiB): nginx would treat the refusal of
+	// larger headers as a failure, so a client could make it admit a request.
+	maxHeader = 64 << 10
+
+	maxBody = 64 << 10
 )
 
-// Server serves HTTP. Its methods may be called concurrently.
+// linesPerSecond is the maximum number of log lines with the same text.
+const linesPerSecond = 1
+
+// Server is the HTTP server. It is an http.Handler.
 type Server struct {
-	config   Config
-	http     http.Server
-	sources  *attributes.Sources
-	proxies  *attributes.Proxies
-	format   headers.Format
-	hosts    map[string]bool
-	draining atomic.Bool
-	lines    *lograte.Limiter
-	calls    sync.Pool // of *call
+	checker  *decision.Checker
+	access   Access
+	opts     *options.Store
+	rules    *ruleset.Store
+	metrics  http.Handler
+	observer Observer
+	log      *slog.Logger
+	logged   *lograte.Limiter
+
+	domain  string // of check requests that name none
+	sources *attributes.Sources
+	proxies *attributes.Proxies
+	format  headers.Format
+	hosts   map[string]bool // accepted host names
+
+	endpoints map[string]*path
+	openAPI   []byte
+	exchanges sync.Pool
+	places    places
+	draining  atomic.Bool
+	http      http.Server
 }
 
-// New returns a Server. It returns an error if an option is not valid.
+// New returns a Server without listeners. The error names an option with an invalid value.
 func New(c Config) (*Server, error) {
-	o := c.Options
+	o := c.Options.Get()
 	sources, err := attributes.ParseSources(o.EdgeAttributes)
 	if err != nil {
 		return nil, fmt.Errorf("option edge-attributes: %w", err)
 	}
 	s := &Server{
-		config:  c,
-		sources: sources,
-		proxies: attributes.NewProxies(o.TrustedProxies),
-		format:  headers.NewFormat(o.RateLimitHeaders, o.XRateLimitReset),
-		hosts:   map[string]bool{"localhost": true, "": true},
-		lines:   lograte.New(1, 10*time.Second),
+		checker: c.Checker, access: c.Access, opts: c.Options, rules: c.Rules, metrics: c.Metrics, observer: c.Observer,
+		log: c.Log, logged: lograte.New(linesPerSecond, time.Second),
+		domain: o.EdgeDomain, sources: sources, proxies: attributes.NewProxies(o.TrustedProxies),
+		format: headers.NewFormat(o.RateLimitHeaders, o.XRateLimitReset), hosts: hostNames(o.HTTPHosts),
 	}
-	for _, h := range o.HTTPHosts {
-		s.hosts[hostOf(h)] = true
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.calls.New = func() any { return newCall() }
+	if s.observer == nil {
+		s.observer = noObserver{}
+	}
+	s.endpoints = paths(endpointTable(s.metrics != nil))
+	s.openAPI = openAPI(endpointTable(s.metrics != nil), c.Version)
+	s.exchanges.New = func() any { return newExchange() }
+	s.places.init(func() int { return c.Options.Get().MaxClients })
 	s.http = http.Server{
-		Handler:           http.HandlerFunc(s.serve),
-		MaxHeaderBytes:    maxHeader - 4096, // net/http adds 4096
-		ReadHeaderTimeout: headerTime,
-		ReadTimeout:       requestTime,
-		WriteTimeout:      requestTime,
-		IdleTimeout:       idleTime,
-		ConnContext:       withPeer,
-		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		Handler:                      s,
+		ReadHeaderTimeout:            readHeaderTimeout,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		IdleTimeout:                  idleTimeout,
+		MaxHeaderBytes:               maxHeader,
+		DisableGeneralOptionsHandler: true,
+		ConnContext:                  withConn,
+		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	return s, nil
 }
 
-// Serve accepts connections until Shutdown is called, and then returns nil. It closes the listener. It may be called for
-// several listeners.
-func (s *Server) Serve(l net.Listener) error {
-	l = connlimit.New(l, s.config.Options.MaxClients, s.refusedConnection)
-	if s.config.Options.HTTPProxyProtocol {
-		l = s.withProxyHeaders(l)
+// noObserver is the Observer of a server without one.
+type noObserver struct{}
+
+func (noObserver) ObserveRequest(string, int, time.Duration) {}
+
+// Serve accepts connections from ln until Shutdown is called, and then returns nil. It may be called for several
+// listeners.
+func (s *Server) Serve(ln net.Listener) error {
+	if s.opts.Get().HTTPProxyProtocol {
+		ln = s.proxied(ln)
 	}
-	err := s.http.Serve(l)
+	err := s.http.Serve(&listener{Listener: ln, places: &s.places})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("serve HTTP: %w", err)
 }
 
-func (s *Server) refusedConnection(addr net.Addr) {
-	s.warn("connections", "HTTP connection refused: too many connections", "addr", addr)
-}
-
-// Drain prepares for Shutdown: the server is no longer ready, and asks clients to close their connections after the next
-// response, so that no request is sent on a connection that is being closed.
+// Drain makes gateways use other servers: GET /readyz fails from now on, and each connection is closed after its next
+// response. Requests are still served.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Shutdown stops the server gracefully: it closes the listeners and idle connections, and completes the requests that have
-// begun. When ctx is done, it closes the remaining connections and returns the error of ctx.
+// Shutdown stops accepting connections, and waits until all requests are answered. When ctx is done, it closes all
+// connections, and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
-		_ = s.http.Close()
-		return fmt.Errorf("stop the HTTP server: %w", err)
+		_ = s.http.Close() // its errors are those of closing connections
+		return fmt.Errorf("shut down HTTP: %w", err)
 	}
 	return nil
 }
 
-// peer is the other end of a connection. Its address is read by the first request: with the PROXY protocol, it is known
-// only when bytes have arrived, for which the goroutine that accepts connections must not wait.
-type peer struct {
-	conn net.Conn
-	addr net.Addr
-	ip   netip.Addr
-}
-
-// peerKey is the key of the *peer in the context of a connection.
-type peerKey struct{}
-
-func withPeer(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, peerKey{}, &peer{conn: conn})
-}
-
-// peerOf returns the peer of a request. The requests of a connection are served one after the other.
-func peerOf(r *http.Request) *peer {
-	p := r.Context().Value(peerKey{}).(*peer)
-	if p.addr == nil {
-		p.addr = p.conn.RemoteAddr()
-		if tcp, ok := p.addr.(*net.TCPAddr); ok {
-			p.ip = tcp.AddrPort().Addr().Unmap()
-		}
-	}
-	return p
-}
-
-// warn logs a warning, at most once in ten seconds for each name.
-func (s *Server) warn(name, message string, args ...any) {
-	if missed, ok := s.lines.Allow(name, time.Now()); ok {
+// warn logs a warning, unless the limit of lines with this text is exceeded.
+func (s *Server) warn(text string, args ...any) {
+	if missed, ok := s.logged.Allow(text, time.Now()); ok {
 		if missed > 0 {
-			args = append(args, "repeated", missed)
+			args = append(args, "dropped_lines", missed)
 		}
-		s.config.Log.Warn(message, args...)
+		s.log.Warn(text, args...)
 	}
 }

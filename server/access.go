@@ -21,8 +21,8 @@ func (e *TooManyFailuresError) Error() string {
 	return "too many wrong passwords from this address; retry in " + e.Wait.Round(time.Second).String()
 }
 
-// RetryIn returns Wait.
-func (e *TooManyFailuresError) RetryIn() time.Duration { return e.Wait }
+// RetryAfter returns the time until the next attempt is permitted.
+func (e *TooManyFailuresError) RetryAfter() time.Duration { return e.Wait }
 
 // Accepts reports whether a client with the given address may connect: in protected mode without a password, only
 // clients on this host may. It is for clients of other protocols, such as HTTP.

@@ -1,0 +1,145 @@
+package edge
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/edge/headers"
+)
+
+// exchange is one request and its response, with the memory that is reused for later ones.
+type exchange struct {
+	w        http.ResponseWriter
+	r        *http.Request
+	conn     *conn
+	endpoint string // for metrics
+	status   int    // of the response; 0 until it is sent
+
+	body    body
+	pairs   []string
+	reqs    []decision.Request
+	results []decision.Result
+	fields  []headers.Field
+	in, out []byte
+
+	header func(name string) []string // headerOf, which would otherwise be allocated for each request
+}
+
+// keepBytes is the maximum size of the buffers that an exchange keeps.
+const keepBytes = 64 << 10
+
+func newExchange() *exchange {
+	x := &exchange{}
+	x.header = func(name string) []string { return x.r.Header[name] }
+	return x
+}
+
+// begin prepares an exchange for a request.
+func (x *exchange) begin(w http.ResponseWriter, r *http.Request) {
+	x.w, x.r, x.status, x.endpoint = w, r, 0, "none"
+	x.conn, _ = r.Context().Value(connKey{}).(*conn)
+	if x.conn == nil { // a test without a connection
+		x.conn = &conn{begun: true}
+	}
+	x.conn.begin()
+}
+
+// end removes what must not be kept, and reports whether the exchange can be used again.
+func (x *exchange) end() bool {
+	x.w, x.r, x.conn = nil, nil, nil
+	clear(x.pairs)
+	clear(x.reqs)
+	x.body.reset("")
+	return cap(x.in) <= keepBytes && cap(x.out) <= keepBytes && cap(x.results) <= maxChecks
+}
+
+// Values of headers that do not change. net/http does not modify them.
+var (
+	noStore     = []string{"no-store"}
+	noSniff     = []string{"nosniff"}
+	closeValue  = []string{"close"}
+	jsonType    = []string{"application/json"}
+	problemType = []string{headers.ContentType}
+	challenges  = []string{`Bearer realm="throttled"`, `Basic realm="throttled"`}
+
+	decisionValues = map[string][]string{}
+)
+
+// The values of X-RateLimit-Decision.
+const (
+	decisionAllow      = "allow"
+	decisionDeny       = "deny"
+	decisionFailOpen   = "fail-open"
+	decisionFailClosed = "fail-closed"
+	decisionShadow     = "shadow-deny"
+	decisionError      = "error"
+)
+
+func init() {
+	for _, d := range []string{decisionAllow, decisionDeny, decisionFailOpen, decisionFailClosed, decisionShadow, decisionError} {
+		decisionValues[d] = []string{d}
+	}
+}
+
+// decisionOf returns the value of X-RateLimit-Decision.
+func decisionOf(r *decision.Result) string {
+	switch {
+	case r.Flags.Has(decision.FailOpen):
+		return decisionFailOpen
+	case r.Flags.Has(decision.FailClosed):
+		return decisionFailClosed
+	case r.Limited:
+		return decisionDeny
+	case r.Flags.Has(decision.Shadow):
+		return decisionShadow
+	}
+	return decisionAllow
+}
+
+// setDecision sets the headers of a decision.
+func (x *exchange) setDecision(f headers.Format, r *decision.Result) {
+	h := x.w.Header()
+	h["X-RateLimit-Decision"] = decisionValues[decisionOf(r)]
+	x.fields = f.Append(x.fields[:0], r, time.Now())
+	values := make([]string, len(x.fields))
+	for i := range x.fields {
+		values[i] = x.fields[i].Value
+		h[x.fields[i].Name] = values[i : i+1 : i+1]
+	}
+}
+
+// send sends the response. An empty body has no Content-Type.
+func (x *exchange) send(status int, contentType []string, body []byte) {
+	h := x.w.Header()
+	h["Cache-Control"] = noStore
+	x.status = status
+	if len(body) == 0 {
+		if status != http.StatusOK { // net/http adds 200 itself
+			x.w.WriteHeader(status)
+		}
+		return
+	}
+	h["Content-Type"], h["X-Content-Type-Options"] = contentType, noSniff
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	x.w.WriteHeader(status)
+	_, _ = x.w.Write(body) // an error means that the client is gone
+}
+
+// sendProblem sends an error.
+func (x *exchange) sendProblem(p *headers.Problem) {
+	if p.Retry > 0 {
+		x.w.Header()["Retry-After"] = []string{strconv.FormatInt(p.Retry, 10)}
+	}
+	x.out = p.Append(x.out[:0])
+	x.send(p.Status, problemType, x.out)
+}
+
+// fail sends an error with a word for programs and a message.
+func (x *exchange) fail(status int, word, message string) {
+	x.sendProblem(&headers.Problem{Type: headers.TypeBlank, Title: http.StatusText(status), Status: status, Error: word, Message: message})
+}
+
+// close closes the connection after the response.
+func (x *exchange) close() { x.w.Header()["Connection"] = closeValue }
