@@ -63,7 +63,8 @@ func benchmarkHandler(b *testing.B, request string) {
 		l.ServeHTTP(w, r)
 	}
 	b.StopTimer()
-	if got := w.Header()["X-RateLimit-Decision"]; len(got) != 1 || got[0] != decisionAllow {
+	name := "X-RateLimit-Decision" // not in canonical form
+	if got := w.Header()[name]; len(got) != 1 || got[0] != decisionAllow {
 		b.Errorf("decision %q, status %d, %s", got, w.Code, w.Body)
 	}
 }

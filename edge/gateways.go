@@ -54,20 +54,18 @@ func (s *Server) routeCheck(x *exchange, rest string) {
 			continue
 		}
 		x.endpoint = checkNames[i]
+		x.markError() // until there is a decision
 		token, ok := tokenOf(x.r)
 		if s.authenticate(x, credentials{token, ok, true}) {
 			x.conn.accepted()
 			s.check(x, &gateways[i], rest)
-		} else {
-			x.markError()
 		}
 		return
 	}
 	x.fail(http.StatusNotFound, "not_found", "unknown gateway: use /check/ and "+gatewayNames()+", and then the domain")
 }
 
-// markError reports in X-RateLimit-Decision that the request was not decided. It has no effect on responses that net/http
-// has sent already.
+// markError reports in X-RateLimit-Decision that the request was not decided.
 func (x *exchange) markError() { x.w.Header()["X-RateLimit-Decision"] = decisionValues[decisionError] }
 
 func gatewayNames() string {
@@ -171,7 +169,6 @@ func single(h http.Header, name string) (string, error) {
 
 // refuseCheck answers a check request that is not valid.
 func (s *Server) refuseCheck(x *exchange, g *gateway, err error) {
-	x.markError()
 	if errors.Is(err, attributes.ErrGateway) {
 		s.warn("a check request of a gateway was refused", "gateway", g.name, "address", x.conn.sender, "error", err)
 		x.fail(http.StatusBadRequest, "gateway", err.Error())
@@ -187,7 +184,6 @@ func (s *Server) answerCheck(x *exchange, g *gateway, r *decision.Result) {
 	case errors.As(r.Err, &e) && e.Unavailable():
 		s.unavailable(x, e)
 	case r.Err != nil:
-		x.markError()
 		s.warn("a check request was refused", "gateway", g.name, "error", r.Err)
 		x.fail(g.invalid, "invalid_request", messageOf(r.Err))
 	case r.Limited:

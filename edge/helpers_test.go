@@ -35,6 +35,7 @@ limits:
   login: {when: {path: /login}, per: [ip], allow: 2 per minute}
   search: {when: {path: /api/search}, per: [ip], allow: 100 per hour}
   bench: {when: {path: /bench}, per: [ip], allow: 1000000000 per minute}
+  queue: {when: {path: /queue}, algorithm: leaky, allow: 10 per minute}
   hidden: {when: {path: /hidden}, allow: none}
   trial: {when: {path: /trial}, per: [ip], shadow: true, allow: 1 per hour}
   outcome: {when: {path: /report}, per: [ip], charge: {status: 401}, allow: 1 per hour}
@@ -89,8 +90,8 @@ func (o *observed) ObserveRequest(endpoint string, code int, took time.Duration)
 	}
 }
 
-// start starts a lab. It is shut down at the end of the test.
-func start(tb testing.TB, change func(*options.Options)) *lab {
+// start starts a lab. It is shut down at the end of the test. Optional functions change the Server before it serves.
+func start(tb testing.TB, change func(*options.Options), prepare ...func(*Server)) *lab {
 	tb.Helper()
 	o := options.Default()
 	o.EdgeDomain = "shop"
@@ -117,6 +118,9 @@ func start(tb testing.TB, change func(*options.Options)) *lab {
 	})
 	if err != nil {
 		tb.Fatal(err)
+	}
+	for _, f := range prepare {
+		f(l.Server)
 	}
 	l.serve(checker)
 	return l
@@ -194,14 +198,12 @@ func (l *lab) post(target, content string, lines ...string) *reply {
 	return l.do("POST", target, content, append(lines, "Content-Type: application/json")...)
 }
 
-// raw sends bytes on a connection of their own, and returns the responses until the server closes the connection, or, if
-// the bytes are followed by a complete response to GET /healthz, including that response.
+// raw sends bytes on a connection of their own, and returns the responses.
 func (l *lab) raw(bytes string) string {
 	l.tb.Helper()
 	c := l.dial()
-	if _, err := io.WriteString(c, bytes); err != nil {
-		return "" // the server has closed the connection already
-	}
+	_, _ = io.WriteString(c, bytes) // fails if the server has closed the connection already
+	_ = c.CloseWrite()
 	all, _ := io.ReadAll(c) // a reset is the end, too
 	return string(all)
 }
@@ -225,9 +227,15 @@ func roundTrip(tb testing.TB, c net.Conn, in *bufio.Reader, request string) *rep
 	if _, err := io.WriteString(c, request); err != nil {
 		tb.Fatal(err)
 	}
+	return readReply(tb, in)
+}
+
+// readReply reads a response with its body.
+func readReply(tb testing.TB, in *bufio.Reader) *reply {
+	tb.Helper()
 	response, err := http.ReadResponse(in, nil)
 	if err != nil {
-		tb.Fatalf("response to %q: %v", request, err)
+		tb.Fatalf("read a response: %v", err)
 	}
 	all, err := io.ReadAll(response.Body)
 	if err != nil {

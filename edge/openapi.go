@@ -171,8 +171,9 @@ func closed(members object, optional ...string) object {
 // schemas returns the schemas of the components.
 func schemas() object {
 	state := object{
-		"allowed": yesOrNo, "limit": wholeNumber, "remaining": wholeNumber, "retry_after_ms": wholeNumber, "reset_after_ms": wholeNumber,
+		"allowed": yesOrNo, "limit": wholeNumber, "remaining": wholeNumber, "reset_after_ms": wholeNumber,
 	}
+	wait := object{"retry_after_ms": wholeNumber}
 	decided := join(state, object{
 		"reset_after_seconds": wholeNumber, "name": anyText, "flags": flagList, "version": wholeNumber,
 		"limits": object{"type": "array", "items": reference("Limit")},
@@ -182,13 +183,13 @@ func schemas() object {
 		"error": object{"type": "string", "description": "A word for programs."}, "message": object{"type": "string", "description": "The problem and the remedy."},
 		"retry_after_seconds": object{"type": "integer", "minimum": 1, "description": "Absent if no wait helps."},
 	}
-	refusal := join(join(problem, decided), object{"violated-policies": object{"type": "array", "items": anyText}})
-	absent := []string{"limit", "remaining", "retry_after_ms", "name", "flags", "limits", "version"}
+	refusal := join(join(join(problem, decided), wait), object{"violated-policies": object{"type": "array", "items": anyText}})
+	absent := []string{"limit", "remaining", "name", "flags", "limits", "version"}
 	return object{
 		"Check":    bodySchema(checkFields),
 		"Decision": closed(decided, absent...),
-		"Refusal":  closed(refusal, append(absent, "retry_after_seconds")...),
-		"Limit":    closed(join(state, object{"name": anyText, "window": anyText, "wait_ms": wholeNumber, "flags": flagList}), "limit", "remaining", "retry_after_ms", "wait_ms"),
+		"Refusal":  closed(refusal, append(absent, "retry_after_ms", "retry_after_seconds")...),
+		"Limit":    closed(join(join(state, wait), object{"name": anyText, "window": anyText, "wait_ms": wholeNumber, "flags": flagList}), "limit", "remaining", "retry_after_ms", "wait_ms"),
 		"Problem":  closed(problem, "retry_after_seconds"),
 		"Batch": closed(object{"results": object{"type": "array", "items": object{"oneOf": []object{
 			closed(join(decided, object{"status": object{"const": http.StatusOK}}), absent...), reference("Refusal"), reference("Problem"),

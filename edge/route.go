@@ -30,6 +30,7 @@ func (s *Server) finish(x *exchange, begun time.Time) {
 			panic(http.ErrAbortHandler) // part of a response may have been sent
 		}
 		x.close()
+		x.markError()
 		x.fail(http.StatusInternalServerError, "internal", "the request has failed because of a bug; see the log of the server")
 	}
 	s.observer.ObserveRequest(x.endpoint, x.status, time.Since(begun))
