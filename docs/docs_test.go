@@ -88,6 +88,7 @@ type place struct {
 	log     ruleset.Log
 	dir     string // directory of the rules file
 	program string // path of bin/throttled
+	server  *server.Server
 }
 
 // play runs a step of a session in a file.
@@ -147,6 +148,7 @@ func (p *place) serve(t *testing.T, srv *server.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.server = srv
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
