@@ -71,7 +71,6 @@ var floors = map[string]int{
 	"edge":           6, // serves HTTP
 	"edge/headers":   5, // headers and problems of HTTP responses from decisions
 	"cluster":        5,
-	"edge":           6, // the HTTP server; decides through edge/decision, and does not use package server
 	"server/forward": 5, // streams to the leader; does not use package server
 
 	"server":    6,

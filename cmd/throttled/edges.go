@@ -43,14 +43,14 @@ func (p *program) openHTTP(o *options.Options) (err error) {
 		return nil
 	}
 	p.edges.http, err = edge.New(edge.Config{
-		Options: o,
-		Checker: p.edges.checker,
-		Access:  p.server,
-		Ready:   p.server.Ready,
-		Rules:   p.activeRules,
-		Metrics: p.metrics.Handler(),
-		Observe: p.metrics.HTTP().ObserveRequest,
-		Log:     p.log,
+		Checker:  p.edges.checker,
+		Access:   p.server,
+		Options:  p.opts,
+		Rules:    p.rules,
+		Metrics:  p.metrics.Handler(),
+		Observer: p.metrics.HTTP(),
+		Log:      p.log,
+		Version:  version,
 	})
 	return err
 }
@@ -78,16 +78,6 @@ func (p *program) openGRPC(o *options.Options) error {
 		Log:     p.log,
 	})
 	return nil
-}
-
-// activeRules returns the version and the text of the active rules.
-func (p *program) activeRules() (version uint64, text []byte, err error) {
-	active := p.rules.Active()
-	if active.Err != nil || active.Set == nil {
-		return 0, nil, active.Err
-	}
-	_, t, err := p.rules.Text(active.Version)
-	return active.Version, []byte(t), err
 }
 
 // drain makes clients use other nodes, before this one stops.
