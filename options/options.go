@@ -51,6 +51,7 @@ type Options struct {
 	HTTPProxyProtocol bool           // connections from TrustedProxies to HTTPPort begin with a PROXY protocol header
 	GRPCNegativeHits  bool           // accept refunds in requests of Envoy's ratelimit service
 	RLSHeaders        bool           // responses of Envoy's ratelimit service have headers for the client
+	RLSMetadata       bool           // responses of Envoy's ratelimit service have dynamic metadata
 
 	// Memory.
 

@@ -224,6 +224,11 @@ var table = []row{
 		help:  "send headers for the client to Envoy",
 		field: func(o *Options) value { return boolean{&o.RLSHeaders} },
 	},
+	{
+		name: "rls-metadata", group: edges, form: formYesNo, change: immutable,
+		help:  "send dynamic metadata to Envoy",
+		field: func(o *Options) value { return boolean{&o.RLSMetadata} },
+	},
 
 	{
 		name: "maxmemory", group: memory, form: formBytes,

@@ -9,10 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/throttledhq/throttled/edge"
-	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
 	grpcedge "github.com/throttledhq/throttled/edge/grpc"
-	"github.com/throttledhq/throttled/edge/headers"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
 )
@@ -55,35 +53,30 @@ func (p *program) openHTTP(o *options.Options) (err error) {
 	return err
 }
 
-func (p *program) openGRPC(o *options.Options) error {
+func (p *program) openGRPC(o *options.Options) (err error) {
 	if o.GRPCPort == 0 {
 		return nil
 	}
-	sources, err := attributes.ParseSources(o.EdgeAttributes)
-	if err != nil {
-		return &options.SetError{Name: "edge-attributes", Reason: err.Error()}
-	}
 	observe := p.metrics.GRPC().ObserveRequest
-	p.edges.grpc = grpcedge.New(grpcedge.Config{
+	p.edges.grpc, err = grpcedge.New(grpcedge.Config{
+		Options: o,
 		Checker: p.edges.checker,
 		Rules:   func() *rules.Set { return p.rules.Active().Set },
-		Settings: grpcedge.Settings{
-			NegativeHits: o.GRPCNegativeHits, Headers: o.RLSHeaders,
-			Domain: o.EdgeDomain, Proxies: attributes.NewProxies(o.TrustedProxies), Sources: sources,
-			Format: headers.NewFormat(o.RateLimitHeaders, o.XRateLimitReset),
-		},
 		Access:  p.server,
 		Ready:   p.server.Ready,
 		Observe: func(method string, code codes.Code, took time.Duration) { observe(method, int(code), took) },
 		Log:     p.log,
 	})
-	return nil
+	return err
 }
 
 // drain makes clients use other nodes, before this one stops.
 func (e *edges) drain() {
 	if e.http != nil {
 		e.http.Drain()
+	}
+	if e.grpc != nil {
+		e.grpc.Drain()
 	}
 }
 

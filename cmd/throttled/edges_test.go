@@ -109,11 +109,13 @@ func TestHTTP_Password(t *testing.T) {
 	}
 }
 
-func TestHTTP_InvalidOption(t *testing.T) {
-	var out, errs strings.Builder
-	args := []string{"--port", "0", "--http-port", fmt.Sprint(freeport.Of(t)), "--edge-attributes", "user=heder:X-User"}
-	if got := run(args, noEnv, &out, &errs); got != exitError || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
-		t.Errorf("exit code %d, errors %s", got, errs.String())
+func TestEdges_InvalidOption(t *testing.T) {
+	for _, port := range []string{"--http-port", "--grpc-port"} {
+		var out, errs strings.Builder
+		args := []string{"--port", "0", port, fmt.Sprint(freeport.Of(t)), "--edge-attributes", "user=heder:X-User"}
+		if got := run(args, noEnv, &out, &errs); got != exitError || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
+			t.Errorf("%s: exit code %d, errors %s", port, got, errs.String())
+		}
 	}
 }
 

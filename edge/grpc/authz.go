@@ -49,7 +49,7 @@ func (s *authorization) Check(ctx context.Context, req *auth.CheckRequest) (*aut
 		s.warn("authz", "authorization request not decided", "error", result.Err, "domain", clip(r.Domain))
 		return nil, statusOf(result.Err)
 	}
-	fields := s.Settings.Format.Append(nil, result, time.Now())
+	fields := s.format.Append(nil, result, time.Now())
 	if result.Limited {
 		return refused(result, fields), nil
 	}
@@ -64,7 +64,7 @@ const (
 
 // newRequest returns the CL.CHECK of a request. The error wraps attributes.ErrRequest or attributes.ErrGateway.
 func (s *authorization) newRequest(a *auth.AttributeContext) (decision.Request, error) {
-	r := decision.Request{Domain: s.Settings.Domain, Cost: 1}
+	r := decision.Request{Domain: s.Options.EdgeDomain, Cost: 1}
 	if domain := a.GetContextExtensions()[domainExtension]; domain != "" {
 		r.Domain = domain
 	}
@@ -86,7 +86,7 @@ func (s *authorization) newRequest(a *auth.AttributeContext) (decision.Request, 
 		r.Pairs = []string{"ip", original.IP.String()}
 		return r, nil
 	}
-	r.Pairs, err = s.Settings.Sources.Append(make([]string, 0, 16), original)
+	r.Pairs, err = s.sources.Append(make([]string, 0, 16), original)
 	return r, err
 }
 
@@ -102,7 +102,7 @@ func (s *authorization) original(a *auth.AttributeContext) (*attributes.Request,
 		Method: h.GetMethod(),
 		Target: h.GetPath(),
 		Host:   h.GetHost(),
-		IP:     s.Settings.Proxies.ClientOfXForwardedFor(peer, find("X-Forwarded-For")),
+		IP:     s.proxies.ClientOfXForwardedFor(peer, find("X-Forwarded-For")),
 		Header: find,
 	}, nil
 }
@@ -118,10 +118,7 @@ func admitted(r *decision.Result, fields []headers.Field) *auth.CheckResponse {
 
 // refused returns the response to a request that the limits refuse.
 func refused(r *decision.Result, fields []headers.Field) *auth.CheckResponse {
-	code := http.StatusTooManyRequests
-	if r.Flags.Has(decision.FailClosed) {
-		code = http.StatusServiceUnavailable
-	}
+	const code = http.StatusTooManyRequests
 	return denied(code, responseHeaders(r, fields), headers.AppendRefusal(nil, code, r))
 }
 
@@ -165,7 +162,7 @@ func option(name, value string) *corev3.HeaderValueOption {
 // decisionWord returns a decision in a word, as the HTTP server does.
 func decisionWord(r *decision.Result) string {
 	switch {
-	case r.Flags.Has(decision.FailClosed):
+	case r.Limited && r.Flags.Has(decision.FailClosed):
 		return "fail-closed"
 	case r.Limited:
 		return "deny"

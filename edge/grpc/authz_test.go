@@ -13,9 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
-	"github.com/throttledhq/throttled/edge/headers"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -63,14 +61,9 @@ limits:
 // newAuthz returns a client of the authorization service.
 func newAuthz(t *testing.T) (*lab, auth.AuthorizationClient) {
 	t.Helper()
-	proxies := attributes.NewProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")})
-	sources, err := attributes.ParseSources([]string{"user=verified:header:X-User", "key=header:X-Api-Key"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newLab(t, authzRules, func(c *Config, _ *options.Options) {
-		c.Settings.Proxies, c.Settings.Sources = proxies, sources
-		c.Settings.Format = headers.Format{RateLimit: true, XRateLimit: true}
+	l := newLab(t, authzRules, func(o *options.Options) {
+		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
+		o.EdgeAttributes = []string{"user=verified:header:X-User", "key=header:X-Api-Key"}
 	})
 	return l, auth.NewAuthorizationClient(l.dial())
 }
@@ -290,9 +283,5 @@ func TestDecisionWord(t *testing.T) {
 		if got := decisionWord(&tt.result); got != tt.want {
 			t.Errorf("decisionWord(%+v) = %s, want %s", tt.result, got, tt.want)
 		}
-	}
-	r := &decision.Result{Decision: limited, Flags: decision.FailClosed}
-	if got := refused(r, nil).GetDeniedResponse().GetStatus().GetCode(); got != 503 {
-		t.Errorf("the status of a request that on_failure refuses is %d, want 503", got)
 	}
 }

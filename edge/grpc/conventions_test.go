@@ -244,7 +244,7 @@ func TestWindows(t *testing.T) {
 
 // TestNegativeHits checks refunds, which need a setting.
 func TestNegativeHits(t *testing.T) {
-	refunds := func(c *Config, _ *options.Options) { c.Settings.NegativeHits = true }
+	refunds := func(o *options.Options) { o.GRPCNegativeHits = true }
 	disabled, enabled := newLab(t, conventionRules).client(), newLab(t, conventionRules, refunds).client()
 	ask := func(client pb.RateLimitServiceClient, d ...*common.RateLimitDescriptor) string {
 		r, err := client.ShouldRateLimit(context.Background(), request("edge", d...))

@@ -27,9 +27,7 @@ func marshal(tb testing.TB, m proto.Message) []byte {
 // FuzzShouldRateLimit checks that the response to any request has a status for each descriptor and can be encoded, or that the
 // error has a code that is documented.
 func FuzzShouldRateLimit(f *testing.F) {
-	l := newLab(f, conventionRules, func(c *Config, _ *options.Options) {
-		c.Settings.NegativeHits, c.Settings.Headers, c.Settings.DynamicMetadata = true, true, true
-	})
+	l := newLab(f, conventionRules, func(o *options.Options) { o.GRPCNegativeHits, o.RLSHeaders, o.RLSMetadata = true, true, true })
 	s := &rateLimits{core: l.server.core}
 	for _, r := range []*pb.RateLimitRequest{
 		request("edge", one("five"), hits(one("quota1"), 3), one("quota2")),
@@ -62,7 +60,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 // FuzzCheck checks that the response to any authorization request admits or denies it, or that the error has a code that is
 // documented.
 func FuzzCheck(f *testing.F) {
-	l := newLab(f, authzRules, func(c *Config, _ *options.Options) { c.Settings.Domain = "web" })
+	l := newLab(f, authzRules, func(o *options.Options) { o.EdgeDomain = "web" })
 	s := &authorization{core: l.server.core}
 	for _, o := range []original{
 		{ip: "192.0.2.1", method: "POST", target: "/login", host: "x", domain: "web", cost: "2", headers: map[string]string{"x-forwarded-for": "1.1.1.1"}},

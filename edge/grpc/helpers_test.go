@@ -41,14 +41,14 @@ type lab struct {
 var start = time.Date(2026, 3, 1, 0, 0, 20, 0, time.UTC)
 
 // newLab starts the servers with a rules file. Their clock stands still until advance is called.
-func newLab(t testing.TB, text string, adapt ...func(*Config, *options.Options)) *lab {
+func newLab(t testing.TB, text string, adapt ...func(*options.Options)) *lab {
 	t.Helper()
 	l := &lab{t: t, rules: ruleset.NewStore()}
 	l.now.Store(start.UnixNano())
 	l.ready.Store(true)
 	o := options.Default()
 	for _, f := range adapt {
-		f(&l.config, &o)
+		f(&o)
 	}
 	var err error
 	if l.options, err = options.New(o); err != nil {
@@ -80,18 +80,19 @@ func (l *lab) serve() {
 	checker := decision.New(func() decision.Runner { return l.limiter.NewCaller() })
 	l.t.Cleanup(checker.Close)
 	c := &l.config
-	c.Checker, c.Access, c.Ready = checker, l.limiter, l.isReady
+	c.Options, c.Checker, c.Access, c.Ready = l.options.Get(), checker, l.limiter, l.isReady
 	c.Rules = func() *rules.Set { return l.rules.Active().Set }
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = slog.New(slog.DiscardHandler)
 	l.serveConfig()
 }
 
 // serveConfig starts a gRPC server with l.config, and returns a connection to it.
 func (l *lab) serveConfig() *grpc.ClientConn {
 	l.t.Helper()
-	l.server = New(l.config)
+	var err error
+	if l.server, err = New(l.config); err != nil {
+		l.t.Fatal(err)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		l.t.Fatal(err)

@@ -14,32 +14,44 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// authenticate checks the password of a call before its message is received, so that clients without the password
-// cannot make the server hold messages. Health checks need no password.
-func (c *core) authenticate(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if strings.HasPrefix(info.FullMethodName, "/grpc.health.v1.Health/") {
+// healthPrefix begins the names of the methods of health checks.
+const healthPrefix = "/grpc.health.v1.Health/"
+
+// authorize returns an error unless the client may call a method. It is called before the message is received, so that
+// clients without the password cannot make the server hold messages. Health checks need no permission.
+func (c *core) authorize(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if strings.HasPrefix(info.FullMethodName, healthPrefix) {
 		return ctx, nil
 	}
 	p, ok := peer.FromContext(ctx)
-	if !ok {
+	switch {
+	case !ok:
 		return nil, status.Error(codes.Internal, "the address of the client is unknown")
+	case !c.Access.Accepts(p.Addr):
+		return nil, status.Error(codes.PermissionDenied, "in protected mode without a password, only clients on this host are accepted; set requirepass")
+	case !c.Access.RequiresPassword():
+		return ctx, nil
 	}
-	if err := c.Access.Authenticate(p.Addr, password(info.Header.Get("authorization"))); err != nil {
-		return nil, status.Errorf(codes.Unauthenticated, "%v: send the password in the metadata of the call, as \"authorization: Bearer PASSWORD\"", err)
+	password, given := passwordOf(info.Header.Get("authorization"))
+	if !given {
+		return nil, status.Error(codes.Unauthenticated, `a password is required: send it in the metadata "authorization: Bearer PASSWORD"`)
+	}
+	if err := c.Access.Authenticate(p.Addr, password); err != nil {
+		return nil, status.Error(codes.Unauthenticated, err.Error())
 	}
 	return ctx, nil
 }
 
-// password returns the password in the metadata "authorization". It returns nil if there is none, or more than one.
-func password(values []string) []byte {
+// passwordOf returns the password in the metadata "authorization". given is false if there is none, or more than one.
+func passwordOf(values []string) (password []byte, given bool) {
 	if len(values) != 1 {
-		return nil
+		return nil, false
 	}
-	scheme, rest, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return nil
+	scheme, rest, found := strings.Cut(values[0], " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") {
+		return nil, false
 	}
-	return []byte(strings.TrimLeft(rest, " "))
+	return []byte(strings.TrimLeft(rest, " ")), true
 }
 
 // intercept converts a panic to an error, and observes the call.

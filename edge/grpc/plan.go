@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/rules/envoy"
 )
@@ -68,10 +69,10 @@ func (p *plan) release() {
 }
 
 // build sets the plan to a request. The error is a status.
-func (p *plan) build(req *pb.RateLimitRequest, domain *domainRules, settings *Settings) error {
+func (p *plan) build(req *pb.RateLimitRequest, domain *domainRules, o *options.Options) error {
 	p.domain = domain
 	for i, d := range req.GetDescriptors() {
-		hits, err := hitsOf(req, d, settings)
+		hits, err := hitsOf(req, d, o)
 		if err != nil {
 			return status.Errorf(status.Code(err), "descriptor %d: %s", i+1, status.Convert(err).Message())
 		}
@@ -80,11 +81,11 @@ func (p *plan) build(req *pb.RateLimitRequest, domain *domainRules, settings *Se
 		case domain == nil: // the service ignores the limits of descriptors too
 		case d.GetLimit() != nil:
 			x.source, x.at = fromOverride, len(p.overrides)
-			o, err := newOverride(req.GetDomain(), d, hits)
+			limit, err := newOverride(req.GetDomain(), d, hits)
 			if err != nil {
 				return status.Errorf(codes.InvalidArgument, "descriptor %d: %v", i+1, err)
 			}
-			p.overrides = append(p.overrides, o)
+			p.overrides = append(p.overrides, limit)
 		default:
 			x.source, x.at = fromRules, len(p.checks)
 			p.addCheck(req.GetDomain(), d, hits)
@@ -99,7 +100,7 @@ func (p *plan) build(req *pb.RateLimitRequest, domain *domainRules, settings *Se
 }
 
 // hitsOf returns the units of a descriptor. The error is a status.
-func hitsOf(req *pb.RateLimitRequest, d *common.RateLimitDescriptor, settings *Settings) (int64, error) {
+func hitsOf(req *pb.RateLimitRequest, d *common.RateLimitDescriptor, o *options.Options) (int64, error) {
 	hits := uint64(max(1, req.GetHitsAddend()))
 	if own := d.GetHitsAddend(); own != nil {
 		hits = own.GetValue()
@@ -109,7 +110,7 @@ func hitsOf(req *pb.RateLimitRequest, d *common.RateLimitDescriptor, settings *S
 		return 0, status.Errorf(codes.InvalidArgument, "hits_addend %d is too large: the maximum is %d", hits, int64(math.MaxInt64))
 	case !d.GetIsNegativeHits():
 		return int64(hits), nil
-	case !settings.NegativeHits:
+	case !o.GRPCNegativeHits:
 		return 0, status.Error(codes.Unimplemented, "is_negative_hits is disabled: to permit refunds, start throttled with --grpc-negative-hits yes")
 	}
 	return -int64(hits), nil

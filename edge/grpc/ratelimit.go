@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/rules/envoy"
 )
@@ -33,13 +34,13 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 	}
 	p := plans.Get().(*plan)
 	defer p.release()
-	if err := p.build(req, domain, &s.Settings); err != nil {
+	if err := p.build(req, domain, s.Options); err != nil {
 		return nil, err
 	}
 	if err := p.decide(s.Checker); err != nil {
 		return nil, err
 	}
-	return p.respond(req, &s.Settings), nil
+	return p.respond(req, s.Options), nil
 }
 
 // validate refuses requests that the service refuses. A request whose deadline has passed must not be charged, since
@@ -59,7 +60,7 @@ func validate(ctx context.Context, req *pb.RateLimitRequest) error {
 }
 
 // respond returns the response to a request whose commands have been run.
-func (p *plan) respond(req *pb.RateLimitRequest, settings *Settings) *pb.RateLimitResponse {
+func (p *plan) respond(req *pb.RateLimitRequest, o *options.Options) *pb.RateLimitResponse {
 	answers := p.answers()
 	resp := &pb.RateLimitResponse{
 		OverallCode: pb.RateLimitResponse_OK,
@@ -71,10 +72,10 @@ func (p *plan) respond(req *pb.RateLimitRequest, settings *Settings) *pb.RateLim
 	if isRefused(answers) {
 		resp.OverallCode = pb.RateLimitResponse_OVER_LIMIT
 	}
-	if settings.Headers {
+	if o.RLSHeaders {
 		addHeaders(resp, answers)
 	}
-	if settings.DynamicMetadata {
+	if o.RLSMetadata {
 		resp.DynamicMetadata = metadataOf(req, answers)
 	}
 	return resp

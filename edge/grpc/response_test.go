@@ -45,7 +45,7 @@ func TestHeaders(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, conventionRules, func(c *Config, _ *options.Options) { c.Settings.Headers = true })
+			l := newLab(t, conventionRules, func(o *options.Options) { o.RLSHeaders = true })
 			client := l.client()
 			var got string
 			for range tt.times {
@@ -72,7 +72,7 @@ func TestHeadersAreOff(t *testing.T) {
 
 // TestDynamicMetadata checks the metadata of responses, whose form is that of envoyproxy/ratelimit.
 func TestDynamicMetadata(t *testing.T) {
-	l := newLab(t, conventionRules, func(c *Config, _ *options.Options) { c.Settings.DynamicMetadata = true })
+	l := newLab(t, conventionRules, func(o *options.Options) { o.RLSMetadata = true })
 	client := l.client()
 	full := request("edge", hits(one("quota1"), 1), one("quota2"), limited(entries("a", "b", "c", "d"), 7, typev3.RateLimitUnit_HOUR))
 	full.HitsAddend = 2

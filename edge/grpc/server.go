@@ -18,54 +18,40 @@ import (
 	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
+	"github.com/throttledhq/throttled/internal/connlimit"
 	"github.com/throttledhq/throttled/internal/lograte"
+	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
 )
 
 // Config contains the parts of the program that a Server uses. All fields are required, except those marked as optional.
 type Config struct {
-	Checker  *decision.Checker
-	Rules    func() *rules.Set // returns the active rules, or nil if there are none
-	Settings Settings
-	Access   Access
-	Ready    func() error // returns nil if requests can be decided, otherwise the reason; it is called every second
-	Log      *slog.Logger
+	Options *options.Options // at the start of the program
+	Checker *decision.Checker
+	Rules   func() *rules.Set // returns the active rules, or nil if there are none
+	Access  Access
+	Ready   func() error // returns nil if requests can be decided, otherwise the reason; it is called every second
+	Log     *slog.Logger
 	// Observe is called after each call of a method that has run. The name of the method is that in the protocol, such as
 	// "ShouldRateLimit". Optional.
 	Observe func(method string, code codes.Code, elapsed time.Duration)
 }
 
-// Settings are the options of the server.
-type Settings struct {
-	// Of the rate limit service.
-
-	NegativeHits    bool // accept is_negative_hits
-	Headers         bool // responses have headers for the client
-	DynamicMetadata bool // responses have dynamic metadata
-
-	// Of authorization requests.
-
-	Domain  string // of requests whose route names none; "" if there is none
-	Proxies *attributes.Proxies
-	Sources *attributes.Sources
-	Format  headers.Format
-}
-
-// Access decides which clients may connect and call methods. A server.Server is an Access.
+// Access decides which clients may call methods. A server.Server is an Access.
 type Access interface {
-	// Accepts reports whether a client with the address may connect.
+	// Accepts reports whether a client with the address may call methods.
 	Accepts(addr net.Addr) bool
-	// Authenticate returns an error unless the password is right or none is required.
+	// Authenticate returns nil if the password is right, or if none is required.
 	Authenticate(addr net.Addr, password []byte) error
+	// RequiresPassword reports whether a password is required.
+	RequiresPassword() bool
 }
 
 // Limits of the server. Envoy needs a small part of them.
 const (
-	maxMessage     = 64 << 10
-	maxHeaders     = 16 << 10 // bytes of the headers of a call
-	maxStreams     = 250      // concurrent calls of a connection
-	maxConnections = 1024
-	maxPerSource   = maxConnections / 4 // connections from one address
+	maxMessage = 64 << 10
+	maxHeaders = 16 << 10 // bytes of the headers of a call
+	maxStreams = 250      // concurrent calls of a connection
 
 	// streamWorkers is the number of goroutines that run calls. They keep their grown stacks. Further concurrent calls have
 	// goroutines of their own.
@@ -92,23 +78,37 @@ type Server struct {
 // core is the state that the services share.
 type core struct {
 	Config
-	lines *lograte.Limiter
+	sources *attributes.Sources
+	proxies *attributes.Proxies
+	format  headers.Format
+	lines   *lograte.Limiter
 }
 
-// New returns a Server. It must be stopped with Shutdown.
-func New(config Config) *Server {
-	c := &core{Config: config, lines: lograte.New(1, 10*time.Second)}
+// New returns a Server. It must be stopped with Shutdown. The error names an option that is not valid.
+func New(config Config) (*Server, error) {
+	o := config.Options
+	sources, err := attributes.ParseSources(o.EdgeAttributes)
+	if err != nil {
+		return nil, fmt.Errorf("option edge-attributes: %w", err)
+	}
+	c := &core{
+		Config:  config,
+		sources: sources,
+		proxies: attributes.NewProxies(o.TrustedProxies),
+		format:  headers.NewFormat(o.RateLimitHeaders, o.XRateLimitReset),
+		lines:   lograte.New(1, 10*time.Second),
+	}
 	s := &Server{grpc: grpc.NewServer(c.options()...), core: c, health: newHealth(config.Ready)}
 	pb.RegisterRateLimitServiceServer(s.grpc, &rateLimits{core: c})
 	auth.RegisterAuthorizationServer(s.grpc, &authorization{core: c})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
-	return s
+	return s, nil
 }
 
 // options returns the options of the gRPC server. The transport is not encrypted, as that of the Redis protocol.
 func (c *core) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.InTapHandle(c.authenticate),
+		grpc.InTapHandle(c.authorize),
 		grpc.UnaryInterceptor(c.intercept),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
@@ -122,19 +122,27 @@ func (c *core) options() []grpc.ServerOption {
 	}
 }
 
-// Serve accepts connections until Shutdown is called, and then returns nil. It closes the listener.
+// Serve accepts connections until Shutdown is called, and then returns nil. It closes the listener. It may be called for
+// several listeners.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(newListener(l, s.core.Access.Accepts, s.core.warn))
+	err := s.grpc.Serve(connlimit.New(l, s.core.Options.MaxClients, s.refusedConnection))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
 	return err
 }
 
-// Shutdown stops the server gracefully: health checks report NOT_SERVING, clients are asked to use other connections,
-// and calls that have begun are completed. When ctx is done, Shutdown aborts them and returns the error of ctx.
+func (s *Server) refusedConnection(addr net.Addr) {
+	s.core.warn("connections", "gRPC connection refused: too many connections", "addr", addr)
+}
+
+// Drain prepares for Shutdown: health checks report NOT_SERVING, so that clients use other nodes. Calls are still served.
+func (s *Server) Drain() { s.health.stop() }
+
+// Shutdown stops the server gracefully: it closes the listeners, asks clients to use other connections, and completes the
+// calls that have begun. When ctx is done, Shutdown aborts them and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.health.stop()
+	s.Drain()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +20,7 @@ import (
 
 // TestPassword checks which metadata authenticate a call.
 func TestPassword(t *testing.T) {
-	l := newLab(t, conventionRules, func(_ *Config, o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 1000 })
+	l := newLab(t, conventionRules, func(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 1000 })
 	client := l.client()
 	for _, tt := range []struct {
 		metadata []string
@@ -57,7 +55,7 @@ func TestPassword(t *testing.T) {
 
 // TestPassword_Failures checks that wrong passwords are limited: the right one is then refused too.
 func TestPassword_Failures(t *testing.T) {
-	l := newLab(t, conventionRules, func(_ *Config, o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 3 })
+	l := newLab(t, conventionRules, func(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 3 })
 	client := l.client()
 	ask := func(password string) error {
 		ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+password)
@@ -123,105 +121,54 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// closedAccess is an Access that accepts no connection.
-type closedAccess struct{ Access }
+// protectedAccess is the Access of a server in protected mode, for a client on another host.
+type protectedAccess struct{ Access }
 
-func (closedAccess) Accepts(net.Addr) bool { return false }
+func (protectedAccess) Accepts(net.Addr) bool { return false }
 
-// TestProtectedMode checks that connections that the server does not accept are closed, and logged.
+// TestProtectedMode checks that clients that are not permitted get an error with the remedy, and can check the health.
 func TestProtectedMode(t *testing.T) {
 	l := newLab(t, conventionRules)
-	inner := newPipeListener()
-	listener := newListener(inner, closedAccess{}.Accepts, l.server.core.warn)
-	conn := inner.connect()
-	go func() { _, _ = listener.Accept() }() // returns when the inner listener is closed
-	if n, err := conn.Read(make([]byte, 1)); err == nil {
-		t.Errorf("read %d bytes from a connection that is not permitted", n)
+	l.config.Access = protectedAccess{l.limiter}
+	conn := (&lab{t: t, config: l.config}).serveConfig()
+	_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), request("edge", one("five")))
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "requirepass") {
+		t.Errorf("%v, want PermissionDenied with the remedy", err)
 	}
-	_ = inner.Close()
-}
-
-// pipeListener accepts pipes.
-type pipeListener struct {
-	conns chan net.Conn
-	once  sync.Once
-}
-
-func newPipeListener() *pipeListener { return &pipeListener{conns: make(chan net.Conn, 1)} }
-
-func (l *pipeListener) connect() net.Conn {
-	ours, theirs := net.Pipe()
-	l.conns <- theirs
-	return ours
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	conn, ok := <-l.conns
-	if !ok {
-		return nil, net.ErrClosed
+	if _, err := healthpb.NewHealthClient(conn).Check(context.Background(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("health check: %v", err)
 	}
-	return conn, nil
 }
 
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.conns) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
-
-// TestConnectionLimit checks that connections from one address are limited, and that a place becomes free again.
+// TestConnectionLimit checks that connections are limited by maxclients.
 func TestConnectionLimit(t *testing.T) {
-	l := newLab(t, conventionRules)
-	dial := func() net.Conn {
+	l := newLab(t, conventionRules, func(o *options.Options) { o.MaxClients = 3 })
+	// served reports whether the server sends its settings on a new connection.
+	served := func() bool {
 		conn, err := net.Dial("tcp", l.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		return conn
-	}
-	// served reports whether the server has sent its preface.
-	served := func(conn net.Conn) bool {
-		_, err := conn.Read(make([]byte, 9))
+		_, err = conn.Read(make([]byte, 9))
 		return err == nil
 	}
-	var conns []net.Conn
-	for range maxPerSource {
-		conns = append(conns, dial())
-	}
-	for _, conn := range conns {
-		if !served(conn) {
+	for range 3 {
+		if !served() {
 			t.Fatal("a permitted connection is closed")
 		}
 	}
-	if served(dial()) {
-		t.Errorf("more than %d connections from one address", maxPerSource)
-	}
-	_ = conns[0].Close()
-	for deadline := time.Now().Add(time.Minute); !served(dial()); {
-		if time.Now().After(deadline) {
-			t.Fatal("the place of a closed connection does not become free")
-		}
+	if served() {
+		t.Error("a connection beyond maxclients is served")
 	}
 }
 
-// TestSourceOf checks the addresses under which connections are counted.
-func TestSourceOf(t *testing.T) {
-	for _, tt := range []struct{ addr, want string }{
-		{"192.0.2.1:5", "192.0.2.1"}, {"[::ffff:192.0.2.1]:5", "192.0.2.1"}, {"[2001:db8::1:2:3:4]:5", "2001:db8::"}, {"[fe80::1%lo]:5", "fe80::"},
-	} {
-		host, port, err := net.SplitHostPort(tt.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ip, zone, _ := strings.Cut(host, "%")
-		n, err := strconv.Atoi(port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := sourceOf(&net.TCPAddr{IP: net.ParseIP(ip), Port: n, Zone: zone}); got.String() != tt.want {
-			t.Errorf("sourceOf(%s) = %v, want %s", tt.addr, got, tt.want)
-		}
-	}
-	if got := sourceOf(&net.UnixAddr{}); got.IsValid() {
-		t.Errorf("sourceOf a Unix address = %v", got)
+// TestNew_Options checks the error for an option that is not valid.
+func TestNew_Options(t *testing.T) {
+	o := options.Default()
+	o.EdgeAttributes = []string{"user"}
+	if _, err := New(Config{Options: &o}); err == nil || !strings.Contains(err.Error(), "option edge-attributes") {
+		t.Errorf("%v, want an error that names the option", err)
 	}
 }
 
@@ -232,16 +179,16 @@ func TestObserve(t *testing.T) {
 		code   codes.Code
 	}
 	calls := make(chan call, 3)
-	l := newLab(t, conventionRules, func(c *Config, _ *options.Options) {
-		c.Observe = func(method string, code codes.Code, elapsed time.Duration) {
-			if elapsed < 0 {
-				t.Errorf("elapsed %v", elapsed)
-			}
-			calls <- call{method, code}
+	l := newLab(t, conventionRules)
+	l.config.Observe = func(method string, code codes.Code, elapsed time.Duration) {
+		if elapsed < 0 {
+			t.Errorf("elapsed %v", elapsed)
 		}
-	})
+		calls <- call{method, code}
+	}
+	client := pb.NewRateLimitServiceClient((&lab{t: t, config: l.config}).serveConfig())
 	for _, r := range []*pb.RateLimitRequest{request("edge", one("five")), request("")} {
-		_, err := l.client().ShouldRateLimit(context.Background(), r)
+		_, err := client.ShouldRateLimit(context.Background(), r)
 		if got, want := <-calls, (call{"ShouldRateLimit", status.Code(err)}); got != want {
 			t.Errorf("observed %v, want %v", got, want)
 		}
