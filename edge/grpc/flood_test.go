@@ -117,6 +117,31 @@ func TestFloods(t *testing.T) {
 	}
 }
 
+// TestIdleConnections checks the memory of connections that do nothing.
+func TestIdleConnections(t *testing.T) {
+	const connections, most = 400, 64 << 10
+	l := newLab(t, conventionRules)
+	before := memory()
+	for range connections {
+		conn, err := net.Dial("tcp", l.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.Write(newWire().Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, make([]byte, 9+9)); err != nil { // the header of the settings, and that of their acknowledgment
+			t.Fatal(err)
+		}
+	}
+	if each := (memory() - before) / connections; each > most {
+		t.Errorf("a connection needs %d bytes, want at most %d", each, most)
+	} else {
+		t.Logf("a connection needs %d bytes", each)
+	}
+}
+
 // send sends the frames.
 func (f *flood) send(conn io.Writer) error {
 	w, frames := newWire(), f.frames/race.Factor

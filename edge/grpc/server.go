@@ -52,6 +52,7 @@ const (
 	maxMessage = 64 << 10
 	maxHeaders = 16 << 10 // bytes of the headers of a call
 	maxStreams = 250      // concurrent calls of a connection
+	readBuffer = 8 << 10  // bytes of each connection, also of an idle one
 
 	// streamWorkers is the number of goroutines that run calls. They keep their grown stacks. Further concurrent calls have
 	// goroutines of their own.
@@ -119,6 +120,7 @@ func (c *core) options() []grpc.ServerOption {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.NumStreamWorkers(streamWorkers),
+		grpc.ReadBufferSize(readBuffer),
 	}
 }
 
