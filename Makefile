@@ -16,7 +16,7 @@ RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./res
 # without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal
 # The modules other than the server. The server does not depend on their dependencies.
-MODULES := cmd/throttled-bench tests/bench tests/chaos tests/clients tests/plots tests/schema tests/shape
+MODULES := cmd/throttled-bench middleware tests/bench tests/chaos tests/clients tests/plots tests/schema tests/shape
 # Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
 TIMEOUT := 20m
 
@@ -81,7 +81,7 @@ lint: $(LINT) ## check style and common mistakes, and that everything builds for
 	$(LINT) run --build-tags measure ./rules
 	GOOS=darwin $(GO) build ./...
 	GOOS=darwin $(GO) vet ./server
-	for dir in $(MODULES); do (cd $$dir && ../../$(LINT) run ./... && GOOS=darwin $(GO) build -o /dev/null ./...) || exit 1; done
+	for dir in $(MODULES); do (cd $$dir && $(CURDIR)/$(LINT) run ./... && GOOS=darwin $(GO) build -o /dev/null ./...) || exit 1; done
 
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

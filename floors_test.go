@@ -77,6 +77,10 @@ var floors = map[string]int{
 	"edge/grpc": 6, // Envoy's gRPC interfaces
 	"metrics":   6, // Prometheus; reads published statistics, and does not use package server
 
+	"middleware":                     6, // for programs of users: imports no package of the server
+	"middleware/retry":               6,
+	"middleware/internal/testserver": 5, // runs the server as a process
+
 	"cmd/throttled":           7,
 	"cmd/throttled-bench":     7,
 	"docs":                    7,
@@ -120,7 +124,7 @@ type listed struct {
 func modules(t *testing.T) []string {
 	t.Helper()
 	dirs := []string{"."}
-	for _, pattern := range []string{"cmd/*/go.mod", "tests/*/go.mod"} {
+	for _, pattern := range []string{"cmd/*/go.mod", "middleware/go.mod", "middleware/*/go.mod", "tests/*/go.mod"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

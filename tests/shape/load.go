@@ -114,7 +114,12 @@ func (t *tree) markTests() {
 	}
 }
 
-// shipped returns the directories of the packages in cmd/ and of all packages that they
+// isMiddleware reports whether a directory has a package for programs of users.
+func isMiddleware(dir string) bool {
+	return (dir == "middleware" || strings.HasPrefix(dir, "middleware/")) && !strings.Contains(dir, "/internal/")
+}
+
+// shipped returns the directories of the packages in cmd/ and middleware/, and of all packages that they
 // import, directly or indirectly.
 func (t *tree) shipped() map[string]bool {
 	imports := map[string][]string{}
@@ -124,7 +129,7 @@ func (t *tree) shipped() map[string]bool {
 			continue
 		}
 		imports[f.dir] = append(imports[f.dir], t.imports(f)...)
-		if strings.HasPrefix(f.dir, "cmd/") {
+		if strings.HasPrefix(f.dir, "cmd/") || isMiddleware(f.dir) {
 			queue = append(queue, f.dir)
 		}
 	}
