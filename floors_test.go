@@ -79,6 +79,7 @@ var floors = map[string]int{
 
 	"middleware":                     6, // for programs of users: imports no package of the server
 	"middleware/retry":               6,
+	"middleware/grpclimit":           7,
 	"middleware/internal/testserver": 5, // runs the server as a process
 
 	"cmd/throttled":           7,
