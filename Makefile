@@ -16,7 +16,7 @@ RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./res
 # without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal
 # The modules other than the server. The server does not depend on their dependencies.
-MODULES := cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/plots tests/schema tests/shape
+MODULES := cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/plots tests/recipes tests/schema tests/shape
 # Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
 TIMEOUT := 20m
 
@@ -24,7 +24,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-portable client-tests-java handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots bench chaos chaos-bars tools clean
+.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -70,6 +70,14 @@ test-modules:
 client-tests-java: tools ## test with Redisson, a client for Java; installs Maven where it is missing (Debian, root)
 	@command -v mvn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq maven default-jdk-headless >/dev/null; }
 	cd tests/clients && $(GO) vet -tags java ./... && $(GO) test -count=1 -tags java -run Java ./...
+
+# "make test" runs the recipes of Express and FastAPI, which are installed in less than 20 seconds.
+recipes: tools ## test the recipes of examples/ with Express, FastAPI, Rails, Spring and Laravel; installs what is missing (Debian, root)
+	@{ command -v mvn && ruby -e '%w[bundler action_controller puma redis connection_pool].each { |name| require name }' && \
+	  php -r "require 'Illuminate/autoload.php'; exit(extension_loaded('redis') ? 0 : 1);"; } >/dev/null 2>&1 || { \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends maven default-jdk-headless \
+	    ruby-bundler puma ruby-rails ruby-redis ruby-connection-pool php-cli php-redis php-laravel-framework >/dev/null; }
+	cd tests/recipes && $(GO) vet -tags frameworks ./... && $(GO) test -count=1 -timeout $(TIMEOUT) -tags frameworks ./...
 
 handover-bars: tools ## check that no call of go-redis or redis-py fails in 100 hand-overs at 2,000 requests a second; needs an otherwise idle machine
 	cd tests/clients && THROTTLED_STRICT_HANDOVER=1 $(GO) test -timeout $(TIMEOUT) -count=1 -v -run '^TestHandOver' .
@@ -139,6 +147,8 @@ tools: ## install the Redis tools that the tests drive (Debian, as root)
 	  echo "installing the Redis tools: $$tool is missing"; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools python3 strace nftables iproute2 >/dev/null; break; \
 	done
+	@command -v npm >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null; }
+	@python3 -c 'import ensurepip' 2>/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; }
 	@/usr/bin/python3 -c 'import redis' 2>/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-redis >/dev/null; }
 
 clean: ## remove what was built

@@ -92,6 +92,7 @@ var floors = map[string]int{
 	"tests/chaos":             7,
 	"tests/clients":           7,
 	"tests/plots":             7,
+	"tests/recipes":           7,
 	"tests/schema":            7,
 	"tests/shape":             7,
 }

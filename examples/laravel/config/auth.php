@@ -1,0 +1,6 @@
+<?php
+
+return [
+    'defaults' => ['guard' => 'api'],
+    'guards' => ['api' => ['driver' => 'token']],
+];
