@@ -84,6 +84,14 @@ func TestHTTP(t *testing.T) {
 	if status, header, text := c.do("GET", "/check/traefik/shop", "", headers...); status != 429 || header.Get("Retry-After") == "" || !strings.Contains(text, "rate_limited") {
 		t.Errorf("third check: %d, %v, %s", status, header, text)
 	}
+	for _, want := range []string{
+		`throttled_decisions_total{domain="shop",limit="login",outcome="admitted"} 2`, `throttled_decisions_total{domain="shop",limit="login",outcome="refused"} 1`,
+		`throttled_http_requests_total{code="429",endpoint="/check/traefik"} 1`, "throttled_leader 1",
+	} {
+		if status, _, text := c.do("GET", "/metrics", ""); status != 200 || !strings.Contains(text, want) {
+			t.Errorf("metrics: %d, without %s:\n%s", status, want, text)
+		}
+	}
 	if status, _, text := c.do("GET", "/v1/rules", ""); status != 200 || !strings.Contains(text, `"text":"version: 1\ndomain: shop\n`) {
 		t.Errorf("rules: %d, %q", status, text)
 	}
