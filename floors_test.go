@@ -70,6 +70,7 @@ var floors = map[string]int{
 
 	"edge":           6, // serves HTTP
 	"edge/headers":   5, // headers and problems of HTTP responses from decisions
+	"tracing":        5, // OpenTelemetry; edge and edge/grpc name spans and decisions
 	"cluster":        5,
 	"server/forward": 5, // streams to the leader; does not use package server
 
