@@ -7,6 +7,7 @@ import (
 
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
+	"github.com/throttledhq/throttled/tracing"
 )
 
 // exchange is one request and its response, with the memory that is reused for later ones.
@@ -16,6 +17,7 @@ type exchange struct {
 	conn     *conn
 	endpoint string // for metrics
 	status   int    // of the response; 0 until it is sent
+	traced   bool   // requests are traced
 
 	body    body
 	pairs   []string
@@ -30,8 +32,8 @@ type exchange struct {
 // keepBytes is the maximum size of the buffers that an exchange keeps.
 const keepBytes = 64 << 10
 
-func newExchange() *exchange {
-	x := &exchange{}
+func newExchange(traced bool) *exchange {
+	x := &exchange{traced: traced}
 	x.header = func(name string) []string { return x.r.Header[name] }
 	return x
 }
@@ -98,9 +100,12 @@ func decisionOf(r *decision.Result) string {
 	return decisionAllow
 }
 
-// setDecision sets the headers of a decision.
+// setDecision sets the headers of a decision, and adds the decision to the span of the request.
 func (x *exchange) setDecision(f headers.Format, r *decision.Result) {
 	h := x.w.Header()
+	if x.traced {
+		x.trace(r)
+	}
 	h["X-RateLimit-Decision"] = decisionValues[decisionOf(r)]
 	x.fields = f.Append(x.fields[:0], r, time.Now())
 	values := make([]string, len(x.fields))
@@ -108,6 +113,15 @@ func (x *exchange) setDecision(f headers.Format, r *decision.Result) {
 		values[i] = x.fields[i].Value
 		h[x.fields[i].Name] = values[i : i+1 : i+1]
 	}
+}
+
+// trace adds a decision to the span of the request. Requests without rules have no domain.
+func (x *exchange) trace(r *decision.Result) {
+	domain := ""
+	if len(x.reqs) > 0 {
+		domain = x.reqs[0].Domain
+	}
+	tracing.Decided(x.r.Context(), domain, decisionOf(r), r.Name)
 }
 
 // send sends the response. An empty body has no Content-Type.

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/throttledhq/throttled/tracing"
 )
 
 // ServeHTTP answers a request.
@@ -32,6 +34,9 @@ func (s *Server) finish(x *exchange, begun time.Time) {
 		x.close()
 		x.markError()
 		x.fail(http.StatusInternalServerError, "internal", "the request has failed because of a bug; see the log of the server")
+	}
+	if x.traced {
+		tracing.Route(x.r.Context(), x.endpoint)
 	}
 	s.observer.ObserveRequest(x.endpoint, x.status, time.Since(begun))
 	if x.end() && p == nil {

@@ -45,8 +45,10 @@ type Config struct {
 	Rules    *ruleset.Store // optional; if nil, GET /v1/rules returns an error
 	Metrics  http.Handler   // optional; serves GET /metrics
 	Observer Observer       // optional
-	Log      *slog.Logger   // optional; nil disables logging
-	Version  string         // of the program, for the OpenAPI document
+	// Trace returns a handler that traces the requests to another one. Optional.
+	Trace   func(http.Handler) http.Handler
+	Log     *slog.Logger // optional; nil disables logging
+	Version string       // of the program, for the OpenAPI document
 }
 
 // The limits of a connection.
@@ -115,10 +117,10 @@ func New(c Config) (*Server, error) {
 	}
 	s.endpoints = paths(endpointTable(s.metrics != nil))
 	s.openAPI = openAPI(endpointTable(s.metrics != nil), c.Version)
-	s.exchanges.New = func() any { return newExchange() }
+	s.exchanges.New = func() any { return newExchange(c.Trace != nil) }
 	s.places.init(func() int { return c.Options.Get().MaxClients })
 	s.http = http.Server{
-		Handler:                      s,
+		Handler:                      c.traced(s),
 		ReadHeaderTimeout:            readHeaderTimeout,
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
@@ -129,6 +131,14 @@ func New(c Config) (*Server, error) {
 		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	return s, nil
+}
+
+// traced returns a handler that traces the requests to next, if requests are traced.
+func (c *Config) traced(next http.Handler) http.Handler {
+	if c.Trace == nil {
+		return next
+	}
+	return c.Trace(next)
 }
 
 // noObserver is the Observer of a server without one.

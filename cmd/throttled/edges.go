@@ -13,6 +13,7 @@ import (
 	grpcedge "github.com/throttledhq/throttled/edge/grpc"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/tracing"
 )
 
 // edges holds the servers for other protocols than that of Redis. They decide requests by commands of the server for Redis
@@ -21,6 +22,7 @@ type edges struct {
 	checker *decision.Checker
 	http    *edge.Server     // nil if http-port is 0
 	grpc    *grpcedge.Server // nil if grpc-port is 0
+	traces  *tracing.Provider
 }
 
 // listenEdges binds the addresses of the HTTP and gRPC servers.
@@ -31,7 +33,13 @@ func (p *program) listenEdges(o *options.Options) error {
 }
 
 // openEdges creates the HTTP and gRPC servers. The server for Redis clients and the metrics must exist.
-func (p *program) openEdges(o *options.Options) error {
+func (p *program) openEdges(o *options.Options) (err error) {
+	p.edges.traces, err = tracing.Start(tracing.Config{
+		Endpoint: o.OTLPEndpoint, Percent: o.OTLPSamplePercent, Version: version, Node: o.NodeID, Log: p.log,
+	})
+	if err != nil {
+		return &options.SetError{Name: "otlp-endpoint", Reason: err.Error()}
+	}
 	p.edges.checker = decision.New(func() decision.Runner { return p.server.NewCaller() })
 	return errors.Join(p.openHTTP(o), p.openGRPC(o))
 }
@@ -40,7 +48,7 @@ func (p *program) openHTTP(o *options.Options) (err error) {
 	if o.HTTPPort == 0 {
 		return nil
 	}
-	p.edges.http, err = edge.New(edge.Config{
+	config := edge.Config{
 		Checker:  p.edges.checker,
 		Access:   p.server,
 		Options:  p.opts,
@@ -49,7 +57,11 @@ func (p *program) openHTTP(o *options.Options) (err error) {
 		Observer: p.metrics.HTTP(),
 		Log:      p.log,
 		Version:  version,
-	})
+	}
+	if p.edges.traces != nil {
+		config.Trace = p.edges.traces.HTTP
+	}
+	p.edges.http, err = edge.New(config)
 	return err
 }
 
@@ -65,6 +77,7 @@ func (p *program) openGRPC(o *options.Options) (err error) {
 		Access:  p.server,
 		Ready:   p.server.Ready,
 		Observe: func(method string, code codes.Code, took time.Duration) { observe(method, int(code), took) },
+		Trace:   p.edges.traces.GRPC(),
 		Log:     p.log,
 	})
 	return err
@@ -80,7 +93,10 @@ func (e *edges) drain() {
 	}
 }
 
-// shutdown waits until the requests that have begun are answered.
+// sendTraces is the time for sending the last traces.
+const sendTraces = 2 * time.Second
+
+// shutdown waits until the requests that have begun are answered. Traces that cannot be sent are no reason to fail.
 func (e *edges) shutdown(ctx context.Context) (err error) {
 	if e.http != nil {
 		err = e.http.Shutdown(ctx)
@@ -91,5 +107,8 @@ func (e *edges) shutdown(ctx context.Context) (err error) {
 	if e.checker != nil && err == nil {
 		e.checker.Close()
 	}
+	ctx, cancel := context.WithTimeout(ctx, sendTraces)
+	defer cancel()
+	_ = e.traces.Close(ctx)
 	return err
 }

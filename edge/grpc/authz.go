@@ -18,6 +18,7 @@ import (
 	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
+	"github.com/throttledhq/throttled/tracing"
 )
 
 // authorization is the external authorization service: it admits requests that are within their limits.
@@ -50,6 +51,10 @@ func (s *authorization) Check(ctx context.Context, req *auth.CheckRequest) (*aut
 		return nil, statusOf(result.Err)
 	}
 	fields := s.format.Append(nil, result, time.Now())
+	if s.Trace != nil {
+		tracing.Decided(ctx, r.Domain, decisionWord(result), result.Name)
+	}
+	fields := s.Settings.Format.Append(nil, result, time.Now())
 	if result.Limited {
 		return refused(result, fields), nil
 	}

@@ -8,8 +8,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/rules/envoy"
+	"github.com/throttledhq/throttled/tracing"
 )
 
 // rateLimits is the rate limit service.
@@ -41,6 +43,23 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 		return nil, err
 	}
 	return p.respond(req, s.Options), nil
+	if s.Trace != nil && domain != nil {
+		p.trace(ctx, req.GetDomain())
+	}
+	return p.respond(req, &s.Settings), nil
+}
+
+// trace adds the decision to the span of the call: that of the first descriptor that is refused, or of the first one.
+func (p *plan) trace(ctx context.Context, domain string) {
+	var deciding *decision.Result
+	for i := range p.checked {
+		if r := &p.checked[i]; deciding == nil || r.Limited && !deciding.Limited {
+			deciding = r
+		}
+	}
+	if deciding != nil {
+		tracing.Decided(ctx, domain, decisionWord(deciding), deciding.Name)
+	}
 }
 
 // validate refuses requests that the service refuses. A request whose deadline has passed must not be charged, since

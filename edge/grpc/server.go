@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/stats"
 
 	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
@@ -35,6 +36,8 @@ type Config struct {
 	// Observe is called after each call of a method that has run. The name of the method is that in the protocol, such as
 	// "ShouldRateLimit". Optional.
 	Observe func(method string, code codes.Code, elapsed time.Duration)
+	// Trace makes the spans of calls. Optional.
+	Trace stats.Handler
 }
 
 // Access decides which clients may call methods. A server.Server is an Access.
@@ -110,6 +113,8 @@ func New(config Config) (*Server, error) {
 func (c *core) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.InTapHandle(c.authorize),
+	list := []grpc.ServerOption{
+		grpc.InTapHandle(c.authenticate),
 		grpc.UnaryInterceptor(c.intercept),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
@@ -122,6 +127,10 @@ func (c *core) options() []grpc.ServerOption {
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ReadBufferSize(readBuffer),
 	}
+	if c.Trace != nil {
+		list = append(list, grpc.StatsHandler(c.Trace))
+	}
+	return list
 }
 
 // Serve accepts connections until Shutdown is called, and then returns nil. It closes the listener. It may be called for
