@@ -15,6 +15,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/throttledhq/throttled/internal/freeport"
 )
@@ -33,9 +36,10 @@ limits:
 
 // node is one server process.
 type node struct {
-	id                        string
-	client, raft, http, state string // addresses, and the data directory
-	process                   *exec.Cmd
+	id                       string
+	client, raft, http, grpc string // addresses
+	state                    string // data directory
+	process                  *exec.Cmd
 }
 
 // startCluster starts three nodes with certificates and rules, and waits until all are ready.
@@ -54,7 +58,7 @@ func startCluster(t *testing.T) []*node {
 	var members []string
 	for i := range 3 {
 		address := func() string { return fmt.Sprint("127.0.0.1:", freeport.Of(t)) }
-		n := &node{id: fmt.Sprint("n", i+1), client: address(), raft: address(), http: address()}
+		n := &node{id: fmt.Sprint("n", i+1), client: address(), raft: address(), http: address(), grpc: address()}
 		n.state = filepath.Join(dir, n.id)
 		nodes = append(nodes, n)
 		members = append(members, n.id+"="+n.raft)
@@ -74,7 +78,7 @@ func (n *node) start(t *testing.T, program string, args ...string) {
 	}
 	n.process = exec.CommandContext(t.Context(), program, append(args,
 		"--dir", n.state, "--data-dir", n.state, "--cluster-id", "c1", "--node-id", n.id, "--raft-addr", n.raft, "--maxmemory", "64mb",
-		"--port", portOf(n.client), "--http-port", portOf(n.http), "--cluster-port", "0", "--sentinel-port", "0")...)
+		"--port", portOf(n.client), "--http-port", portOf(n.http), "--grpc-port", portOf(n.grpc), "--cluster-port", "0", "--sentinel-port", "0")...)
 	log, err := os.Create(filepath.Join(n.state, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +141,19 @@ func (n *node) ask(t *testing.T, commands ...string) (lines []string) {
 		lines = append(lines, first)
 	}
 	return lines
+}
+
+// call calls a method of the gRPC server of a node.
+func (n *node) call(t *testing.T) {
+	t.Helper()
+	conn, err := grpc.NewClient(n.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("%s: %v", n.id, err)
+	}
 }
 
 // scrape returns the metrics of a node, or nil if the node does not answer.
