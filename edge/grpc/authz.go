@@ -50,11 +50,10 @@ func (s *authorization) Check(ctx context.Context, req *auth.CheckRequest) (*aut
 		s.warn("authz", "authorization request not decided", "error", result.Err, "domain", clip(r.Domain))
 		return nil, statusOf(result.Err)
 	}
-	fields := s.format.Append(nil, result, time.Now())
 	if s.Trace != nil {
 		tracing.Decided(ctx, r.Domain, decisionWord(result), result.Name)
 	}
-	fields := s.Settings.Format.Append(nil, result, time.Now())
+	fields := s.format.Append(nil, result, time.Now())
 	if result.Limited {
 		return refused(result, fields), nil
 	}

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/rules/envoy"
 	"github.com/throttledhq/throttled/tracing"
@@ -42,11 +42,10 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 	if err := p.decide(s.Checker); err != nil {
 		return nil, err
 	}
-	return p.respond(req, s.Options), nil
 	if s.Trace != nil && domain != nil {
 		p.trace(ctx, req.GetDomain())
 	}
-	return p.respond(req, &s.Settings), nil
+	return p.respond(req, s.Options), nil
 }
 
 // trace adds the decision to the span of the call: that of the first descriptor that is refused, or of the first one.

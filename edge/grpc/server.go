@@ -111,10 +111,8 @@ func New(config Config) (*Server, error) {
 
 // options returns the options of the gRPC server. The transport is not encrypted, as that of the Redis protocol.
 func (c *core) options() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.InTapHandle(c.authorize),
 	list := []grpc.ServerOption{
-		grpc.InTapHandle(c.authenticate),
+		grpc.InTapHandle(c.authorize),
 		grpc.UnaryInterceptor(c.intercept),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
