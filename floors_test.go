@@ -88,6 +88,8 @@ var floors = map[string]int{
 	"docs":                    7,
 	"scripts/redis-cli-tests": 7,
 	"tests/bench":             7,
+	"tests/bench/hostile":     7,
+	"tests/bench/loadgen":     0, // independent of the server
 	"tests/chaos/check":       6, // checks histories, independent of the server
 	"tests/chaos/history":     5,
 	"tests/chaos":             7,
