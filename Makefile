@@ -131,6 +131,7 @@ plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
 
 bench: tools ## measure the performance of the server; WHAT=memory runs one measurement, PEER=host:port also measures another server
 	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./window ./windowlog ./tokenbucket ./leaky ./resp ./buckets ./persistence)
+	$(if $(filter edges,$(WHAT)),scripts/peers.sh)
 	$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER))
 
 chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated files, floods, concurrent groups of limits; then faults of clusters; ARGS="-seed 7"

@@ -25,6 +25,7 @@
 //	bench replication  a cluster of three: compared with a replicated peer, and with a standalone server
 //	bench joining      a cluster with a million keys: latencies during snapshots and while a node joins
 //	bench elections    a cluster of three on an overloaded machine: elections, slow heartbeats
+//	bench edges        the HTTP and gRPC servers: compared with throttlecrab and envoyproxy/ratelimit, and under attack
 //	bench all       all measurements; compare, memory and replication include the peer only with -peer
 package main
 
@@ -76,6 +77,7 @@ var measurements = []struct {
 	{"replication", replication},
 	{"joining", joining},
 	{"elections", elections},
+	{"edges", edges},
 }
 
 // repository is the path of the repository root, relative to the directory of this
