@@ -41,7 +41,9 @@ func TestTarget_Run(t *testing.T) {
 		want   string // in the error; empty for success
 	}{{200, ""}, {429, "refused"}, {500, "failed; first: HTTP/1.1 500"}} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tt.status) }))
-		got, err := httpTarget("x", server.Listener.Addr().String(), traefikCheck).run(100, 100*time.Millisecond)
+		x := httpTarget("x", server.Listener.Addr().String(), traefikCheck)
+		x.load.Requests = 100
+		got, err := x.run(1000, time.Minute)
 		server.Close()
 		if tt.want == "" && (err != nil || got.Admitted == 0) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("server answers %d: got %+v, error: %v; want an error with %q", tt.status, got, err, tt.want)

@@ -57,6 +57,7 @@ const (
 	frameHeader = 9
 	bigWindow   = math.MaxInt32
 	firstWindow = 65535
+	noError     = "\x00\x00\x00\x00" // error code of RST_STREAM
 )
 
 // Open appends the preface of HTTP/2 with a window that needs rare updates.
@@ -130,6 +131,9 @@ func (g *GRPC) frame(f frame, out []byte, replies []Reply) ([]byte, []Reply, err
 			out = appendAck(out, f)
 		}
 	case http2.FrameRSTStream:
+		if string(f.payload) == noError {
+			return out, replies, nil // the server has sent its reply before it has processed the end of the request
+		}
 		delete(g.streams, f.stream)
 		replies = append(replies, Reply{f.stream, Failed, fmt.Sprintf("RST_STREAM %x", f.payload)})
 	case http2.FrameGoAway:

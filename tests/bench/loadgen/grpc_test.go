@@ -50,7 +50,7 @@ func grpcLoad(t *testing.T, addr string) Load {
 	message := template(t, "key "+Placeholder)
 	return Load{
 		Addr: addr, Protocol: func() Protocol { return NewGRPC("/s/m", message) },
-		Conns: 2, Streams: 8, Keys: 10, Warmup: 50 * time.Millisecond, Duration: 300 * time.Millisecond,
+		Conns: 2, Streams: 8, Keys: 10, Warmup: time.Millisecond, Duration: time.Minute, Requests: 500,
 	}
 }
 
@@ -88,7 +88,8 @@ func TestGRPC_Parse(t *testing.T) {
 	ping := "\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678"
 	pong := "\x00\x00\x08\x06\x01\x00\x00\x00\x0012345678"
 	reset := "\x00\x00\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x07"
-	in := settings + ack + ping + pong + reset
+	late := "\x00\x00\x04\x03\x00\x00\x00\x00\x03\x00\x00\x00\x00" // after a complete reply
+	in := settings + ack + ping + pong + reset + late
 	parsed, out, replies, err := g.Parse([]byte(in+ping[:12]), nil, nil)
 	if parsed != len(in) || string(out) != ack+pong || err != nil {
 		t.Errorf("parsed %d of %d bytes, answers %q, error: %v", parsed, len(in), out, err)

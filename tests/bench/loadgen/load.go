@@ -19,6 +19,7 @@ type Load struct {
 	Rate     float64 // requests per second of an open loop; 0 for a closed loop
 	Warmup   time.Duration
 	Duration time.Duration // without the warm-up
+	Requests int64         // end after this number of replies, without the warm-up; 0 means no limit
 }
 
 // Result holds the figures of a load, without its warm-up.

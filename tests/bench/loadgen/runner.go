@@ -58,7 +58,7 @@ func (r *runner) run() error {
 	heard := due(0)
 	for {
 		now := time.Since(r.start)
-		if now >= end {
+		if now >= end || r.load.Requests > 0 && r.result.Latency.TotalCount() >= r.load.Requests {
 			r.result.Elapsed = now - r.load.Warmup
 			return nil
 		}
