@@ -8,7 +8,8 @@ import (
 	"github.com/throttledhq/throttled/tests/bench/loadgen"
 )
 
-// edgeRules limits the requests of all measurements of edges. No request is refused, so that all targets do equal work.
+// edgeRules limits the requests of all measurements of edges. The limit of domain rls is as an import of ratelimitConfig
+// has it. No request is refused, so that all targets do equal work.
 const edgeRules = `
 version: 1
 domain: edge
@@ -18,8 +19,9 @@ limits:
 ---
 version: 1
 domain: rls
+semantics: envoy
 limits:
-  user: {per: [user], allow: 4000000000 per hour}
+  user: {when: {descriptor: user}, per: [user], allow: 4000000000 per hour, algorithm: fixed}
 `
 
 // target is a kind of request to one server.
