@@ -15,6 +15,9 @@ type Request struct {
 	// Header returns the values of all lines of a header, in their order. The name is in canonical form, such as
 	// "X-User". It is called only for the headers of the declared Sources.
 	Header func(name string) []string
+	// Metadata returns metadata that a filter of Envoy has set, or "" if there is none. It is called only for declared
+	// Sources. Optional.
+	Metadata func(namespace, path string) string
 }
 
 // Append appends the names and values of the attributes of a request to pairs: method, path, host, ip, and those that are
@@ -51,7 +54,7 @@ func (s *Sources) appendDeclared(pairs []string, r *Request) ([]string, error) {
 	var last token
 	for i := range s.list {
 		one := &s.list[i]
-		value, err := one.value(r.Header(one.header), &last)
+		value, err := one.find(r, &last)
 		if err == nil {
 			value, err = one.limit(value)
 		}
@@ -61,6 +64,17 @@ func (s *Sources) appendDeclared(pairs []string, r *Request) ([]string, error) {
 		pairs = appendPair(pairs, one.attribute, value)
 	}
 	return pairs, nil
+}
+
+// find returns the value of a source in a request, or "" if it is absent.
+func (s *source) find(r *Request, last *token) (string, error) {
+	switch {
+	case s.kind != fromMetadata:
+		return s.value(r.Header(s.header), last)
+	case r.Metadata == nil:
+		return "", nil
+	}
+	return r.Metadata(s.header, s.part), nil
 }
 
 // appendPair appends an attribute, unless its value is empty.

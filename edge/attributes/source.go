@@ -22,20 +22,21 @@ type source struct {
 	attribute string // name in the rules
 	kind      kind
 	verified  bool
-	header    string // in canonical form; "Cookie" for cookies
-	part      string // name of the cookie, or path of the claim
+	header    string // in canonical form; "Cookie" for cookies; the namespace of metadata
+	part      string // name of the cookie, or path of the claim or of the metadata
 }
 
 // kind is the kind of a source.
 type kind string
 
 const (
-	fromHeader kind = "header"
-	fromCookie kind = "cookie"
-	fromToken  kind = "jwt"
+	fromHeader   kind = "header"
+	fromCookie   kind = "cookie"
+	fromToken    kind = "jwt"
+	fromMetadata kind = "metadata"
 )
 
-var kinds = []string{string(fromHeader), string(fromCookie), string(fromToken)}
+var kinds = []string{string(fromHeader), string(fromCookie), string(fromToken), string(fromMetadata)}
 
 // reserved lists the names of the attributes that each request has.
 var reserved = []string{"method", "path", "host", "ip"}
@@ -43,13 +44,13 @@ var reserved = []string{"method", "path", "host", "ip"}
 // maxName is the maximum length of the name of an attribute in the rules.
 const maxName = 64
 
-// ParseSources parses declarations of the form NAME=[verified:]SOURCE. A SOURCE is header:NAME, cookie:NAME, or
-// jwt:HEADER:CLAIM: a claim of the token in a header. A claim of an object has a path with dots, such as
-// "realm_access.plan"; a claim whose whole name has dots takes precedence.
+// ParseSources parses declarations of the form NAME=[verified:]SOURCE. A SOURCE is header:NAME, cookie:NAME,
+// jwt:HEADER:CLAIM, a claim of the token in a header, or metadata:NAMESPACE:PATH, metadata of a filter of Envoy. A claim of
+// an object has a path with dots, such as "realm_access.plan"; a claim whose whole name has dots takes precedence.
 //
 // The attribute of a source that is not verified has the name "unverified.NAME". The sources of tokens are always
 // verified: a gateway that forwards a token or its payload in a header has verified it. A header with another scheme than
-// Bearer, such as "Authorization: Basic", has no token.
+// Bearer, such as "Authorization: Basic", has no token. Metadata is always verified too, since only filters set it.
 //
 // The error names the wrong word and the remedy.
 func ParseSources(words []string) (*Sources, error) {
@@ -80,7 +81,7 @@ func parseSource(word string) (source, error) {
 	if err := s.parsePlace(rest); err != nil {
 		return source{}, fmt.Errorf("%q: %w", clip(word), err)
 	}
-	s.verified = s.verified || s.kind == fromToken
+	s.verified = s.verified || s.kind == fromToken || s.kind == fromMetadata
 	if err := s.setName(name); err != nil {
 		return source{}, fmt.Errorf("%q: %w", clip(word), err)
 	}
@@ -102,6 +103,12 @@ func (s *source) parsePlace(text string) error {
 		if s.part == "" {
 			return fmt.Errorf("%q has no claim; write jwt:HEADER:CLAIM, such as jwt:X-Jwt-Payload:sub", clip("jwt:"+text))
 		}
+	case fromMetadata:
+		s.header, s.part, _ = strings.Cut(text, ":")
+		if s.header == "" || s.part == "" {
+			return fmt.Errorf("%q has no namespace or no path; write metadata:NAMESPACE:PATH, such as metadata:envoy.filters.http.jwt_authn:jwt_payload.sub", clip("metadata:"+text))
+		}
+		return nil
 	default:
 		return unknownKind(string(s.kind))
 	}
@@ -114,7 +121,7 @@ func (s *source) parsePlace(text string) error {
 
 // unknownKind returns the error of a kind that does not exist.
 func unknownKind(word string) error {
-	remedy := "write header:NAME, cookie:NAME or jwt:HEADER:CLAIM"
+	remedy := "write header:NAME, cookie:NAME, jwt:HEADER:CLAIM or metadata:NAMESPACE:PATH"
 	if near := nearest.Word(word, append(kinds, "verified")); near != "" {
 		remedy = fmt.Sprintf("did you mean %q?", near+":")
 	}

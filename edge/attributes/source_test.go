@@ -37,10 +37,10 @@ func TestParseSources_Errors(t *testing.T) {
 	for word, want := range map[string]string{
 		"":                            `"" has no source; write NAME=SOURCE, such as user=verified:header:X-User`,
 		"user":                        `"user" has no source; write NAME=SOURCE, such as user=verified:header:X-User`,
-		"user=":                       `"user=": "" is not a kind of source; write header:NAME, cookie:NAME or jwt:HEADER:CLAIM`,
+		"user=":                       `"user=": "" is not a kind of source; write header:NAME, cookie:NAME, jwt:HEADER:CLAIM or metadata:NAMESPACE:PATH`,
 		"user=heder:X-User":           `"user=heder:X-User": "heder" is not a kind of source; did you mean "header:"?`,
 		"user=verfied:header:X-User":  `"user=verfied:header:X-User": "verfied" is not a kind of source; did you mean "verified:"?`,
-		"user=X-User":                 `"user=X-User": "X-User" is not a kind of source; write header:NAME, cookie:NAME or jwt:HEADER:CLAIM`,
+		"user=X-User":                 `"user=X-User": "X-User" is not a kind of source; write header:NAME, cookie:NAME, jwt:HEADER:CLAIM or metadata:NAMESPACE:PATH`,
 		"user=Header:X-User":          `"user=Header:X-User": "Header" is not a kind of source; did you mean "header:"?`,
 		"user=header:":                `"user=header:": "" is not the name of a header; write a name such as X-User`,
 		"user=header:X User":          `"user=header:X User": "X User" is not the name of a header; write a name such as X-User`,

@@ -38,7 +38,7 @@ func (s *authorization) Check(ctx context.Context, req *auth.CheckRequest) (*aut
 	case errors.Is(err, attributes.ErrRequest):
 		return invalidRequest(err), nil
 	case err != nil:
-		s.warn("authz", "authorization request refused", "error", err)
+		s.warn("authz", "authorization request not decided", "error", err)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	var results [1]decision.Result
@@ -90,7 +90,11 @@ func (s *authorization) newRequest(a *auth.AttributeContext) (decision.Request, 
 		r.Pairs = []string{"ip", original.IP.String()}
 		return r, nil
 	}
-	r.Pairs, err = s.sources.Append(make([]string, 0, 16), original)
+	if r.Pairs, err = s.sources.Append(make([]string, 0, 16), original); errors.Is(err, attributes.ErrGateway) {
+		// A client can repeat a header if the gateway does not replace it. After an error, Envoy could admit the request.
+		s.warn("authz", "authorization request refused: Envoy is not configured as documented", "error", err)
+		err = fmt.Errorf("%w: %w", attributes.ErrRequest, err)
+	}
 	return r, err
 }
 
@@ -108,6 +112,8 @@ func (s *authorization) original(a *auth.AttributeContext) (*attributes.Request,
 		Host:   h.GetHost(),
 		IP:     s.proxies.ClientOfXForwardedFor(peer, find("X-Forwarded-For")),
 		Header: find,
+
+		Metadata: metadataFinder(a.GetMetadataContext()),
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/options"
@@ -40,6 +41,11 @@ limits:
     per: [unverified.key]
     allow: 4 per day
     algorithm: fixed
+  account:
+    when: {account: "*"}
+    per: [account]
+    allow: 5 per day
+    algorithm: fixed
   host:
     when: {host: admin.example.com}
     allow: none
@@ -63,7 +69,7 @@ func newAuthz(t *testing.T) (*lab, auth.AuthorizationClient) {
 	t.Helper()
 	l := newLab(t, authzRules, func(o *options.Options) {
 		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
-		o.EdgeAttributes = []string{"user=verified:header:X-User", "key=header:X-Api-Key"}
+		o.EdgeAttributes = []string{"user=verified:header:X-User", "key=header:X-Api-Key", "account=metadata:envoy.filters.http.jwt_authn:jwt_payload.sub"}
 	})
 	return l, auth.NewAuthorizationClient(l.dial())
 }
@@ -74,6 +80,7 @@ type original struct {
 	domain, cost             string
 	headers                  map[string]string
 	raw                      bool // headers are in a list
+	repeated                 bool // each header is twice in the list
 	connection               bool // of the network filter
 	pipe                     bool
 }
@@ -96,7 +103,11 @@ func (o original) check() *auth.CheckRequest {
 	if o.raw {
 		h.Headers, h.HeaderMap = nil, &corev3.HeaderMap{}
 		for name, value := range o.headers {
-			h.HeaderMap.Headers = append(h.HeaderMap.Headers, &corev3.HeaderValue{Key: name, RawValue: []byte(value)})
+			line := &corev3.HeaderValue{Key: name, RawValue: []byte(value)}
+			h.HeaderMap.Headers = append(h.HeaderMap.Headers, line)
+			if o.repeated {
+				h.HeaderMap.Headers = append(h.HeaderMap.Headers, line)
+			}
 		}
 	}
 	a.Request = &auth.AttributeContext_Request{Http: h}
@@ -152,6 +163,8 @@ func TestCheck(t *testing.T) {
 		{"shadow", 2, with(login, func(o *original) { o.domain = "trial" }), "200 8 shadow-deny"},
 		{"an invalid escape", 1, with(login, func(o *original) { o.target = "/%zz" }), "BadRequest error"},
 		{"an invalid host", 1, with(login, func(o *original) { o.host = "a b" }), "BadRequest error"},
+		{"a verified header that is repeated", 1, with(login, func(o *original) { o.raw, o.repeated, o.headers = true, true, map[string]string{"x-user": "ann"} }), "BadRequest error"},
+		{"another header that is repeated", 1, with(login, func(o *original) { o.raw, o.repeated, o.headers = true, true, map[string]string{"x-api-key": "k"} }), "200 1 allow"},
 		{"a long path", 1, with(login, func(o *original) { o.target = "/" + strings.Repeat("x", 5000) }), "BadRequest error"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -185,6 +198,34 @@ func TestCheck_TrustedProxies(t *testing.T) {
 		r, err := client.Check(context.Background(), o.check())
 		if err != nil || shownAuthz(r) != tt.want {
 			t.Errorf("%s, %s: %s, %v; want %s", tt.peer, tt.forwarded, shownAuthz(r), err, tt.want)
+		}
+	}
+}
+
+// TestCheck_Metadata checks that claims in the metadata of jwt_authn are attributes.
+func TestCheck_Metadata(t *testing.T) {
+	_, client := newAuthz(t)
+	for _, tt := range []struct {
+		sub  any
+		want string
+	}{{"ann", "200 4 allow"}, {"ann", "200 3 allow"}, {"bob", "200 4 allow"}, {17.0, "200 4 allow"}, {1e21, "200 4 allow"}, {true, "200 4 allow"}, {nil, "200 93 allow"}, {[]any{"ann"}, "200 92 allow"}} {
+		check := original{ip: "192.0.2.1", method: "GET", target: "/", domain: "web"}.check()
+		payload, err := structpb.NewStruct(map[string]any{"jwt_payload": map[string]any{"sub": tt.sub}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check.Attributes.MetadataContext = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"envoy.filters.http.jwt_authn": payload}}
+		r, err := client.Check(context.Background(), check)
+		if err != nil || shownAuthz(r) != tt.want {
+			t.Errorf("%v: %s, %v; want %s", tt.sub, shownAuthz(r), err, tt.want)
+		}
+	}
+	object := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"b": structpb.NewStringValue("part"), "c": structpb.NewStringValue("nested")}})
+	fields := map[string]*structpb.Value{"a.b": structpb.NewStringValue("whole"), "a": object}
+	find := metadataFinder(&corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"n": {Fields: fields}}})
+	for path, want := range map[string]string{"a.b": "whole", "a.c": "nested", "a": "", "a.d": "", "x.y.z": "", "": ""} {
+		if got := find("n", path); got != want {
+			t.Errorf("path %q: %q, want %q", path, got, want)
 		}
 	}
 }

@@ -3,10 +3,12 @@ package grpcedge
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/throttledhq/throttled/edge/attributes"
 )
@@ -43,6 +45,38 @@ func headersOf(h *auth.AttributeContext_HttpRequest) func(name string) []string 
 		}
 		return values
 	}
+}
+
+// metadataFinder returns a function that returns metadata of the filters before this one, by the namespace of the filter and
+// a path with dots. A key that is the whole rest of a path takes precedence. Objects, lists and null have no value.
+func metadataFinder(m *corev3.Metadata) func(namespace, path string) string {
+	return func(namespace, path string) string {
+		return textOf(lookUp(m.GetFilterMetadata()[namespace], path))
+	}
+}
+
+// lookUp returns the value with a path in an object, or nil.
+func lookUp(object *structpb.Struct, path string) *structpb.Value {
+	if value, ok := object.GetFields()[path]; ok {
+		return value
+	}
+	name, rest, nested := strings.Cut(path, ".")
+	if !nested {
+		return nil
+	}
+	return lookUp(object.GetFields()[name].GetStructValue(), rest)
+}
+
+func textOf(v *structpb.Value) string {
+	switch kind := v.GetKind().(type) {
+	case *structpb.Value_StringValue:
+		return kind.StringValue
+	case *structpb.Value_NumberValue:
+		return strconv.FormatFloat(kind.NumberValue, 'f', -1, 64)
+	case *structpb.Value_BoolValue:
+		return strconv.FormatBool(kind.BoolValue)
+	}
+	return ""
 }
 
 func valueOf(line *corev3.HeaderValue) string {

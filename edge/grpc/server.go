@@ -52,7 +52,9 @@ type Access interface {
 
 // Limits of the server. Envoy needs a small part of them.
 const (
-	maxMessage = 64 << 10
+	// maxMessage is larger than the headers of a request to Envoy, from which several values of a message can come:
+	// otherwise a client could cause errors by large headers, after which Envoy admits its requests.
+	maxMessage = 256 << 10
 	maxHeaders = 16 << 10 // bytes of the headers of a call
 	maxStreams = 250      // concurrent calls of a connection
 	readBuffer = 8 << 10  // bytes of each connection, also of an idle one
