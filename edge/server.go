@@ -28,6 +28,8 @@ type Access interface {
 	Authenticate(addr net.Addr, password []byte) error
 	// Ready returns nil if requests can be decided, or the reason why they cannot.
 	Ready() error
+	// ClientLimit returns the maximum number of connections.
+	ClientLimit() int
 }
 
 // Observer records requests for metrics. Its method is called concurrently.
@@ -118,7 +120,7 @@ func New(c Config) (*Server, error) {
 	s.endpoints = paths(endpointTable(s.metrics != nil))
 	s.openAPI = openAPI(endpointTable(s.metrics != nil), c.Version)
 	s.exchanges.New = func() any { return newExchange(c.Trace != nil) }
-	s.places.init(func() int { return c.Options.Get().MaxClients })
+	s.places.init(c.Access.ClientLimit)
 	s.http = http.Server{
 		Handler:                      c.traced(s),
 		ReadHeaderTimeout:            readHeaderTimeout,

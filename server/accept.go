@@ -126,7 +126,7 @@ func (s *Server) register(c *client, o *options.Options) (full, refused bool) {
 // caller holds s.mu.
 func (s *Server) makeRoom(o *options.Options) bool {
 	for !s.closing.Load() {
-		victim, r := s.admission.makeRoom(len(s.clients)-s.peers, clientLimit(o.MaxClients))
+		victim, r := s.admission.makeRoom(len(s.clients)-s.peers, clientLimit(o))
 		switch {
 		case r == roomSoon:
 			s.admission.ended.Wait()
@@ -144,7 +144,7 @@ func (s *Server) makeRoom(o *options.Options) bool {
 func (s *Server) crowded(o *options.Options) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return crowded(len(s.clients)-s.peers-s.admission.displaced, clientLimit(o.MaxClients))
+	return crowded(len(s.clients)-s.peers-s.admission.displaced, clientLimit(o))
 }
 
 // keepAlive sets the interval of TCP keep-alive probes; 0 disables them.
@@ -169,15 +169,20 @@ func isLocal(addr net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// clientLimit returns the maximum number of concurrent clients. The result is the parameter wanted, or a smaller number
-// if the limit on open files of the process is too low. It is at least 1.
-func clientLimit(wanted int) int {
+// ClientLimit returns the maximum number of concurrent clients of one protocol: maxclients, or a smaller number if the limit
+// on open files of the process is too low. It is at least 1.
+func (s *Server) ClientLimit() int { return clientLimit(s.opts.Get()) }
+
+// clientLimit returns the maximum number of concurrent clients. The protocols share the file descriptors of the process
+// equally, so that clients of one of them cannot prevent the process from opening files.
+func clientLimit(o *options.Options) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return wanted
+		return o.MaxClients
 	}
-	if room := int64(files.Cur) - spareFiles; room < int64(wanted) {
+	protocols := int64(1 + countTrue(o.HTTPPort > 0) + countTrue(o.GRPCPort > 0))
+	if room := (int64(files.Cur) - spareFiles) / protocols; room < int64(o.MaxClients) {
 		return max(1, int(room))
 	}
-	return wanted
+	return o.MaxClients
 }

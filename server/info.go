@@ -117,7 +117,7 @@ func infoClients(s *Server, w *infoWriter) {
 		monitors += countTrue(i.monitor)
 	}
 	w.field("connected_clients", connected)
-	w.field("maxclients", clientLimit(s.opts.Get().MaxClients))
+	w.field("maxclients", clientLimit(s.opts.Get()))
 	w.field("blocked_clients", 0)
 	w.field("tracking_clients", trackers)
 	w.field("pubsub_clients", subscribers)

@@ -155,18 +155,21 @@ func TestMaxClients(t *testing.T) {
 	s.greet()
 }
 
-// TestClientLimit checks that clientLimit does not exceed the limit of open files.
+// TestClientLimit checks that clientLimit does not exceed the limit of open files, which the protocols share.
 func TestClientLimit(t *testing.T) {
 	t.Parallel()
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	if got := clientLimit(1); got != 1 {
-		t.Errorf("clientLimit(1) = %d, want 1", got)
+	if got := clientLimit(&options.Options{MaxClients: 1}); got != 1 {
+		t.Errorf("with maxclients 1: %d, want 1", got)
 	}
-	if got := clientLimit(1 << 40); uint64(got) > files.Cur {
-		t.Errorf("clientLimit(1 << 40) = %d, want at most the limit of %d open files", got, files.Cur)
+	for protocols, o := range map[int]options.Options{1: {}, 2: {HTTPPort: 1}, 3: {HTTPPort: 1, GRPCPort: 2}} {
+		o.MaxClients = 1 << 40
+		if got := clientLimit(&o); uint64(got*protocols) > files.Cur || got < int(files.Cur)/protocols-spareFiles {
+			t.Errorf("%d protocols: %d clients each, want the limit of %d open files divided by their number", protocols, got, files.Cur)
+		}
 	}
 }
 

@@ -173,7 +173,7 @@ func (c *Config) setDefaults() {
 // checkMaxClients logs a warning if maxclients exceeds the limit of open files or the memory for clients.
 func (s *Server) checkMaxClients() {
 	o := s.opts.Get()
-	if served := clientLimit(o.MaxClients); served < o.MaxClients {
+	if served := clientLimit(o); served < o.MaxClients {
 		s.log.Warn("maxclients exceeds the limit of open files: raise the limit (ulimit -n)", "maxclients", o.MaxClients, "clients served", served)
 	}
 	if memory := o.ClientMemory(); memory > 0 && int64(o.MaxClients)*connectionBytes > memory {

@@ -8,7 +8,7 @@ func (s *Server) Statistics() statistics.Server {
 	_, none := s.snapshots.(noSnapshots)
 	c := &s.stats
 	v := statistics.Server{
-		Started: s.started, Loading: snapshots.Loading, MaxClients: clientLimit(o.MaxClients),
+		Started: s.started, Loading: snapshots.Loading, MaxClients: clientLimit(o),
 		Connections: c.connections.Load(), Rejected: c.rejected.Load(), Displaced: c.displaced.Load(),
 		EvictedClients: s.clientMemory.evicted.Load(), TimedOut: c.timeouts.Load(), ProtocolErrors: c.protocolErrors.Load(),
 		Panics: c.panics.Load(), ReadBytes: c.netIn.Load(), WrittenBytes: c.netOut.Load(),

@@ -48,6 +48,8 @@ type Access interface {
 	Authenticate(addr net.Addr, password []byte) error
 	// RequiresPassword reports whether a password is required.
 	RequiresPassword() bool
+	// ClientLimit returns the maximum number of connections.
+	ClientLimit() int
 }
 
 // Limits of the server. Envoy needs a small part of them.
@@ -136,7 +138,7 @@ func (c *core) options() []grpc.ServerOption {
 // Serve accepts connections until Shutdown is called, and then returns nil. It closes the listener. It may be called for
 // several listeners.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(connlimit.New(l, s.core.Options.MaxClients, s.refusedConnection))
+	err := s.grpc.Serve(connlimit.New(l, s.core.Access.ClientLimit(), s.refusedConnection))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
