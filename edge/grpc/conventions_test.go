@@ -321,8 +321,8 @@ func TestNoRules(t *testing.T) {
 	l := newLab(t, "")
 	client := l.client()
 	_, err := client.ShouldRateLimit(context.Background(), request("edge", one("five")))
-	if status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("without rules: %v, want %v", err, codes.FailedPrecondition)
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("without rules: %v, want %v", err, codes.Unavailable)
 	}
 	l.setRules(conventionRules)
 	for _, want := range []string{"OK [OK five 5/MINUTE 4 40s]", "OK [OK five 7/MINUTE 5 40s]"} {

@@ -27,8 +27,8 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 		return nil, err
 	}
 	set := s.Rules()
-	if set == nil {
-		return nil, status.Error(codes.FailedPrecondition, "no rules are loaded: start throttled with --rules, or set rules with CL.RULES SET")
+	if set == nil { // Unavailable makes a gateway retry with another node: one that has just started may not have the rules yet
+		return nil, status.Error(codes.Unavailable, "no rules are loaded: start throttled with --rules, or set rules with CL.RULES SET")
 	}
 	domain := s.cache.domain(set, req.GetDomain())
 	if domain == nil {
