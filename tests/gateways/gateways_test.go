@@ -58,6 +58,8 @@ var (
 	}
 )
 
+var all = []gateway{nginx, haproxy, caddy, envoyRatelimit, envoyHTTP, envoyGRPC, traefik}
+
 // envoyArgs are the arguments of Envoy. Several processes on a machine require different base ids.
 var envoyArgs = []string{"-c", "envoy.yaml", "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning"}
 

@@ -13,19 +13,24 @@ import (
 
 var (
 	rollingRate   = flag.Int("rolling-rate", 400, "requests per second in TestRollingRestart")
+	rollingAll    = flag.Bool("rolling-all", true, "use all gateways in TestRollingRestart, not only nginx and Envoy with its ratelimit filter")
 	rollingRounds = flag.Int("rolling-rounds", 1, "restarts of each node in TestRollingRestart")
 )
 
-// TestRollingRestart restarts the nodes of a cluster one after the other, while requests pass through two gateways that
+// TestRollingRestart restarts the nodes of a cluster one after the other, while requests pass through gateways that
 // fail closed: the limiter must decide each request. The limits of the rules are raised, so that it admits all.
 func TestRollingRestart(t *testing.T) {
 	nodes := startTrio(t, generousRules(t))
-	scenes := []*scene{
-		nginx.play(t, nodes, variant{"cluster", "fail closed"}, patient),
-		envoyRatelimit.play(t, nodes, variant{"cluster", "fail closed"}, patient),
+	gateways := []gateway{nginx, envoyRatelimit}
+	if *rollingAll {
+		gateways = all
+	}
+	var scenes []*scene
+	var results []*load
+	for _, g := range gateways {
+		scenes, results = append(scenes, g.play(t, nodes, variant{"cluster", "fail closed"}, patient)), append(results, &load{})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	results := []*load{{}, {}}
 	var group sync.WaitGroup
 	for i, s := range scenes {
 		group.Go(func() { results[i].send(ctx, s.address, *rollingRate/len(scenes), 64) })
