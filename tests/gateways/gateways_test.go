@@ -38,7 +38,7 @@ var (
 		},
 	}
 	traefik = gateway{
-		example: "traefik", program: "traefik", args: []string{"--configFile=traefik.yaml"}, hidden: true,
+		example: "traefik", program: "traefik", args: []string{"--configFile=traefik.yaml"}, hidden: true, once: true,
 		undecided: func(s *scene) (int, error) {
 			return matches(s.process.log.String(), `"OriginStatus":(0|50\d),.*"RouterName":"limiter@file"`), nil
 		},

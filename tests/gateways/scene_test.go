@@ -19,6 +19,7 @@ type gateway struct {
 	grpc    bool     // the gateway uses gRPC
 	hidden  bool     // replies to admitted requests have no headers of the limiter
 	dialect bool     // X-RateLimit-* are in the format of Envoy
+	once    bool     // the gateway does not send a request to another node if one answers 503
 	// undecided returns the number of requests that the gateway reports as not decided by the limiter.
 	undecided func(s *scene) (int, error)
 }

@@ -40,7 +40,7 @@ func newTrio(t *testing.T, rules string) []*limiter {
 	for i, address := range addresses {
 		id := fmt.Sprintf("n%d", i+1)
 		in := func(name string) string { return filepath.Join(dir, name) }
-		nodes = append(nodes, newLimiter(t, "--rules", rules, "--data-dir", in("data-"+id), "--cluster-id", "trio", "--raft-heartbeat", "1000", "--cluster-port", "0", "--sentinel-port", "0", "--leader-port", "0",
+		nodes = append(nodes, newLimiter(t, "--rules", rules, "--data-dir", in("data-"+id), "--cluster-id", "trio", "--raft-heartbeat", "2000", "--cluster-port", "0", "--sentinel-port", "0", "--leader-port", "0",
 			"--node-id", id, "--raft-addr", address, "--bootstrap", strings.Join(members, " "),
 			"--raft-tls-cert", in(id+".pem"), "--raft-tls-key", in(id+"-key.pem"), "--raft-tls-ca", in("ca.pem")))
 	}
