@@ -47,6 +47,7 @@ var floors = map[string]int{
 	"ban":         1,
 	"options":     1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
 
+	"edge/http1":      0, // serves HTTP/1.1 in front of net/http
 	"edge/attributes": 1, // attributes of HTTP requests; nearest for misspelled declarations
 
 	"cluster/transport/certs": 1, // node certificates; node names follow the rules of topology

@@ -201,7 +201,7 @@ func TestCheck_Decisions(t *testing.T) {
 			t.Errorf("%s: %s, decision %q, want %s %q; %s", c.path, r.Status, got, c.status, c.decision, r.text)
 		}
 	}
-	if got := strings.Join(l.seen.list, ","); got != "/check/traefik 200,/check/traefik 200,/check/traefik 429,/check/traefik 200" {
+	if got := l.seen.all(); got != "/check/traefik 200,/check/traefik 200,/check/traefik 429,/check/traefik 200" {
 		t.Errorf("observed %s", got)
 	}
 }

@@ -90,6 +90,13 @@ func (o *observed) ObserveRequest(endpoint string, code int, took time.Duration)
 	}
 }
 
+// all returns the requests so far, separated by commas.
+func (o *observed) all() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.list, ",")
+}
+
 // start starts a lab. It is shut down at the end of the test. Optional functions change the Server before it serves.
 func start(tb testing.TB, change func(*options.Options), prepare ...func(*Server)) *lab {
 	tb.Helper()

@@ -3,11 +3,13 @@ package edge
 import (
 	"container/list"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -116,6 +118,15 @@ func (c *conn) CloseWrite() error {
 		}
 	}
 	return nil
+}
+
+// SyscallConn implements syscall.Conn for connections without a PROXY header. The server reads them without net/http; see
+// package http1.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		return tcp.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // begin determines the addresses of the connection. It may wait for a PROXY header, so it is not called by Accept.

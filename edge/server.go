@@ -14,6 +14,7 @@ import (
 	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
+	"github.com/throttledhq/throttled/edge/http1"
 	"github.com/throttledhq/throttled/internal/lograte"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/ruleset"
@@ -96,6 +97,7 @@ type Server struct {
 	places    places
 	draining  atomic.Bool
 	http      http.Server
+	front     *http1.Server // in front of http
 }
 
 // New returns a Server without listeners. The error names an option with an invalid value.
@@ -132,6 +134,7 @@ func New(c Config) (*Server, error) {
 		ConnContext:                  withConn,
 		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	s.front = http1.New(&s.http)
 	return s, nil
 }
 
@@ -154,7 +157,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.opts.Get().HTTPProxyProtocol {
 		ln = s.proxied(ln)
 	}
-	err := s.http.Serve(&listener{Listener: ln, places: &s.places})
+	err := s.front.Serve(&listener{Listener: ln, places: &s.places})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -169,9 +172,9 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // connections, and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	err := s.http.Shutdown(ctx)
+	err := s.front.Shutdown(ctx)
 	if err != nil {
-		_ = s.http.Close() // its errors are those of closing connections
+		_ = s.front.Close() // its errors are those of closing connections
 		return fmt.Errorf("shut down HTTP: %w", err)
 	}
 	return nil
