@@ -63,7 +63,7 @@ func schedule(ctx context.Context, planned chan<- time.Time, rate int) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			for ; n < int(now.Sub(begin).Seconds()*float64(rate)); n++ {
+			for ; float64(n) <= now.Sub(begin).Seconds()*float64(rate); n++ {
 				planned <- begin.Add(time.Duration(n) * time.Second / time.Duration(rate))
 			}
 		}
