@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/throttledhq/throttled/edge/decision"
 )
 
 const (
@@ -64,7 +66,7 @@ func benchmarkHandler(b *testing.B, request string) {
 	}
 	b.StopTimer()
 	name := "X-RateLimit-Decision" // not in canonical form
-	if got := w.Header()[name]; len(got) != 1 || got[0] != decisionAllow {
+	if got := w.Header()[name]; len(got) != 1 || got[0] != decision.Allow {
 		b.Errorf("decision %q, status %d, %s", got, w.Code, w.Body)
 	}
 }

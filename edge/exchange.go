@@ -69,35 +69,13 @@ var (
 	decisionValues = map[string][]string{}
 )
 
-// The values of X-RateLimit-Decision.
-const (
-	decisionAllow      = "allow"
-	decisionDeny       = "deny"
-	decisionFailOpen   = "fail-open"
-	decisionFailClosed = "fail-closed"
-	decisionShadow     = "shadow-deny"
-	decisionError      = "error"
-)
+// decisionError is the value of X-RateLimit-Decision for a request that was not decided.
+const decisionError = "error"
 
 func init() {
-	for _, d := range []string{decisionAllow, decisionDeny, decisionFailOpen, decisionFailClosed, decisionShadow, decisionError} {
-		decisionValues[d] = []string{d}
+	for _, word := range []string{decision.Allow, decision.Deny, decision.AllowedByFailure, decision.DeniedByFailure, decision.DeniedByShadow, decisionError} {
+		decisionValues[word] = []string{word}
 	}
-}
-
-// decisionOf returns the value of X-RateLimit-Decision.
-func decisionOf(r *decision.Result) string {
-	switch {
-	case r.Flags.Has(decision.FailOpen):
-		return decisionFailOpen
-	case r.Flags.Has(decision.FailClosed):
-		return decisionFailClosed
-	case r.Limited:
-		return decisionDeny
-	case r.Flags.Has(decision.Shadow):
-		return decisionShadow
-	}
-	return decisionAllow
 }
 
 // setDecision sets the headers of a decision, and adds the decision to the span of the request.
@@ -106,7 +84,7 @@ func (x *exchange) setDecision(f headers.Format, r *decision.Result) {
 	if x.traced {
 		x.trace(r)
 	}
-	h["X-RateLimit-Decision"] = decisionValues[decisionOf(r)]
+	h["X-RateLimit-Decision"] = decisionValues[r.Word()]
 	x.fields = f.Append(x.fields[:0], r, time.Now())
 	values := make([]string, len(x.fields))
 	for i := range x.fields {
@@ -121,7 +99,7 @@ func (x *exchange) trace(r *decision.Result) {
 	if len(x.reqs) > 0 {
 		domain = x.reqs[0].Domain
 	}
-	tracing.Decided(x.r.Context(), domain, decisionOf(r), r.Name)
+	tracing.Decided(x.r.Context(), domain, r.Word(), r.Name)
 }
 
 // send sends the response. An empty body has no Content-Type.

@@ -46,6 +46,31 @@ type Result struct {
 	Err     error   // an *Error if the reply is an error
 }
 
+// The words for a decision, as in the header X-RateLimit-Decision.
+const (
+	Allow            = "allow"
+	Deny             = "deny"
+	AllowedByFailure = "fail-open"
+	DeniedByFailure  = "fail-closed"
+	DeniedByShadow   = "shadow-deny"
+)
+
+// Word returns the decision in a word. A refusal is never AllowedByFailure, although on_failure may have admitted the
+// request for another of its limits.
+func (r *Result) Word() string {
+	switch {
+	case r.Limited && r.Flags.Has(FailClosed):
+		return DeniedByFailure
+	case r.Limited:
+		return Deny
+	case r.Flags.Has(FailOpen):
+		return AllowedByFailure
+	case r.Flags.Has(Shadow):
+		return DeniedByShadow
+	}
+	return Allow
+}
+
 // Limit is one amount of a limit that applies to a request.
 type Limit struct {
 	Decision

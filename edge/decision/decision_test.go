@@ -237,3 +237,24 @@ func FuzzReply(f *testing.F) {
 		_ = c.Limit([][]string{{"CL.THROTTLE"}}, make([]Result, 1))
 	})
 }
+
+func TestWord(t *testing.T) {
+	limited := Decision{Limited: true}
+	for _, tt := range []struct {
+		result Result
+		want   string
+	}{
+		{Result{}, "allow"},
+		{Result{Decision: limited}, "deny"},
+		{Result{Decision: limited, Flags: Banned}, "deny"},
+		{Result{Decision: limited, Flags: FailClosed}, "fail-closed"},
+		{Result{Decision: limited, Flags: FailOpen}, "deny"}, // another limit was not decided
+		{Result{Flags: FailOpen | Shadow}, "fail-open"},
+		{Result{Flags: Shadow}, "shadow-deny"},
+		{Result{Flags: Unmatched | Local}, "allow"},
+	} {
+		if got := tt.result.Word(); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.result, got, tt.want)
+		}
+	}
+}

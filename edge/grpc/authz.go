@@ -51,7 +51,7 @@ func (s *authorization) Check(ctx context.Context, req *auth.CheckRequest) (*aut
 		return nil, statusOf(result.Err)
 	}
 	if s.Trace != nil {
-		tracing.Decided(ctx, r.Domain, decisionWord(result), result.Name)
+		tracing.Decided(ctx, r.Domain, result.Word(), result.Name)
 	}
 	fields := s.format.Append(nil, result, time.Now())
 	if result.Limited {
@@ -158,7 +158,7 @@ func responseHeaders(r *decision.Result, fields []headers.Field) []*corev3.Heade
 	for _, f := range fields {
 		list = append(list, option(f.Name, f.Value))
 	}
-	return append(list, option(decisionHeader, decisionWord(r)))
+	return append(list, option(decisionHeader, r.Word()))
 }
 
 // option returns a header that replaces that of the upstream.
@@ -167,19 +167,4 @@ func option(name, value string) *corev3.HeaderValueOption {
 		Header:       &corev3.HeaderValue{Key: name, Value: value},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 	}
-}
-
-// decisionWord returns a decision in a word, as the HTTP server does.
-func decisionWord(r *decision.Result) string {
-	switch {
-	case r.Limited && r.Flags.Has(decision.FailClosed):
-		return "fail-closed"
-	case r.Limited:
-		return "deny"
-	case r.Flags.Has(decision.FailOpen):
-		return "fail-open"
-	case r.Flags.Has(decision.Shadow):
-		return "shadow-deny"
-	}
-	return "allow"
 }

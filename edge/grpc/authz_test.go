@@ -305,24 +305,3 @@ func TestCheck_Errors(t *testing.T) {
 		t.Errorf("a canceled request: %v", err)
 	}
 }
-
-// TestDecisionWord checks the decision in a word.
-func TestDecisionWord(t *testing.T) {
-	limited := decision.Decision{Limited: true}
-	for _, tt := range []struct {
-		result decision.Result
-		want   string
-	}{
-		{decision.Result{}, "allow"},
-		{decision.Result{Decision: limited}, "deny"},
-		{decision.Result{Decision: limited, Flags: decision.Banned}, "deny"},
-		{decision.Result{Decision: limited, Flags: decision.FailClosed}, "fail-closed"},
-		{decision.Result{Flags: decision.FailOpen | decision.Shadow}, "fail-open"},
-		{decision.Result{Flags: decision.Shadow}, "shadow-deny"},
-		{decision.Result{Flags: decision.Unmatched}, "allow"},
-	} {
-		if got := decisionWord(&tt.result); got != tt.want {
-			t.Errorf("decisionWord(%+v) = %s, want %s", tt.result, got, tt.want)
-		}
-	}
-}

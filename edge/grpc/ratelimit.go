@@ -57,7 +57,7 @@ func (p *plan) trace(ctx context.Context, domain string) {
 		}
 	}
 	if deciding != nil {
-		tracing.Decided(ctx, domain, decisionWord(deciding), deciding.Name)
+		tracing.Decided(ctx, domain, deciding.Word(), deciding.Name)
 	}
 }
 
