@@ -29,7 +29,7 @@ func (s *Server) fromHere(x *exchange) bool {
 		x.fail(http.StatusForbidden, "origin", "requests of pages in browsers are refused: send no Origin header")
 		return false
 	}
-	if s.opts.Get().RequirePass == "" && !s.knowsHost(x.r.Host) {
+	if s.opts.Get().RequirePass == "" && !s.knowsHost(x.r) {
 		x.close()
 		x.fail(http.StatusMisdirectedRequest, "unknown_host", "the name in the Host header is unknown: use localhost or an IP address, or add the name to http-hosts")
 		return false
@@ -37,8 +37,13 @@ func (s *Server) fromHere(x *exchange) bool {
 	return true
 }
 
-// knowsHost reports whether a Host is localhost, an IP address, or one of the option http-hosts.
-func (s *Server) knowsHost(host string) bool {
+// knowsHost reports whether the Host is localhost, an IP address, or one of the option http-hosts. A request of HTTP/1.0, such
+// as a health check of HAProxy, needs none: browsers do not send such requests.
+func (s *Server) knowsHost(r *http.Request) bool {
+	host := r.Host
+	if host == "" {
+		return r.ProtoMinor == 0
+	}
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h

@@ -147,7 +147,7 @@ func lines() []hostile {
 		{"two Hosts", "GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400", false},
 		{"Host twice", "GET /healthz HTTP/1.1\r\n" + hostLine + hostLine + "\r\n", "400", false},
 		{"empty Host", "GET /healthz HTTP/1.1\r\nHost:\r\n\r\n", "421", false},
-		{"HTTP/1.0 without Host", "GET /healthz HTTP/1.0\r\n\r\n", "421", false},
+		{"HTTP/1.0 without Host", "GET /healthz HTTP/1.0\r\n\r\n", "200", false},
 		{"header without a colon", get("/healthz", "X-A\r\n"), "400", false},
 		{"header without a name", get("/healthz", ": a\r\n"), "400", false},
 		{"header that begins with a space", "GET /healthz HTTP/1.1\r\n Host: localhost\r\n\r\n", "400", false},
