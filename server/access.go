@@ -63,6 +63,7 @@ func rightPassword(o *options.Options, user, password []byte) int {
 // Reasons why Ready returns an error.
 var (
 	errReadyLoading  = errors.New("the snapshot is being loaded")
+	errReadyLog      = errors.New("the log is being read")
 	errReadyNoLeader = errors.New("the cluster has no leader")
 	errReadyStopping = errors.New("the server is shutting down")
 )
@@ -76,8 +77,26 @@ func (s *Server) Ready() error {
 		return errReadyLoading
 	case s.cluster != nil && s.cluster.View().Leader == "":
 		return errReadyNoLeader
+	case s.cluster == nil && !s.decides():
+		return errReadyLog
 	}
 	return nil
+}
+
+// decides reports whether the engine makes decisions. An engine with a log makes none until it has read the log.
+func (s *Server) decides() bool {
+	holder, ok := s.engine.(interface {
+		Hold() bool
+		Release()
+	})
+	if !ok {
+		return true
+	}
+	if !holder.Hold() {
+		return false
+	}
+	holder.Release()
+	return true
 }
 
 // RequiresPassword reports whether clients must authenticate.

@@ -5,9 +5,12 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -179,6 +182,27 @@ func TestReady(t *testing.T) {
 	}
 	if err := s.Ready(); err != errReadyStopping {
 		t.Errorf("after Shutdown: %v, want %v", err, errReadyStopping)
+	}
+}
+
+// logEngine is an engine that decides after it has read its log.
+type logEngine struct {
+	limiter.Engine
+	read atomic.Bool
+}
+
+func (e *logEngine) Hold() bool { return e.read.Load() }
+func (e *logEngine) Release()   {}
+
+func TestReady_Log(t *testing.T) {
+	engine := &logEngine{Engine: buckets.New(buckets.Config{})}
+	s := setup{engine: engine}.start(t)
+	if err := s.Ready(); err != errReadyLog {
+		t.Errorf("while the log is read: %v, want %v", err, errReadyLog)
+	}
+	engine.read.Store(true)
+	if err := s.Ready(); err != nil {
+		t.Errorf("after that: %v, want nil", err)
 	}
 }
 
