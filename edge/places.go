@@ -78,6 +78,13 @@ func (p *places) leave(c *conn) {
 	p.settle(c)
 }
 
+// isEmpty reports whether no place is taken.
+func (p *places) isEmpty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken == 0
+}
+
 func (p *places) settle(c *conn) {
 	if c.at != nil {
 		p.newcomers.Remove(c.at)

@@ -168,6 +168,25 @@ func (s *Server) Serve(ln net.Listener) error {
 // response. Requests are still served.
 func (s *Server) Drain() { s.draining.Store(true) }
 
+// drainTime is the time for which a server with clients serves them before Shutdown. Gateways usually check the health of
+// their servers once per second.
+const drainTime = time.Second
+
+// AwaitDrained waits for a second after Drain, or until ctx is done, so that gateways can use other servers before Shutdown
+// closes the listeners, and so that few connections are idle then: a request that a client sends while its idle connection is
+// being closed would fail. It returns immediately if there are no connections.
+func (s *Server) AwaitDrained(ctx context.Context) {
+	if s.places.isEmpty() {
+		return
+	}
+	timer := time.NewTimer(drainTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // Shutdown stops accepting connections, and waits until all requests are answered. When ctx is done, it closes all
 // connections, and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {

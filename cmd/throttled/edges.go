@@ -99,6 +99,7 @@ const sendTraces = 2 * time.Second
 // shutdown waits until the requests that have begun are answered. Traces that cannot be sent are no reason to fail.
 func (e *edges) shutdown(ctx context.Context) (err error) {
 	if e.http != nil {
+		e.http.AwaitDrained(ctx)
 		err = e.http.Shutdown(ctx)
 	}
 	if e.grpc != nil {
