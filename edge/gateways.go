@@ -42,9 +42,6 @@ var checkNames = func() (names []string) {
 	return names
 }()
 
-// forwardedFor has the address of the client, for all gateways.
-const forwardedFor = "X-Forwarded-For"
-
 // routeCheck finds the gateway of a check request. The path without the prefix is GATEWAY/DOMAIN, and for Envoy
 // GATEWAY/DOMAIN/PATH.
 func (s *Server) routeCheck(x *exchange, rest string) {
@@ -151,11 +148,11 @@ func (s *Server) client(x *exchange) (netip.Addr, error) {
 	if !s.proxies.Trusts(x.conn.sender) {
 		return netip.Addr{}, fmt.Errorf("%w: its address %s is not in trusted-proxies", attributes.ErrGateway, x.conn.sender)
 	}
-	lines := x.r.Header[forwardedFor]
+	lines := x.r.Header[s.forwarded]
 	if len(lines) == 0 && s.proxies.Trusts(x.conn.peer) {
-		return netip.Addr{}, fmt.Errorf("%w: the header %s is missing", attributes.ErrGateway, forwardedFor)
+		return netip.Addr{}, fmt.Errorf("%w: the header %s is missing", attributes.ErrGateway, s.forwarded)
 	}
-	return s.proxies.ClientOfXForwardedFor(x.conn.peer, lines), nil
+	return s.proxies.Client(s.forwarded, x.conn.peer, lines), nil
 }
 
 // single returns the value of a header that the gateway sets exactly once.

@@ -217,3 +217,22 @@ func TestNew_InvalidAttributes(t *testing.T) {
 		t.Errorf("error %v, want one of the option", err)
 	}
 }
+
+// With forwarded-header forwarded, the client address is in Forwarded, and X-Forwarded-For is ignored.
+func TestCheck_Forwarded(t *testing.T) {
+	l := start(t, func(o *options.Options) { o.ForwardedHeader = "forwarded" })
+	for i, c := range []struct {
+		line   string
+		status int
+	}{
+		{"Forwarded: for=192.0.2.1;proto=https", 200},
+		{`Forwarded: for=198.51.100.7, for="192.0.2.1:4711", for=127.0.0.1`, 200},
+		{"Forwarded: for=192.0.2.1", 429},
+		{"X-Other: a", 400},
+	} {
+		verb, path, lines := checkRequest(&gateways[2], "shop", "POST", "/login", fmt.Sprintf("192.0.2.%d", 50+i))
+		if r := l.do(verb, path, "", append(lines, c.line)...); r.StatusCode != c.status {
+			t.Errorf("%s: %d %s, want %d", c.line, r.StatusCode, r.text, c.status)
+		}
+	}
+}

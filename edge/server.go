@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/textproto"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,11 +86,12 @@ type Server struct {
 	log      *slog.Logger
 	logged   *lograte.Limiter
 
-	domain  string // of check requests that name none
-	sources *attributes.Sources
-	proxies *attributes.Proxies
-	format  headers.Format
-	hosts   map[string]bool // accepted host names
+	domain    string // of check requests that name none
+	sources   *attributes.Sources
+	proxies   *attributes.Proxies
+	forwarded string // header with the address of the client, in canonical form
+	format    headers.Format
+	hosts     map[string]bool // accepted host names
 
 	endpoints map[string]*path
 	openAPI   []byte
@@ -110,7 +112,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		checker: c.Checker, access: c.Access, opts: c.Options, rules: c.Rules, metrics: c.Metrics, observer: c.Observer,
 		log: c.Log, logged: lograte.New(linesPerSecond, time.Second),
-		domain: o.EdgeDomain, sources: sources, proxies: attributes.NewProxies(o.TrustedProxies),
+		domain: o.EdgeDomain, sources: sources, proxies: attributes.NewProxies(o.TrustedProxies), forwarded: textproto.CanonicalMIMEHeaderKey(o.ForwardedHeader),
 		format: headers.NewFormat(o.RateLimitHeaders, o.XRateLimitReset), hosts: hostNames(o.HTTPHosts),
 	}
 	if s.log == nil {

@@ -45,6 +45,7 @@ type Options struct {
 	EdgeDomain        string         // domain of the rules for check requests that name none; empty means none
 	EdgeAttributes    []string       // NAME=SOURCE: further attributes of check requests
 	TrustedProxies    []netip.Prefix // networks whose addresses are skipped in X-Forwarded-For and Forwarded
+	ForwardedHeader   string         // header with the addresses of clients and proxies: "x-forwarded-for" or "forwarded"
 	HTTPHosts         []string       // host names of the HTTP server; localhost and IP addresses are always accepted
 	RateLimitHeaders  []string       // "ratelimit" and "x-ratelimit": headers of HTTP and ext_authz responses
 	XRateLimitReset   string         // "delta": X-RateLimit-Reset is in seconds from now; "epoch": a Unix time
@@ -155,6 +156,7 @@ func Default() Options {
 		TrustedProxies:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		RateLimitHeaders: []string{"ratelimit", "x-ratelimit"},
 		XRateLimitReset:  "delta",
+		ForwardedHeader:  "x-forwarded-for",
 
 		MaxMemoryPolicy:  "noeviction",
 		MaxMemoryClients: 256 * mib,

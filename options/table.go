@@ -189,8 +189,13 @@ var table = []row{
 	},
 	{
 		name: "trusted-proxies", group: edges, form: formNetworks, change: immutable,
-		help:  "proxies to skip in X-Forwarded-For",
+		help:  "proxies to skip in forwarded-header",
 		field: func(o *Options) value { return networks{&o.TrustedProxies} },
+	},
+	{
+		name: "forwarded-header", group: edges, form: formName, change: immutable,
+		help:  "client address: x-forwarded-for or forwarded",
+		field: func(o *Options) value { return enum{&o.ForwardedHeader, []string{"x-forwarded-for", "forwarded"}} },
 	},
 	{
 		name: "http-hosts", group: edges, form: formNames, change: immutable,

@@ -34,6 +34,20 @@ func (p *Proxies) Trusts(address netip.Addr) bool {
 	return p != nil && p.networks.Contains(plain(address))
 }
 
+// The headers to which proxies append the address of their client.
+const (
+	XForwardedFor = "X-Forwarded-For"
+	Forwarded     = "Forwarded"
+)
+
+// Client returns the address of the client by the lines of one of these headers.
+func (p *Proxies) Client(header string, peer netip.Addr, lines []string) netip.Addr {
+	if header == Forwarded {
+		return p.ClientOfForwarded(peer, lines)
+	}
+	return p.ClientOfXForwardedFor(peer, lines)
+}
+
 // ClientOfXForwardedFor returns the address of the client: the right-most address that no trusted proxy has, of the lines
 // of X-Forwarded-For and then the peer. If all are trusted, it is the left-most one. The lines are in the order of the
 // request. Ports and zones are removed, and an IPv4 address that is mapped to IPv6 is returned as IPv4.

@@ -110,7 +110,7 @@ func (s *authorization) original(a *auth.AttributeContext) (*attributes.Request,
 		Method: h.GetMethod(),
 		Target: h.GetPath(),
 		Host:   h.GetHost(),
-		IP:     s.proxies.ClientOfXForwardedFor(peer, find("X-Forwarded-For")),
+		IP:     s.proxies.Client(s.forwarded, peer, find(s.forwarded)),
 		Header: find,
 
 		Metadata: metadataFinder(a.GetMetadataContext()),

@@ -3,6 +3,7 @@ package grpcedge
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -198,6 +199,22 @@ func TestCheck_TrustedProxies(t *testing.T) {
 		r, err := client.Check(context.Background(), o.check())
 		if err != nil || shownAuthz(r) != tt.want {
 			t.Errorf("%s, %s: %s, %v; want %s", tt.peer, tt.forwarded, shownAuthz(r), err, tt.want)
+		}
+	}
+}
+
+// TestCheck_Forwarded checks that only the header of the option forwarded-header is read.
+func TestCheck_Forwarded(t *testing.T) {
+	l := newLab(t, authzRules, func(o *options.Options) {
+		o.TrustedProxies, o.ForwardedHeader = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, "forwarded"
+	})
+	client := auth.NewAuthorizationClient(l.dial())
+	for i, want := range []string{"200 1 allow", "200 0 allow", "TooManyRequests 0 40 deny"} {
+		forged := map[string]string{"forwarded": "for=192.0.2.1", "x-forwarded-for": fmt.Sprintf("192.0.2.%d", 10+i)}
+		o := original{ip: "10.0.0.9", method: "POST", target: "/login", domain: "web", headers: forged}
+		r, err := client.Check(context.Background(), o.check())
+		if err != nil || shownAuthz(r) != want {
+			t.Errorf("request %d: %s, %v; want %s", i, shownAuthz(r), err, want)
 		}
 	}
 }

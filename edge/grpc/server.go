@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/textproto"
 	"time"
 
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -86,10 +87,11 @@ type Server struct {
 // core is the state that the services share.
 type core struct {
 	Config
-	sources *attributes.Sources
-	proxies *attributes.Proxies
-	format  headers.Format
-	lines   *lograte.Limiter
+	sources   *attributes.Sources
+	proxies   *attributes.Proxies
+	forwarded string // header with the address of the client, in canonical form
+	format    headers.Format
+	lines     *lograte.Limiter
 }
 
 // New returns a Server. It must be stopped with Shutdown. The error names an option that is not valid.
@@ -100,11 +102,12 @@ func New(config Config) (*Server, error) {
 		return nil, fmt.Errorf("option edge-attributes: %w", err)
 	}
 	c := &core{
-		Config:  config,
-		sources: sources,
-		proxies: attributes.NewProxies(o.TrustedProxies),
-		format:  headers.NewFormat(o.RateLimitHeaders, o.XRateLimitReset),
-		lines:   lograte.New(1, 10*time.Second),
+		Config:    config,
+		sources:   sources,
+		proxies:   attributes.NewProxies(o.TrustedProxies),
+		forwarded: textproto.CanonicalMIMEHeaderKey(o.ForwardedHeader),
+		format:    headers.NewFormat(o.RateLimitHeaders, o.XRateLimitReset),
+		lines:     lograte.New(1, 10*time.Second),
 	}
 	s := &Server{grpc: grpc.NewServer(c.options()...), core: c, health: newHealth(config.Ready)}
 	pb.RegisterRateLimitServiceServer(s.grpc, &rateLimits{core: c})
