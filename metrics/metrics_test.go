@@ -114,7 +114,7 @@ func scrape(t testing.TB, m *Metrics) []string {
 func TestValues(t *testing.T) {
 	m := New(fakeSources(t))
 	m.HTTP().ObserveRequest("GET /healthz", 200, time.Millisecond)
-	m.GRPC().ObserveRequest("ShouldRateLimit", 14, time.Millisecond)
+	m.GRPC().ObserveRequest("RateLimitService/ShouldRateLimit", 14, time.Millisecond)
 	lines := scrape(t, m)
 	for _, want := range []string{
 		`throttled_info{cluster="c1",node="n1",version="v1"} 1`,
@@ -157,7 +157,7 @@ func TestValues(t *testing.T) {
 		`throttled_rules_version 1`, `throttled_rules_active_version 1`, `throttled_rules_unusable 0`, `throttled_rules_limits 2`,
 		`throttled_rules_uncounted_limits 1`, `throttled_rules_file_invalid 1`, `throttled_rules_file_active 1`,
 		`throttled_http_requests_total{code="200",endpoint="GET /healthz"} 1`, `throttled_http_request_seconds_count{endpoint="GET /healthz"} 1`,
-		`throttled_grpc_requests_total{code="Unavailable",method="ShouldRateLimit"} 1`, `throttled_grpc_request_seconds_count{method="ShouldRateLimit"} 1`,
+		`throttled_grpc_requests_total{code="Unavailable",method="RateLimitService/ShouldRateLimit"} 1`, `throttled_grpc_request_seconds_count{method="RateLimitService/ShouldRateLimit"} 1`,
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("the scrape lacks %s", want)

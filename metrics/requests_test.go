@@ -30,14 +30,14 @@ func TestRequests(t *testing.T) {
 		m.HTTP().ObserveRequest("/check", code, time.Millisecond)
 	}
 	for _, code := range []int{0, 14, 16, 17, -1} {
-		m.GRPC().ObserveRequest("Check", code, time.Millisecond)
+		m.GRPC().ObserveRequest("Authorization/Check", code, time.Millisecond)
 	}
 	want := []string{
-		`throttled_grpc_request_seconds_count{method="Check"} 5`,
-		`throttled_grpc_requests_total{code="OK",method="Check"} 1`,
-		`throttled_grpc_requests_total{code="Unauthenticated",method="Check"} 1`,
-		`throttled_grpc_requests_total{code="Unavailable",method="Check"} 1`,
-		`throttled_grpc_requests_total{code="other",method="Check"} 2`,
+		`throttled_grpc_request_seconds_count{method="Authorization/Check"} 5`,
+		`throttled_grpc_requests_total{code="OK",method="Authorization/Check"} 1`,
+		`throttled_grpc_requests_total{code="Unauthenticated",method="Authorization/Check"} 1`,
+		`throttled_grpc_requests_total{code="Unavailable",method="Authorization/Check"} 1`,
+		`throttled_grpc_requests_total{code="other",method="Authorization/Check"} 2`,
 		`throttled_http_request_seconds_count{endpoint="/check"} 9`,
 		`throttled_http_requests_total{code="200",endpoint="/check"} 2`,
 		`throttled_http_requests_total{code="429",endpoint="/check"} 1`,

@@ -2,7 +2,6 @@ package grpcedge
 
 import (
 	"context"
-	"path"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -63,8 +62,15 @@ func (c *core) intercept(ctx context.Context, req any, info *grpc.UnaryServerInf
 			resp, err = nil, status.Error(codes.Internal, "internal error")
 		}
 		if c.Observe != nil {
-			c.Observe(path.Base(info.FullMethod), status.Code(err), time.Since(start))
+			c.Observe(methodName(info.FullMethod), status.Code(err), time.Since(start))
 		}
 	}()
 	return handler(ctx, req)
+}
+
+// methodName returns the name of a method with that of its service, without the package: Authorization and Health have
+// methods of the same name.
+func methodName(fullMethod string) string {
+	service, method, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
+	return service[strings.LastIndexByte(service, '.')+1:] + "/" + method
 }

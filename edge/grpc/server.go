@@ -34,8 +34,8 @@ type Config struct {
 	Access  Access
 	Ready   func() error // returns nil if requests can be decided, otherwise the reason; it is called every second
 	Log     *slog.Logger
-	// Observe is called after each call of a method that has run. The name of the method is that in the protocol, such as
-	// "ShouldRateLimit". Optional.
+	// Observe is called after each call of a method that has run. The name of the method is such as
+	// "RateLimitService/ShouldRateLimit". Optional.
 	Observe func(method string, code codes.Code, elapsed time.Duration)
 	// Trace makes the spans of calls. Optional.
 	Trace stats.Handler

@@ -189,7 +189,7 @@ func TestObserve(t *testing.T) {
 	client := pb.NewRateLimitServiceClient((&lab{t: t, config: l.config}).serveConfig())
 	for _, r := range []*pb.RateLimitRequest{request("edge", one("five")), request("")} {
 		_, err := client.ShouldRateLimit(context.Background(), r)
-		if got, want := <-calls, (call{"ShouldRateLimit", status.Code(err)}); got != want {
+		if got, want := <-calls, (call{"RateLimitService/ShouldRateLimit", status.Code(err)}); got != want {
 			t.Errorf("observed %v, want %v", got, want)
 		}
 	}
@@ -312,5 +312,18 @@ func TestShutdown(t *testing.T) {
 	_, err = pb.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), request("edge", one("five")))
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("a call after the shutdown: %v, want Unavailable", err)
+	}
+}
+
+// Methods of different services have different names.
+func TestMethodName(t *testing.T) {
+	for full, want := range map[string]string{
+		"/envoy.service.auth.v3.Authorization/Check": "Authorization/Check",
+		"/grpc.health.v1.Health/Check":               "Health/Check",
+		"/Health/Watch":                              "Health/Watch",
+	} {
+		if got := methodName(full); got != want {
+			t.Errorf("%s: %s, want %s", full, got, want)
+		}
 	}
 }
