@@ -52,6 +52,7 @@ type lab struct {
 	backend *server.Server
 	opts    *options.Store
 	addr    string
+	client  http.Client
 	now     atomic.Uint64
 	log     safeBuffer
 	seen    observed
@@ -109,7 +110,7 @@ func start(tb testing.TB, change func(*options.Options), prepare ...func(*Server
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l := &lab{tb: tb, opts: store}
+	l := &lab{tb: tb, opts: store, client: http.Client{Transport: &http.Transport{}}}
 	l.now.Store(uint64(time.Hour))
 	live := ruleset.NewStore()
 	local := ruleset.NewLocal(live, time.Now)
@@ -144,6 +145,7 @@ func (l *lab) serve(checker *decision.Checker) {
 	l.tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
+		l.client.CloseIdleConnections() // Shutdown would wait for their next requests
 		if err := l.Shutdown(ctx); err != nil {
 			l.tb.Errorf("Shutdown: %v", err)
 		}
@@ -187,7 +189,7 @@ func (l *lab) do(method, target, content string, lines ...string) *reply {
 		}
 		r.Header.Add(name, value)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := l.client.Do(r)
 	if err != nil {
 		l.tb.Fatal(err)
 	}

@@ -25,7 +25,8 @@ type places struct {
 
 	mu        sync.Mutex
 	taken     int
-	newcomers list.List // of *conn, oldest first
+	newcomers list.List     // of *conn, oldest first
+	empty     chan struct{} // closed when no place is taken; nil unless it is awaited
 }
 
 func (p *places) init(limit func() int) { p.limit = limit }
@@ -76,6 +77,25 @@ func (p *places) leave(c *conn) {
 	c.closed = true
 	p.taken--
 	p.settle(c)
+	p.signalEmpty()
+}
+
+// emptied returns a channel that is closed when no place is taken. It may be called once.
+func (p *places) emptied() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	empty := make(chan struct{})
+	p.empty = empty
+	p.signalEmpty()
+	return empty
+}
+
+// signalEmpty closes p.empty if no place is taken. p.mu must be held.
+func (p *places) signalEmpty() {
+	if p.taken == 0 && p.empty != nil {
+		close(p.empty)
+		p.empty = nil
+	}
 }
 
 // isEmpty reports whether no place is taken.

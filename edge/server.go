@@ -189,16 +189,34 @@ func (s *Server) AwaitDrained(ctx context.Context) {
 	}
 }
 
-// Shutdown stops accepting connections, and waits until all requests are answered. When ctx is done, it closes all
-// connections, and returns the error of ctx.
+// idleGrace is the time that Shutdown leaves to connections without a request. A client that sends a request within it
+// learns from the response that the connection is closed. If the connection was closed at once, the request could already
+// be on its way, and would fail.
+const idleGrace = time.Second
+
+// Shutdown stops accepting connections, and waits until all requests are answered. For up to a second it also waits for the
+// next request on each open connection. When ctx is done, it closes all connections, and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
+	s.front.CloseListeners()
+	s.awaitIdle(ctx)
 	err := s.front.Shutdown(ctx)
 	if err != nil {
 		_ = s.front.Close() // its errors are those of closing connections
 		return fmt.Errorf("shut down HTTP: %w", err)
 	}
 	return nil
+}
+
+// awaitIdle waits until clients have closed their connections or have been asked to do so, up to idleGrace.
+func (s *Server) awaitIdle(ctx context.Context) {
+	timer := time.NewTimer(idleGrace)
+	defer timer.Stop()
+	select {
+	case <-s.places.emptied():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // warn logs a warning, unless the limit of lines with this text is exceeded.

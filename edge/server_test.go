@@ -142,6 +142,32 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// A request that is sent on an open connection during Shutdown is answered, and closes the connection. Shutdown does not
+// wait for the rest of its grace period.
+func TestShutdown_OpenConnection(t *testing.T) {
+	l := start(t, nil)
+	c := l.dial()
+	in := bufio.NewReader(c)
+	if r := roundTrip(t, c, in, health); r.StatusCode != 200 || r.Close {
+		t.Fatalf("%d, close %v", r.StatusCode, r.Close)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- l.Shutdown(t.Context()) }()
+	for {
+		other, err := net.Dial("tcp", l.addr)
+		if err != nil {
+			break // the listener is closed
+		}
+		_ = other.Close()
+	}
+	if r := roundTrip(t, c, in, health); r.StatusCode != 200 || !r.Close {
+		t.Errorf("%d, close %v; want 200 and a closed connection", r.StatusCode, r.Close)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
 // If the time is over, connections are closed.
 func TestShutdown_Timeout(t *testing.T) {
 	g := gate{make(chan struct{}), make(chan struct{})}

@@ -13,8 +13,9 @@ import (
 
 // Server serves connections in front of an http.Server. Its methods may be called concurrently.
 type Server struct {
-	next    *http.Server
-	closing atomic.Bool
+	next      *http.Server
+	closing   atomic.Bool
+	accepting atomic.Bool // false after CloseListeners
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -30,7 +31,9 @@ func New(next *http.Server) *Server {
 	if context := next.ConnContext; context != nil {
 		next.ConnContext = contextOf(context)
 	}
-	return &Server{next: next, listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, empty: make(chan struct{})}
+	s := &Server{next: next, listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, empty: make(chan struct{})}
+	s.accepting.Store(true)
+	return s
 }
 
 // contextOf returns a ConnContext that calls another one with the connection that was accepted.
@@ -57,7 +60,7 @@ func (s *Server) Serve(l net.Listener) error {
 		return errors.Join(handed.Close(), <-served)
 	}
 	err := s.accept(l, handed)
-	if s.closing.Load() {
+	if s.closing.Load() || !s.accepting.Load() {
 		return <-served // after next.Shutdown
 	}
 	return errors.Join(err, handed.Close(), <-served)
@@ -156,6 +159,16 @@ func (s *Server) Close() error {
 	return s.next.Close()
 }
 
+// CloseListeners closes the listeners. Connections that are open are still served, until Shutdown or Close is called.
+func (s *Server) CloseListeners() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepting.Store(false)
+	for l := range s.listeners {
+		_ = l.Close()
+	}
+}
+
 // stop closes the listeners, and makes connections end after the requests that have begun.
 func (s *Server) stop() {
 	s.mu.Lock()
@@ -176,7 +189,7 @@ func (s *Server) track(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners[l] = struct{}{}
-	return !s.closing.Load()
+	return s.accepting.Load() && !s.closing.Load()
 }
 
 func (s *Server) add(c *conn) bool {
