@@ -65,6 +65,7 @@ var (
 	errReadyLoading  = errors.New("the snapshot is being loaded")
 	errReadyLog      = errors.New("the log is being read")
 	errReadyNoLeader = errors.New("the cluster has no leader")
+	errReadyBehind   = errors.New("the node has not applied its log yet")
 	errReadyStopping = errors.New("the server is shutting down")
 )
 
@@ -79,6 +80,8 @@ func (s *Server) Ready() error {
 		return errReadyNoLeader
 	case s.cluster == nil && !s.decides():
 		return errReadyLog
+	case s.cluster != nil && !s.caughtUp.reached(s.cluster.Status):
+		return errReadyBehind
 	}
 	return nil
 }

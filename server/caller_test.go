@@ -213,6 +213,12 @@ func TestReady_Cluster(t *testing.T) {
 		t.Errorf("without a leader: %v, want %v", err, errReadyNoLeader)
 	}
 	l.lead("a")
+	if err := l.nodes["b"].Ready(); err != errReadyBehind {
+		t.Errorf("without a log: %v, want %v", err, errReadyBehind)
+	}
+	l.mu.Lock()
+	l.status.Last, l.status.Applied = 7, 7
+	l.mu.Unlock()
 	for id, n := range l.nodes {
 		if err := n.Ready(); err != nil {
 			t.Errorf("node %s with a leader: %v, want nil", id, err)

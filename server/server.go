@@ -57,6 +57,7 @@ type Decider interface {
 type Server struct {
 	engine    limiter.Engine
 	cluster   topology.Cluster // nil if standalone
+	caughtUp  catchUp          // unused if standalone
 	snapshots Snapshots
 	live      *ruleset.Editor // nil if there are no rules
 	opts      *options.Store

@@ -28,8 +28,48 @@ type edges struct {
 // listenEdges binds the addresses of the HTTP and gRPC servers.
 func (p *program) listenEdges(o *options.Options) error {
 	return errors.Join(
-		p.bindIf(o.HTTPPort, o.Bind, func(p *program, ln net.Listener) error { return p.edges.http.Serve(ln) }),
-		p.bindIf(o.GRPCPort, o.Bind, func(p *program, ln net.Listener) error { return p.edges.grpc.Serve(ln) }))
+		p.bindIf(o.HTTPPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.http.Serve(ln) })),
+		p.bindIf(o.GRPCPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.grpc.Serve(ln) })))
+}
+
+// readyPatience is the maximum time for which a node of a cluster refuses connections of gateways after its start. A node
+// that finds no leader within it decides by on_failure.
+const readyPatience = 3 * time.Second
+
+// whenReady returns a serveFunc that makes a node of a cluster refuse connections until it is ready: the connections of
+// gateways and gRPC clients are then made to other nodes. If the node accepted them, it could decide their first requests
+// only by on_failure, or would lack the rules.
+//
+// An error of the address has been reported already, since the listener was bound.
+func (*program) whenReady(o *options.Options, serve func(net.Listener) error) serveFunc {
+	return func(ctx context.Context, p *program, ln net.Listener) error {
+		if o.ClusterID == "" {
+			return serve(ln)
+		}
+		_ = ln.Close() // nothing was accepted
+		if !p.awaitReady(ctx) {
+			return nil
+		}
+		ln, err := listenTCP(ln.Addr().String())
+		if err != nil {
+			return err
+		}
+		return serve(ln)
+	}
+}
+
+// awaitReady waits until requests can be decided, at most for readyPatience. It returns false if ctx is done.
+func (p *program) awaitReady(ctx context.Context) bool {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for begin := time.Now(); p.server.Ready() != nil && time.Since(begin) < readyPatience; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // openEdges creates the HTTP and gRPC servers. The server for Redis clients and the metrics must exist.

@@ -239,11 +239,11 @@ type listener struct {
 }
 
 // serveFunc serves the connections of a listener until the program is shut down.
-type serveFunc func(p *program, ln net.Listener) error
+type serveFunc func(ctx context.Context, p *program, ln net.Listener) error
 
 // byServer returns the serveFunc that calls a method of the server for Redis clients.
 func byServer(serve func(*server.Server, net.Listener) error) serveFunc {
-	return func(p *program, ln net.Listener) error { return serve(p.server, ln) }
+	return func(_ context.Context, p *program, ln net.Listener) error { return serve(p.server, ln) }
 }
 
 // listen binds the addresses of all listeners.
@@ -277,19 +277,28 @@ func (p *program) bindIf(port int, hosts []string, serve serveFunc) error {
 // bind binds the addresses of one kind of listener. If port is 0, the free port that the first listener gets is used
 // for all.
 func (p *program) bind(hosts []string, port int, serve serveFunc) error {
-	config := net.ListenConfig{KeepAlive: -1} // the server sets keep-alive for each connection
 	for _, host := range hosts {
 		if host == "*" {
 			host = ""
 		}
-		ln, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		ln, err := listenTCP(net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
-			return fmt.Errorf("bind: %w", err)
+			return err
 		}
 		p.listeners = append(p.listeners, listener{ln, serve})
 		port = ln.Addr().(*net.TCPAddr).Port
 	}
 	return nil
+}
+
+// listenTCP binds an address.
+func listenTCP(addr string) (net.Listener, error) {
+	config := net.ListenConfig{KeepAlive: -1} // the server sets keep-alive for each connection
+	ln, err := config.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("bind: %w", err)
+	}
+	return ln, nil
 }
 
 // run serves until ctx is canceled, a client sends SHUTDOWN, or loading or serving fails. It then hands over the
@@ -331,7 +340,7 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	}
 	failed := make(chan error, len(p.listeners)+2)
 	for _, f := range p.listeners {
-		running.Go(func() { failed <- f.serve(p, f.Listener) })
+		running.Go(func() { failed <- f.serve(ctx, p, f.Listener) })
 	}
 	running.Go(func() {
 		if err := p.begin(ctx, running, failed); err != nil {
