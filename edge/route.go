@@ -66,10 +66,16 @@ func (s *Server) route(x *exchange) {
 	}
 	target, _, _ := strings.Cut(x.r.RequestURI, "?")
 	p := s.endpoints[target]
-	if (p == nil || !p.public) && !s.authenticate(x, passwordOf(x.r)) {
-		return
+	switch {
+	case p == nil || !p.public:
+		if !s.authenticate(x, passwordOf(x.r)) {
+			return
+		}
+		x.conn.accepted()
+	case s.opts.Get().RequirePass == "":
+		x.conn.accepted()
+		// Otherwise the connection stays a newcomer: clients without the password could use up all places by health checks.
 	}
-	x.conn.accepted()
 	s.routePath(x, p)
 }
 

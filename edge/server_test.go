@@ -59,6 +59,30 @@ func TestMaxClients(t *testing.T) {
 	}
 }
 
+// A health check needs no password, so it does not keep a place: clients without the password could otherwise take all.
+func TestMaxClients_Password(t *testing.T) {
+	l := start(t, func(o *options.Options) { o.MaxClients, o.RequirePass = 2, "secret" })
+	var checks [2]net.Conn
+	for i := range checks {
+		checks[i] = l.dial()
+		if r := roundTrip(t, checks[i], bufio.NewReader(checks[i]), health); r.StatusCode != 200 {
+			t.Fatal(r.text)
+		}
+	}
+	for range checks {
+		c := l.dial()
+		request := "GET /v1/rules HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"
+		if r := roundTrip(t, c, bufio.NewReader(c), request); r.StatusCode != 200 {
+			t.Errorf("a client with the password: %d %s", r.StatusCode, r.text)
+		}
+	}
+	for i, c := range checks {
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("the connection of health check %d is open", i)
+		}
+	}
+}
+
 // awaitTaken waits until a number of places is taken.
 func awaitTaken(t *testing.T, l *lab, want int) {
 	t.Helper()
