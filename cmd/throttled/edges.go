@@ -28,8 +28,8 @@ type edges struct {
 // listenEdges binds the addresses of the HTTP and gRPC servers.
 func (p *program) listenEdges(o *options.Options) error {
 	return errors.Join(
-		p.bindIf(o.HTTPPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.http.Serve(ln) })),
-		p.bindIf(o.GRPCPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.grpc.Serve(ln) })))
+		p.bindIf("http-port", o.HTTPPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.http.Serve(ln) })),
+		p.bindIf("grpc-port", o.GRPCPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.grpc.Serve(ln) })))
 }
 
 // readyPatience is the maximum time for which a node of a cluster refuses connections of gateways after its start. A node

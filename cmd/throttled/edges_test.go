@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -123,6 +124,32 @@ func TestEdges_InvalidOption(t *testing.T) {
 		args := []string{"--port", "0", port, fmt.Sprint(freeport.Of(t)), "--edge-attributes", "user=heder:X-User"}
 		if got := run(args, noEnv, &out, &errs); got != exitError || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
 			t.Errorf("%s: exit code %d, errors %s", port, got, errs.String())
+		}
+	}
+}
+
+// The error of a port that is in use names the option, also if two options have the same port.
+func TestEdges_PortInUse(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	_, used, _ := net.SplitHostPort(ln.Addr().String())
+	same := fmt.Sprint(freeport.Of(t))
+	for _, c := range []struct {
+		option string
+		args   []string
+	}{
+		{"port", []string{"--port", used}},
+		{"http-port", []string{"--port", "0", "--http-port", used}},
+		{"grpc-port", []string{"--port", "0", "--grpc-port", used}},
+		{"http-port", []string{"--port", same, "--http-port", same}},
+		{"grpc-port", []string{"--port", "0", "--http-port", same, "--grpc-port", same}},
+	} {
+		var out, errs strings.Builder
+		if got := run(c.args, noEnv, &out, &errs); got != exitError || !strings.Contains(errs.String(), "option "+c.option+": bind: ") {
+			t.Errorf("%v: exit code %d, errors %s; want those of option %s", c.args, got, errs.String(), c.option)
 		}
 	}
 }

@@ -248,7 +248,7 @@ func byServer(serve func(*server.Server, net.Listener) error) serveFunc {
 
 // listen binds the addresses of all listeners.
 func (p *program) listen(o *options.Options) error {
-	if err := p.bind(o.Bind, o.Port, byServer((*server.Server).Serve)); err != nil {
+	if err := p.bind("port", o.Bind, o.Port, byServer((*server.Server).Serve)); err != nil {
 		return err
 	}
 	if err := p.listenEdges(o); err != nil {
@@ -257,33 +257,33 @@ func (p *program) listen(o *options.Options) error {
 	if o.ClusterID == "" {
 		return nil
 	}
-	if err := p.bindIf(o.ClusterPort, o.Bind, byServer((*server.Server).ServeCluster)); err != nil {
+	if err := p.bindIf("cluster-port", o.ClusterPort, o.Bind, byServer((*server.Server).ServeCluster)); err != nil {
 		return err
 	}
-	if err := p.bindIf(o.ServedLeaderPort(), o.Bind, byServer((*server.Server).ServeLeader)); err != nil {
+	if err := p.bindIf("leader-port", o.ServedLeaderPort(), o.Bind, byServer((*server.Server).ServeLeader)); err != nil {
 		return err
 	}
-	return p.bindIf(o.SentinelPort, o.Bind, byServer((*server.Server).ServeSentinel))
+	return p.bindIf("sentinel-port", o.SentinelPort, o.Bind, byServer((*server.Server).ServeSentinel))
 }
 
 // bindIf binds the addresses of a listener, unless port is 0.
-func (p *program) bindIf(port int, hosts []string, serve serveFunc) error {
+func (p *program) bindIf(option string, port int, hosts []string, serve serveFunc) error {
 	if port == 0 {
 		return nil
 	}
-	return p.bind(hosts, port, serve)
+	return p.bind(option, hosts, port, serve)
 }
 
 // bind binds the addresses of one kind of listener. If port is 0, the free port that the first listener gets is used
-// for all.
-func (p *program) bind(hosts []string, port int, serve serveFunc) error {
+// for all. An error names the option of the port.
+func (p *program) bind(option string, hosts []string, port int, serve serveFunc) error {
 	for _, host := range hosts {
 		if host == "*" {
 			host = ""
 		}
 		ln, err := listenTCP(net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
-			return err
+			return fmt.Errorf("option %s: %w", option, err)
 		}
 		p.listeners = append(p.listeners, listener{ln, serve})
 		port = ln.Addr().(*net.TCPAddr).Port
