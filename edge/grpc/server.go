@@ -29,6 +29,8 @@ import (
 // Config contains the parts of the program that a Server uses. All fields are required, except those marked as optional.
 type Config struct {
 	Options *options.Options // at the start of the program
+	// Current returns the current options. After each change it returns another pointer.
+	Current func() *options.Options
 	Checker *decision.Checker
 	Rules   func() *rules.Set // returns the active rules, or nil if there are none
 	Access  Access
@@ -141,7 +143,7 @@ func (c *core) options() []grpc.ServerOption {
 // Serve accepts connections until Shutdown is called, and then returns nil. It closes the listener. It may be called for
 // several listeners.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(connlimit.New(l, s.core.Access.ClientLimit(), s.refusedConnection))
+	err := s.grpc.Serve(addresses{connlimit.New(l, s.core.Access.ClientLimit(), s.refusedConnection)})
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}

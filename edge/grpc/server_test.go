@@ -72,6 +72,28 @@ func TestPassword_Failures(t *testing.T) {
 	}
 }
 
+// TestPassword_OpenConnection checks that wrong passwords from the same address do not affect calls on a connection that has
+// authenticated, and that a change of the password does.
+func TestPassword_OpenConnection(t *testing.T) {
+	l := newLab(t, conventionRules, func(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 1 })
+	gateway, attacker := l.client(), l.client()
+	ask := func(client pb.RateLimitServiceClient, password string, want codes.Code) {
+		t.Helper()
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+password)
+		if _, err := client.ShouldRateLimit(ctx, request("edge", one("five"))); status.Code(err) != want {
+			t.Errorf("password %s: %v, want %v", password, err, want)
+		}
+	}
+	ask(gateway, "secret", codes.OK)
+	ask(attacker, "guess", codes.Unauthenticated)
+	ask(attacker, "secret", codes.Unauthenticated) // too many failures
+	ask(gateway, "secret", codes.OK)
+	if err := l.options.Set([]options.Pair{{Name: "requirepass", Value: "other"}}); err != nil {
+		t.Fatal(err)
+	}
+	ask(gateway, "secret", codes.Unauthenticated)
+}
+
 // TestHealth checks that the health follows the readiness, for each service and for watchers.
 func TestHealth(t *testing.T) {
 	l := newLab(t, conventionRules)
