@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -78,7 +79,7 @@ func (p *program) openEdges(o *options.Options) (err error) {
 		Endpoint: o.OTLPEndpoint, Percent: o.OTLPSamplePercent, Version: version, Node: o.NodeID, Log: p.log,
 	})
 	if err != nil {
-		return &options.SetError{Name: "otlp-endpoint", Reason: err.Error()}
+		return fmt.Errorf("option %w", err) // the error begins with the name of the option
 	}
 	p.edges.checker = decision.New(func() decision.Runner { return p.server.NewCaller() })
 	return errors.Join(p.openHTTP(o), p.openGRPC(o))

@@ -80,7 +80,7 @@ func TestTracesEndpoint(t *testing.T) {
 	if err == nil {
 		t.Fatalf("open returns %v without an error", p)
 	}
-	if !strings.Contains(err.Error(), "otlp-endpoint") || !strings.Contains(err.Error(), "http://127.0.0.1:4318") {
+	if !strings.HasPrefix(err.Error(), "option otlp-endpoint must") || !strings.Contains(err.Error(), "http://127.0.0.1:4318") {
 		t.Errorf("open returns %v, want the option and an example", err)
 	}
 }
