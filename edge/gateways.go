@@ -180,6 +180,9 @@ func (s *Server) answerCheck(x *exchange, g *gateway, r *decision.Result) {
 	switch {
 	case errors.As(r.Err, &e) && e.Unavailable():
 		s.unavailable(x, e)
+	case r.Err != nil && !s.hasDomain(x.reqs[0].Domain):
+		s.warn("a check request was not decided", "gateway", g.name, "error", r.Err)
+		s.unavailable(x, r.Err)
 	case r.Err != nil:
 		s.warn("a check request was refused", "gateway", g.name, "error", r.Err)
 		x.fail(g.invalid, "invalid_request", messageOf(r.Err))
@@ -191,6 +194,16 @@ func (s *Server) answerCheck(x *exchange, g *gateway, r *decision.Result) {
 		x.setDecision(s.format, r)
 		x.send(http.StatusOK, nil, nil)
 	}
+}
+
+// hasDomain reports whether the active rules have a domain. A path with another domain is an error of the configuration, for
+// which no client is refused: the gateway applies its policy for failures.
+func (s *Server) hasDomain(name string) bool {
+	if s.rules == nil {
+		return false
+	}
+	set := s.rules.Active().Set
+	return set != nil && set.Domain([]byte(name)) != nil
 }
 
 // unavailable sends the response to a request that cannot be decided.

@@ -171,8 +171,8 @@ func TestCheck_InvalidRequest(t *testing.T) {
 			}
 		}
 		verb, path, lines := checkRequest(g, "nowhere", "GET", "/login", "192.0.2.7")
-		if r := l.do(verb, path, "", lines...); r.StatusCode != g.invalid || !strings.Contains(r.text, "unknown domain") {
-			t.Errorf("%s unknown domain: %d %s", g.name, r.StatusCode, r.text)
+		if r := l.do(verb, path, "", lines...); r.StatusCode != 503 || !strings.Contains(r.text, "unknown domain") {
+			t.Errorf("%s unknown domain: %d %s, want 503", g.name, r.StatusCode, r.text)
 		}
 	}
 }

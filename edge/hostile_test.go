@@ -191,7 +191,7 @@ func tricks() []hostile {
 	}
 	for _, domain := range []string{"%73hop", "shop%00", "shop\\", "SHOP", "sh*p", "..", "shop;a", strings.Repeat("a", 3000)} {
 		all = append(all, hostile{fmt.Sprintf("domain %.20q", domain),
-			"GET /check/caddy/" + domain + " HTTP/1.1\r\nHost: a\r\nX-Forwarded-Uri: /a\r\n" + caddyRest, "400", false})
+			"GET /check/caddy/" + domain + " HTTP/1.1\r\nHost: a\r\nX-Forwarded-Uri: /a\r\n" + caddyRest, "503", false})
 	}
 	return all
 }
