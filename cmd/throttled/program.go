@@ -146,6 +146,7 @@ func (p *program) openRules(o *options.Options, config *server.Config) error {
 	p.rulesFile = newRulesFile(o.Rules, p.rules, config.RulesLog, p.log)
 	if o.ClusterID != "" {
 		p.rulesFile.alone = false
+		p.rulesFile.ready = func() error { return p.server.Ready() }
 		p.rulesFile.author += " of node " + o.NodeID
 	}
 	if p.replica == nil {

@@ -39,6 +39,8 @@ type rulesFile struct {
 	target ruleset.Log
 	log    *slog.Logger
 	again  chan struct{} // requests that the file is read again
+	// ready returns an error while this node may not know the newest version, which describe compares with that of the file.
+	ready func() error
 
 	hash    string            // of the last text; "" before the file was read
 	state   ruleset.RulesFile // for INFO
@@ -53,6 +55,7 @@ func newRulesFile(path string, store *ruleset.Store, target ruleset.Log, log *sl
 	return &rulesFile{
 		path: path, author: "file " + path, alone: true, store: store, target: target, log: log,
 		again: make(chan struct{}, 1), retry: newStoppedTimer(),
+		ready: func() error { return nil },
 	}
 }
 
@@ -194,7 +197,7 @@ func (f *rulesFile) attempt(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, proposeWithin)
 	defer cancel()
-	r, err := f.target.Propose(ctx, *p)
+	r, err := f.propose(ctx, *p)
 	var invalid rules.Errors
 	switch {
 	case errors.As(err, &invalid):
@@ -213,6 +216,14 @@ func (f *rulesFile) attempt(ctx context.Context) bool {
 	f.store.SetFile(f.state)
 	f.describe(r)
 	return true
+}
+
+// propose proposes a text if this node is ready.
+func (f *rulesFile) propose(ctx context.Context, p ruleset.Proposal) (ruleset.Result, error) {
+	if err := f.ready(); err != nil {
+		return ruleset.Result{}, err
+	}
+	return f.target.Propose(ctx, p)
 }
 
 // reportWait logs, once for each text, that the file cannot become a version yet, and stores the reason for INFO.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -386,5 +387,22 @@ func TestFirstRulesWaitForAllMembers(t *testing.T) {
 	for _, p := range all {
 		p.awaitRules(1, "a")
 		p.askUntil("rules_last_error:\r\n", "INFO", "rules")
+	}
+}
+
+// The text of the file is proposed when the node is ready: before, it may not know the newest version of the rules.
+func TestRulesFile_Ready(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	writeFile(t, path, textOfRules("a"))
+	store := ruleset.NewStore()
+	f := newRulesFile(path, store, ruleset.NewLocal(store, time.Now), slog.New(slog.DiscardHandler))
+	f.ready = func() error { return errors.New("not ready") }
+	f.check()
+	if f.attempt(t.Context()) || store.Newest().Number != 0 {
+		t.Errorf("version %d while the node is not ready, want none and another attempt", store.Newest().Number)
+	}
+	f.ready = func() error { return nil }
+	if !f.attempt(t.Context()) || store.Newest().Number != 1 {
+		t.Errorf("version %d when the node is ready, want 1", store.Newest().Number)
 	}
 }
