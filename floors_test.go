@@ -33,6 +33,7 @@ var floors = map[string]int{
 	"internal/failpoint":  0, // switches for deliberate bugs, for tests
 	"internal/goroutines": 0, // detects leaked goroutines, for tests
 	"internal/freeport":   0, // ports for servers started by tests
+	"internal/testbuild":  0, // builds the program for tests
 	"internal/race":       0, // scales tests down under the race detector
 	"internal/connlimit":  0, // limits the connections of a listener
 	"internal/background": 0, // long computations with a low priority

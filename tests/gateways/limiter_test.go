@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,32 +12,13 @@ import (
 	"testing"
 
 	"github.com/throttledhq/throttled/internal/freeport"
+	"github.com/throttledhq/throttled/internal/testbuild"
 )
 
 // program is the path of the server that TestMain has built.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "throttled-gateways-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is a temporary directory
-	program = filepath.Join(dir, "throttled")
-	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fail(fmt.Errorf("build the server: %w\n%s", err, out))
-	}
-	return m.Run()
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
-}
+func TestMain(m *testing.M) { os.Exit(testbuild.Main(m, &program)) }
 
 const password = "secret" // of the lines with the comment "# password" in the examples
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/internal/freeport"
+	"github.com/throttledhq/throttled/internal/testbuild"
 )
 
 // patience is the timeout for expected events.
@@ -26,27 +27,7 @@ const password = "secret"
 // program is the path of the server that TestMain has built.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "throttled-recipes-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is a temporary directory
-	program = filepath.Join(dir, "throttled")
-	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fail(fmt.Errorf("build the server: %w\n%s", err, out))
-	}
-	return m.Run()
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
-}
+func TestMain(m *testing.M) { os.Exit(testbuild.Main(m, &program)) }
 
 // server is a server with the rules of an example. It can be killed and started again on the same port.
 type server struct {
