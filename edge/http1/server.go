@@ -13,9 +13,9 @@ import (
 
 // Server serves connections in front of an http.Server. Its methods may be called concurrently.
 type Server struct {
-	next      *http.Server
-	closing   atomic.Bool
-	accepting atomic.Bool // false after CloseListeners
+	next    *http.Server
+	closing atomic.Bool
+	stopped chan struct{} // closed when the listeners are closed
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -31,9 +31,7 @@ func New(next *http.Server) *Server {
 	if context := next.ConnContext; context != nil {
 		next.ConnContext = contextOf(context)
 	}
-	s := &Server{next: next, listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, empty: make(chan struct{})}
-	s.accepting.Store(true)
-	return s
+	return &Server{next: next, listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, empty: make(chan struct{}), stopped: make(chan struct{})}
 }
 
 // contextOf returns a ConnContext that calls another one with the connection that was accepted.
@@ -60,7 +58,7 @@ func (s *Server) Serve(l net.Listener) error {
 		return errors.Join(handed.Close(), <-served)
 	}
 	err := s.accept(l, handed)
-	if s.closing.Load() || !s.accepting.Load() {
+	if s.isStopped() {
 		return <-served // after next.Shutdown
 	}
 	return errors.Join(err, handed.Close(), <-served)
@@ -75,12 +73,32 @@ func (s *Server) accept(l net.Listener, handed *handedOver) error {
 		case err == nil:
 			delay = minDelay
 			go s.serve(nc, handed)
-		case errors.As(err, &temporary) && temporary.Temporary() && !s.closing.Load():
-			time.Sleep(delay) // such as too many open files
+		case errors.As(err, &temporary) && temporary.Temporary() && !s.isStopped():
+			s.pause(delay) // such as too many open files
 			delay = min(2*delay, maxDelay)
 		default:
 			return err
 		}
+	}
+}
+
+// pause waits for a delay, or until the listeners are closed.
+func (s *Server) pause(delay time.Duration) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.stopped:
+	}
+}
+
+// isStopped reports whether the listeners are closed.
+func (s *Server) isStopped() bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -163,7 +181,14 @@ func (s *Server) Close() error {
 func (s *Server) CloseListeners() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accepting.Store(false)
+	s.closeListeners()
+}
+
+// closeListeners closes the listeners. s.mu must be held.
+func (s *Server) closeListeners() {
+	if !s.isStopped() {
+		close(s.stopped)
+	}
 	for l := range s.listeners {
 		_ = l.Close()
 	}
@@ -174,9 +199,7 @@ func (s *Server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := !s.closing.Swap(true) // before the deadlines are set; see conn.setDeadline
-	for l := range s.listeners {
-		_ = l.Close()
-	}
+	s.closeListeners()
 	for c := range s.conns {
 		c.stop()
 	}
@@ -189,7 +212,7 @@ func (s *Server) track(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners[l] = struct{}{}
-	return s.accepting.Load() && !s.closing.Load()
+	return !s.isStopped()
 }
 
 func (s *Server) add(c *conn) bool {
