@@ -97,8 +97,8 @@ func (n *edgeNode) awaitReady(status int, health healthpb.HealthCheckResponse_Se
 	}
 }
 
-// TestEdges_Cluster checks that all nodes answer HTTP and gRPC requests with the same counters, and what a node answers that
-// has lost the others.
+// TestEdges_Cluster checks that all nodes answer HTTP and gRPC requests with the same counters, and that a node that has
+// lost the others answers by on_failure.
 func TestEdges_Cluster(t *testing.T) {
 	nodes := startEdgeNodes(t)
 	all := make([]*process, 0, len(nodes))

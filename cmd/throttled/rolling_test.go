@@ -119,23 +119,9 @@ func (r *rolling) awaitAnswers(n int64) {
 	for i := range before {
 		before[i] = r.answered[i].Load()
 	}
-	waitFor(r.t, "answers", func() bool {
+	until(r.t, "both clients have answers", func() bool {
 		return r.answered[0].Load() >= before[0]+n && r.answered[1].Load() >= before[1]+n
 	})
-}
-
-// waitFor polls until a condition holds.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for end := time.After(patience); !holds(); {
-		select {
-		case <-ticker.C:
-		case <-end:
-			t.Fatalf("no %s", what)
-		}
-	}
 }
 
 // isReady reports whether a node answers that it is ready.
@@ -164,7 +150,7 @@ func TestProcess_RollingRestart(t *testing.T) {
 		return []string{"--raft-insecure", "yes", "--raft-heartbeat", "1000", "--rules", rules, "--http-port", fmt.Sprint(http), "--grpc-port", fmt.Sprint(grpc)}
 	})
 	for i, p := range all {
-		waitFor(t, "readiness", func() bool { return isReady(r.http[i]) })
+		until(t, "the node is ready", func() bool { return isReady(r.http[i]) })
 		p.awaitRules(1, "all")
 	}
 	for i := range 6 {
@@ -180,7 +166,7 @@ func TestProcess_RollingRestart(t *testing.T) {
 			t.Errorf("%s exits with %d:\n%s", p.id, code, p.log)
 		}
 		p.start()
-		waitFor(t, "readiness after the restart", func() bool { return isReady(r.http[i]) })
+		until(t, "the node is ready after the restart", func() bool { return isReady(r.http[i]) })
 	}
 	r.awaitAnswers(50)
 	r.stopped.Store(true)
