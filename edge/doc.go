@@ -1,8 +1,8 @@
 // Package edge is the HTTP server: check endpoints for gateways, a JSON API for applications, and endpoints for health,
 // metrics and the OpenAPI document.
 //
-// A [Server] decides nothing by itself. It converts each request to commands of package decision, and their replies to
-// HTTP responses. Two tables define it: the gateways of the check endpoints, with the headers that are read from the
+// A [Server] converts each request to commands of package decision, which are decided by the server for Redis clients, and
+// converts their replies to HTTP responses. Two tables define it: the gateways of the check endpoints, with the headers that are read from the
 // requests of each, and the endpoints of the JSON API, with the fields of their bodies. The allowed methods, the decoder and
 // the OpenAPI document are derived from the latter.
 //

@@ -85,7 +85,7 @@ func (d *Decision) writeRateLimit(header http.Header) {
 	header.Add("RateLimit", item)
 }
 
-// effectiveWindow returns the seconds in which the client can use no more than the remaining units, or 0 if they do not
+// effectiveWindow returns the seconds for which the remaining units must suffice, or 0 if they do not
 // change. The draft requires that Retry-After is not earlier.
 func (d *Decision) effectiveWindow() int64 {
 	if wait, ok := d.retryAfter(); ok {

@@ -40,7 +40,7 @@ type lab struct {
 // start is the time at which the fixed clock starts: 20 seconds after the begin of a minute, an hour and a day.
 var start = time.Date(2026, 3, 1, 0, 0, 20, 0, time.UTC)
 
-// newLab starts the servers with a rules file. Their clock stands still until advance is called.
+// newLab starts the servers with a rules file. Their clock does not advance until advance is called.
 func newLab(t testing.TB, text string, adapt ...func(*options.Options)) *lab {
 	t.Helper()
 	l := &lab{t: t, rules: ruleset.NewStore()}

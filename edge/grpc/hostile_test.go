@@ -136,7 +136,7 @@ func prefaces() []hostile {
 		{"random", random, true},
 		{"part of the preface", []byte(http2.ClientPreface[:10]), true},
 		{"preface in lower case", []byte(lower), false},
-		{"wrong end of the preface", []byte(http2.ClientPreface[:20] + "XXXX"), false},
+		{"wrong end of the preface", []byte(http2.ClientPreface[:20] + "----"), false},
 		{"preface only", []byte(http2.ClientPreface), true},
 		{"preface twice", []byte(http2.ClientPreface + http2.ClientPreface), false},
 	}

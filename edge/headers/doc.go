@@ -10,7 +10,7 @@
 // amounts of the same limit have their period in addition, such as "login" and "login:1d"; no limit can have such a name.
 // Shadow limits, unlimited amounts, and amounts that were not decided because there was no leader, are no policies.
 //
-// The parameter t of RateLimit is the time in which the client can use no more than the remaining units: after a refusal,
+// The parameter t of RateLimit is the effective window, for which the remaining units must suffice: after a refusal,
 // the time until the request can succeed, as in Retry-After; otherwise, the time until all units are restored.
 // X-RateLimit-Reset is always the latter.
 package headers

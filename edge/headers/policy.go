@@ -79,7 +79,7 @@ func appendRateLimit(dst []byte, s *spans, r *decision.Result, deciding int) []b
 	return s.end(dst)
 }
 
-// effectiveWindow returns the seconds in which the client can use no more than the remaining units, or 0 if they do not
+// effectiveWindow returns the seconds for which the remaining units must suffice, or 0 if they do not
 // change.
 func effectiveWindow(d *decision.Decision) int64 {
 	if wait, ok := RetryAfter(d); ok {

@@ -29,7 +29,7 @@ func (r *request) fill(m *message) bool {
 		return false
 	}
 	h := r.http
-	*h = r.blank // removes what the handler may have set
+	*h = r.blank // resets the fields that a handler may have set
 	clear(h.Header)
 	h.Method, h.URL, h.RequestURI, h.Host = m.method, u, m.target, m.host
 	h.ContentLength = int64(max(m.length, 0))

@@ -154,7 +154,7 @@ func baseName(name string) string {
 	return name
 }
 
-// problems returns what a selector of a query uses that no scrape has.
+// problems returns the metric, labels and values of a selector that are in none of the scrapes.
 func (u *use) problems(scrapes []map[string]*dto.MetricFamily) (list []string) {
 	if u.metric == "up" { // Prometheus adds it
 		return nil

@@ -30,7 +30,7 @@ const (
 // recipe is an example, and how it is run.
 type recipe struct {
 	folder string // in examples/
-	// prepare installs what the files in dir need, a copy of the folder. It returns the command of the application.
+	// prepare installs the dependencies of the files in dir, a copy of the folder. It returns the command of the application.
 	prepare func(t *testing.T, dir, port string) []string
 	// proxies is the environment variable with the trusted proxies, and trusted its value for the address proxy.
 	proxies, trusted string
