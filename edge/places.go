@@ -80,12 +80,25 @@ func (p *places) leave(c *conn) {
 	p.signalEmpty()
 }
 
-// emptied returns a channel that is closed when no place is taken. It may be called once.
+// awaitEmpty waits until no place is taken, until d has passed, or until ctx is done.
+func (p *places) awaitEmpty(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.emptied():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// emptied returns a channel that is closed when no place is taken.
 func (p *places) emptied() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	empty := make(chan struct{})
-	p.empty = empty
+	if p.empty == nil {
+		p.empty = make(chan struct{})
+	}
+	empty := p.empty
 	p.signalEmpty()
 	return empty
 }
@@ -96,13 +109,6 @@ func (p *places) signalEmpty() {
 		close(p.empty)
 		p.empty = nil
 	}
-}
-
-// isEmpty reports whether no place is taken.
-func (p *places) isEmpty() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken == 0
 }
 
 func (p *places) settle(c *conn) {

@@ -176,18 +176,8 @@ const drainTime = time.Second
 
 // AwaitDrained waits for a second after Drain, or until ctx is done, so that gateways can use other servers before Shutdown
 // closes the listeners, and so that few connections are idle then: a request that a client sends while its idle connection is
-// being closed would fail. It returns immediately if there are no connections.
-func (s *Server) AwaitDrained(ctx context.Context) {
-	if s.places.isEmpty() {
-		return
-	}
-	timer := time.NewTimer(drainTime)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
+// being closed would fail. It returns as soon as there are no connections.
+func (s *Server) AwaitDrained(ctx context.Context) { s.places.awaitEmpty(ctx, drainTime) }
 
 // idleGrace is the time that Shutdown leaves to connections without a request. A client that sends a request within it
 // learns from the response that the connection is closed. If the connection was closed at once, the request could already
@@ -199,24 +189,13 @@ const idleGrace = time.Second
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	s.front.CloseListeners()
-	s.awaitIdle(ctx)
+	s.places.awaitEmpty(ctx, idleGrace)
 	err := s.front.Shutdown(ctx)
 	if err != nil {
 		_ = s.front.Close() // its errors are those of closing connections
 		return fmt.Errorf("shut down HTTP: %w", err)
 	}
 	return nil
-}
-
-// awaitIdle waits until clients have closed their connections or have been asked to do so, up to idleGrace.
-func (s *Server) awaitIdle(ctx context.Context) {
-	timer := time.NewTimer(idleGrace)
-	defer timer.Stop()
-	select {
-	case <-s.places.emptied():
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // warn logs a warning, unless the limit of lines with this text is exceeded.
