@@ -16,6 +16,8 @@ const (
 	garbageAllowed = 16 << 20 // bytes of garbage that do not trigger a collection
 	garbageShare   = 8        // 1/garbageShare of the memory for keys may be garbage
 	compilePercent = 400      // GOGC while a set of rules is compiled
+	smallPercent   = 300      // maximum GOGC of a small heap
+	programHeap    = 4 << 20  // bytes of the heap in use besides keys, clients and rules
 	paceEvery      = 100 * time.Millisecond
 	afterCompile   = time.Second // after which the set that a compiled set replaces is no longer in use
 )
@@ -66,7 +68,15 @@ func gcPercent(m memoryUse) int {
 		return compilePercent
 	}
 	allowed := max(garbageAllowed, m.keys/garbageShare)
-	return int(min(100, 100*allowed/max(m.keys, 1)))
+	return int(max(smallHeapPercent(m), min(100, 100*allowed/max(m.keys, 1))))
+}
+
+// smallHeapPercent returns the GOGC percentage with which garbageAllowed bytes of garbage do not trigger a collection of a
+// small heap, or 0 if the heap is not small. With 100 %, the HTTP server would cause ten collections per second, each of
+// which delays all requests. The result is a multiple of 100, since a change of GOGC stops all goroutines.
+func smallHeapPercent(m memoryUse) int64 {
+	inUse := m.keys + m.clients + m.rules + programHeap
+	return min(smallPercent, garbageAllowed/inUse*100)
 }
 
 // pace is the settings of the garbage collector.

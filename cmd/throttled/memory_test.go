@@ -18,12 +18,21 @@ func TestGCPercent(t *testing.T) {
 			t.Errorf("GOGC with %d MiB of keys: %d %%, want %d", used/mib, got, want)
 		}
 	}
-	f(0, 100)
+	f(0, 300)
+	f(1*mib, 300)
+	f(2*mib, 200)
+	f(4*mib, 200)
+	f(5*mib, 100)
 	f(16*mib, 100)
 	f(64*mib, 25)
 	f(128*mib, 12)
 	f(512*mib, 12)
 	f(1<<40, 12)
+	for _, m := range []memoryUse{{clients: 5 * mib}, {rules: 300 * mib}, {clients: 1 << 40}} {
+		if got := gcPercent(m); got != 100 {
+			t.Errorf("GOGC with %+v: %d %%, want 100", m, got)
+		}
+	}
 	if got := gcPercent(memoryUse{keys: 512 * mib, compiling: 1}); got != compilePercent {
 		t.Errorf("GOGC while rules are compiled: %d %%, want %d", got, compilePercent)
 	}
