@@ -3,6 +3,7 @@ package recipes
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -74,12 +75,19 @@ func (s *server) pause(t *testing.T) {
 	s.signal(t, syscall.SIGSTOP)
 	eventually(t, s.process, func() error {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.process.cmd.Process.Pid))
-		if err != nil || len(threads) == 0 {
-			return fmt.Errorf("the server has no threads: %v", err)
+		if err != nil {
+			return err
+		}
+		if len(threads) == 0 {
+			return errors.New("the server has no threads")
 		}
 		for _, thread := range threads {
-			if stat, err := os.ReadFile(thread); err != nil || !strings.Contains(string(stat), ") T ") {
-				return fmt.Errorf("%s is %q, %v; want state T", thread, stat, err)
+			stat, err := os.ReadFile(thread)
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(string(stat), ") T ") {
+				return fmt.Errorf("%s is %q; want state T", thread, stat)
 			}
 		}
 		return nil
