@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/throttledhq/throttled/tests/bench/loadgen"
@@ -16,9 +17,21 @@ const (
 	politeShare  = 0.5                      // of the largest rate: the load beside the attacks
 	politeRate   = servedRate               // its maximum, in requests per second
 	attackedTime = 10 * time.Second         // of one run
+	attackRate   = 40                       // hostile requests per second: each attack about once in a run
+	floodRate    = 300                      // of a run without a bar, whose work is a large part of that of the machine
 	attackP99    = 2                        // bar: ratio of p99 with and without attacks
 	attackedRSS  = besideAll + clientMemory // MiB
 )
+
+// attacked measures latencies under attack alone.
+func attacked(s settings, b *board) (err error) {
+	e, err := startEdges(b)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.stop()) }()
+	return e.serveUnderAttack(s, b)
+}
 
 // serveUnderAttack compares the latencies of well-behaved clients with and without a second process that sends malformed
 // and hostile requests. Half of the rate is HTTP, half is gRPC.
@@ -35,18 +48,22 @@ func (e *edgeServers) serveUnderAttack(s settings, b *board) error {
 	if err != nil {
 		return err
 	}
-	var quiet, attacked [2][]*loadgen.Result
+	var quiet, attacked, flooded [2][]*loadgen.Result
 	for range s.rounds {
 		if err := e.together(polite, rate, &quiet); err != nil {
 			return err
 		}
-		if err := e.attack(binary, b, func() error { return e.together(polite, rate, &attacked) }); err != nil {
+		if err := e.attack(binary, attackRate, b, func() error { return e.together(polite, rate, &attacked) }); err != nil {
+			return err
+		}
+		if err := e.attack(binary, floodRate, b, func() error { return e.together(polite, rate, &flooded) }); err != nil {
 			return err
 		}
 	}
 	for i, t := range polite {
 		before, during := percentile(quiet[i], 99), percentile(attacked[i], 99)
-		b.note("%-34s %8.0f req/s   p99 %.3f ms, and %.3f ms under attack", t.name, rate, before, during)
+		b.note("%-34s %8.0f req/s   p99 %.3f ms; %.3f ms beside %d hostile requests per second; %.3f ms beside %d",
+			t.name, rate, before, during, attackRate, percentile(flooded[i], 99), floodRate)
 		b.atMost(t.name+" under attack, ratio of p99", during/before, attackP99, "x")
 	}
 	return nil
@@ -78,9 +95,9 @@ func (e *edgeServers) together(targets []target, rate float64, results *[2][]*lo
 	return errors.Join(<-failed, <-failed)
 }
 
-// attack calls polite while the hostile program runs. It compares the RSS of the server with its bar afterwards.
-func (e *edgeServers) attack(binary string, b *board, polite func() error) error {
-	hostile := exec.Command(binary, "-http", e.http, "-grpc", e.grpc, "-for", (edgeWarmup + attackedTime).String())
+// attack calls polite while the hostile program sends a number of requests per second. It compares the RSS of the server with its bar afterwards.
+func (e *edgeServers) attack(binary string, rate int, b *board, polite func() error) error {
+	hostile := exec.Command(binary, "-http", e.http, "-grpc", e.grpc, "-rate", strconv.Itoa(rate), "-for", (edgeWarmup + attackedTime).String())
 	hostile.Stderr = os.Stderr
 	out, err := hostile.StdoutPipe()
 	if err != nil {
@@ -99,7 +116,7 @@ func (e *edgeServers) attack(binary string, b *board, polite func() error) error
 	if err != nil {
 		return fmt.Errorf("the server has exited: %w", err)
 	}
-	b.note("reactions to hostile requests: %v", reactions)
+	b.note("reactions to %d hostile requests per second: %v", rate, reactions)
 	b.atMost("RSS under attack", mib(rss), attackedRSS, "MiB")
 	b.atMost("refused connections of hostile requests", float64(reactions["unreachable"]), 0, "")
 	return nil

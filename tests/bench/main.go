@@ -26,6 +26,7 @@
 //	bench joining      a cluster with a million keys: latencies during snapshots and while a node joins
 //	bench elections    a cluster of three on an overloaded machine: elections, slow heartbeats
 //	bench edges        the HTTP and gRPC servers: compared with throttlecrab and envoyproxy/ratelimit, and under attack
+//	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
 //	bench all       all measurements; compare, memory and replication include the peer only with -peer
 package main
 
@@ -78,6 +79,7 @@ var measurements = []struct {
 	{"joining", joining},
 	{"elections", elections},
 	{"edges", edges},
+	{"attacked", attacked},
 }
 
 // repository is the path of the repository root, relative to the directory of this
