@@ -64,6 +64,11 @@ const (
 	maxStreams = 250      // concurrent calls of a connection
 	readBuffer = 8 << 10  // bytes of each connection, also of an idle one
 
+	// window is the number of bytes of messages that a connection and each of its calls may have in flight. With a constant
+	// window, grpc-go does not measure the bandwidth: otherwise nearly every call of a connection with a moderate load causes
+	// a ping, which both sides have to answer and to schedule.
+	window = maxMessage
+
 	// streamWorkers is the number of goroutines that run calls. They keep their grown stacks. Further concurrent calls have
 	// goroutines of their own.
 	streamWorkers = 64
@@ -133,6 +138,8 @@ func (c *core) options() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ReadBufferSize(readBuffer),
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
 	}
 	if c.Trace != nil {
 		list = append(list, grpc.StatsHandler(c.Trace))
