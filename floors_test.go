@@ -48,6 +48,8 @@ var floors = map[string]int{
 	"ban":         1,
 	"options":     1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
 
+	"acl": 1, // users and permissions; glob for patterns, nearest for misspelled commands
+
 	"edge/http1":      0, // serves HTTP/1.1 in front of net/http
 	"edge/attributes": 1, // attributes of HTTP requests; nearest for misspelled declarations
 

@@ -1,0 +1,149 @@
+package acl
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/throttledhq/throttled/internal/glob"
+)
+
+// Access is the way in which a command accesses a key.
+type Access uint8
+
+// A command with neither access, such as EXISTS, needs either permission.
+const (
+	Read Access = 1 << iota
+	Write
+)
+
+// keyPatterns are the keys that a user may access.
+type keyPatterns struct {
+	all  bool
+	list []keyPattern
+}
+
+type keyPattern struct {
+	pattern string
+	access  Access
+}
+
+func (p keyPattern) String() string {
+	switch p.access {
+	case Read:
+		return "%R~" + p.pattern
+	case Write:
+		return "%W~" + p.pattern
+	}
+	return "~" + p.pattern
+}
+
+func (k *keyPatterns) permits(key []byte, access Access) bool {
+	if k.all {
+		return true
+	}
+	for i := range k.list {
+		if p := &k.list[i]; p.access&access == access && glob.Match(p.pattern, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// add returns a copy with one more pattern.
+func (k keyPatterns) add(pattern string, access Access) (keyPatterns, error) {
+	switch {
+	case pattern == "*" && access == Read|Write:
+		return keyPatterns{all: true}, nil
+	case k.all:
+		return k, ErrAllKeys
+	}
+	list := slices.Clone(k.list)
+	for i := range list {
+		if list[i].pattern == pattern {
+			list[i].access |= access
+			return keyPatterns{list: list}, nil
+		}
+	}
+	return keyPatterns{list: append(list, keyPattern{pattern, access})}, nil
+}
+
+func (k *keyPatterns) String() string {
+	if k.all {
+		return "~*"
+	}
+	words := make([]string, len(k.list))
+	for i, p := range k.list {
+		words[i] = p.String()
+	}
+	return strings.Join(words, " ")
+}
+
+// parseKeyPattern parses the word of a key pattern: ~p, %R~p, %W~p or %RW~p.
+func parseKeyPattern(word string) (pattern string, access Access, err error) {
+	if pattern, plain := strings.CutPrefix(word, "~"); plain {
+		return pattern, Read | Write, nil
+	}
+	flags, pattern, found := strings.Cut(word[1:], "~")
+	for _, c := range strings.ToUpper(flags) {
+		switch c {
+		case 'R':
+			access |= Read
+		case 'W':
+			access |= Write
+		default:
+			found = false
+		}
+	}
+	if !found || access == 0 {
+		return "", 0, ErrSyntax
+	}
+	return pattern, access, nil
+}
+
+// patterns are the channels or domains that a user may use.
+type patterns struct {
+	all  bool
+	list []string
+}
+
+func (p *patterns) permits(name []byte) bool {
+	if p.all {
+		return true
+	}
+	for _, pattern := range p.list {
+		if glob.Match(pattern, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// lists reports whether a pattern is one of the patterns.
+func (p *patterns) lists(pattern []byte) bool {
+	return p.all || slices.Contains(p.list, string(pattern))
+}
+
+// add returns a copy with one more pattern. The error is full if all names are already permitted.
+func (p patterns) add(pattern string, full error) (patterns, error) {
+	switch {
+	case pattern == "*":
+		return patterns{all: true}, nil
+	case p.all:
+		return p, full
+	case slices.Contains(p.list, pattern):
+		return p, nil
+	}
+	return patterns{list: append(slices.Clone(p.list), pattern)}, nil
+}
+
+// words returns the words that produce p, each with a prefix.
+func (p *patterns) words(prefix string) []string {
+	if p.all {
+		return []string{prefix + "*"}
+	}
+	words := make([]string, len(p.list))
+	for i, pattern := range p.list {
+		words[i] = prefix + pattern
+	}
+	return words
+}
