@@ -59,7 +59,7 @@ func rewriteFile(path string, o *Options) error {
 	if err == nil && bytes.Equal(text, old) {
 		return nil
 	}
-	return replaceFile(path, text, mode)
+	return fsutil.Replace(path, text, mode)
 }
 
 // rewritten returns a changed copy of old, the text of a configuration file. The copy sets all options to their values
@@ -175,36 +175,4 @@ func replaceValue(raw, value string) string {
 	end += start
 	gap := len(body[end:]) - len(strings.TrimLeft(body[end:], space))
 	return body[:end+gap] + value + tail
-}
-
-// replaceFile atomically replaces the content of path: it writes and syncs a temporary
-// file in the same directory, renames it, and syncs the directory to make the rename durable.
-func replaceFile(path string, content []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // the first error is returned
-		}
-	}()
-	err = errors.Join(writeAndSync(f, content, mode), f.Close())
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return fsutil.Sync(filepath.Dir(path))
-}
-
-func writeAndSync(f *os.File, content []byte, mode fs.FileMode) error {
-	if err := f.Chmod(mode); err != nil {
-		return err
-	}
-	if _, err := f.Write(content); err != nil {
-		return err
-	}
-	return f.Sync()
 }

@@ -138,6 +138,12 @@ var (
 // ErrNoRules is returned if the first rules of a cluster cannot be set.
 var ErrNoRules = errors.New("all members must be running and support rules; start or remove the others, or replace their program")
 
+// Errors returned if the users of a cluster cannot be changed.
+var (
+	ErrNoUsers      = errors.New("all members must be running and support users; start or remove the others, or replace their program")
+	ErrUsersChanged = errors.New("the users were changed meanwhile, nothing was changed; try again")
+)
+
 // Cluster is the interface through which the servers of a node use its cluster.
 type Cluster interface {
 	// View returns the current view.

@@ -1,5 +1,5 @@
-// Package fsutil provides two operations on directories that package os does not have: [Lock]
-// locks a directory against other processes, and [Sync] makes its entries durable.
+// Package fsutil provides operations on files and directories that package os does not have: [Lock]
+// locks a directory against other processes, [Sync] makes its entries durable, and [Replace] replaces a file.
 //
 // # Guarantees
 //
