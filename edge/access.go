@@ -12,9 +12,14 @@ import (
 	"github.com/throttledhq/throttled/edge/headers"
 )
 
+// accepts reports whether protected mode accepts the client.
+func (s *Server) accepts(x *exchange) bool {
+	return x.conn.Conn == nil || s.access.Accepts(x.conn.RemoteAddr())
+}
+
 // accept refuses clients on other hosts in protected mode.
 func (s *Server) accept(x *exchange) bool {
-	if x.conn.Conn == nil || s.access.Accepts(x.conn.RemoteAddr()) {
+	if s.accepts(x) {
 		return true
 	}
 	x.close()

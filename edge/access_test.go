@@ -139,10 +139,27 @@ func (closedTo) Accepts(net.Addr) bool { return false }
 
 func TestProtectedMode(t *testing.T) {
 	l := start(t, nil, func(s *Server) { s.access = closedTo{s.access} })
-	for _, target := range []string{"/healthz", "/check/nginx", "/v1/rules"} {
+	for _, target := range []string{"/check/nginx", "/v1/rules", "/metrics", "/openapi.json", "/healthz/x", "/nowhere"} {
 		if r := l.do("GET", target, ""); r.StatusCode != http.StatusForbidden || r.object(t)["error"] != "protected_mode" || !r.Close {
 			t.Errorf("%s: %d %s, closed %v", target, r.StatusCode, r.text, r.Close)
 		}
+	}
+}
+
+// TestProtectedMode_Probes checks that clients on other hosts can use the health endpoints, and that the reason why a server
+// is not ready is not shown to them.
+func TestProtectedMode_Probes(t *testing.T) {
+	var server *Server
+	l := start(t, nil, func(s *Server) { s.access, server = closedTo{s.access}, s })
+	for _, target := range []string{"/healthz", "/readyz"} {
+		if r := l.do("GET", target, ""); r.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s, want 200", target, r.StatusCode, r.text)
+		}
+	}
+	server.Drain()
+	r := l.do("GET", "/readyz", "")
+	if r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(r.text, errNotReady.Error()) || strings.Contains(r.text, errDraining.Error()) {
+		t.Errorf("a server that is about to stop: %d %s, want 503 without the reason", r.StatusCode, r.text)
 	}
 }
 

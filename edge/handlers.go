@@ -167,6 +167,9 @@ func (s *Server) getReady(x *exchange) {
 	if s.draining.Load() {
 		err = errDraining
 	}
+	if err != nil && !s.accepts(x) {
+		err = errNotReady
+	}
 	if err != nil {
 		p := headers.Unavailable(err.Error())
 		x.sendProblem(&p)
@@ -175,7 +178,11 @@ func (s *Server) getReady(x *exchange) {
 	x.send(http.StatusOK, jsonType, []byte(`{"status":"ready"}`))
 }
 
-var errDraining = errors.New("the server is about to stop")
+var (
+	errDraining = errors.New("the server is about to stop")
+	// errNotReady is shown to clients that protected mode refuses. It contains no details.
+	errNotReady = errors.New("the server is not ready")
+)
 
 func (s *Server) getMetrics(x *exchange) {
 	x.status = http.StatusOK

@@ -54,29 +54,33 @@ func (s *Server) route(x *exchange) {
 		x.fail(http.StatusHTTPVersionNotSupported, "http_version", "use HTTP/1.1: this port has no HTTP/2")
 		return
 	}
-	if !s.accept(x) {
-		return
-	}
 	if rest, ok := strings.CutPrefix(x.r.RequestURI, checkPrefix); ok {
-		s.routeCheck(x, rest)
-		return
-	}
-	if !s.fromHere(x) {
+		if s.accept(x) {
+			s.routeCheck(x, rest)
+		}
 		return
 	}
 	target, _, _ := strings.Cut(x.r.RequestURI, "?")
 	p := s.endpoints[target]
-	switch {
-	case p == nil || !p.public:
-		if !s.authenticate(x, passwordOf(x.r)) {
-			return
-		}
-		x.conn.accepted()
-	case s.opts.Get().RequirePass == "":
-		x.conn.accepted()
-		// Otherwise the connection stays a newcomer: clients without the password could use up all places by health checks.
+	if s.admit(x, p) {
+		s.routePath(x, p)
 	}
-	s.routePath(x, p)
+}
+
+// admit reports whether a client may send requests to a path, and refuses other clients. Public paths are also open to
+// clients that protected mode refuses: the probes of an orchestrator come from the address of another host.
+func (s *Server) admit(x *exchange, p *path) bool {
+	public := p != nil && p.public
+	switch {
+	case !public && !s.accept(x), !s.fromHere(x):
+		return false
+	case !public && !s.authenticate(x, passwordOf(x.r)):
+		return false
+	case !public || s.opts.Get().RequirePass == "" && s.accepts(x):
+		x.conn.accepted()
+		// Otherwise the connection stays a newcomer: clients without access could use up all places by health checks.
+	}
+	return true
 }
 
 // routePath calls the handler of an endpoint.

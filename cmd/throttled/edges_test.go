@@ -119,11 +119,11 @@ func TestHTTP_Password(t *testing.T) {
 }
 
 func TestEdges_InvalidOption(t *testing.T) {
-	for _, port := range []string{"--http-port", "--grpc-port"} {
+	for _, option := range []string{"--http-port", "--grpc-port", "--tcp-keepalive"} { // the value is checked even if both ports are off
 		var out, errs strings.Builder
-		args := []string{"--port", "0", port, fmt.Sprint(freeport.Of(t)), "--edge-attributes", "user=heder:X-User"}
-		if got := run(args, noEnv, &out, &errs); got != exitError || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
-			t.Errorf("%s: exit code %d, errors %s", port, got, errs.String())
+		args := []string{"--port", "0", option, fmt.Sprint(freeport.Of(t)), "--edge-attributes", "user=heder:X-User"}
+		if got := run(args, noEnv, &out, &errs); got != exitUsage || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
+			t.Errorf("%s: exit code %d, errors %s", option, got, errs.String())
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -75,7 +76,7 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n(throttled --help lists the options)\n", err)
 		return exitUsage
 	}
-	if err := opts.Get().CheckReplication(); err != nil {
+	if err := checkOptions(opts.Get()); err != nil {
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
 		return exitUsage
 	}
@@ -89,6 +90,17 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 	}
 	p.hangups = signals
 	return check(stderr, p.run(ctx))
+}
+
+// checkOptions returns an error if the program cannot start with the options, although each value has a valid form.
+func checkOptions(o *options.Options) error {
+	if err := o.CheckReplication(); err != nil {
+		return err
+	}
+	if _, err := attributes.ParseSources(o.EdgeAttributes); err != nil {
+		return fmt.Errorf("option edge-attributes: %w", err)
+	}
+	return nil
 }
 
 // help writes the help text of the options and the subcommands.
