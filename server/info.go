@@ -104,6 +104,12 @@ func infoServer(s *Server, w *infoWriter) {
 	w.field("hz", int(time.Second/tick))
 	w.field("executable", executable)
 	w.field("config_file", s.opts.File())
+	reason := ""
+	if err := s.Ready(); err != nil {
+		reason = err.Error()
+	}
+	w.field("ready", countTrue(reason == ""))
+	w.field("not_ready_reason", reason)
 }
 
 func infoClients(s *Server, w *infoWriter) {

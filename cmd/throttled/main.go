@@ -48,6 +48,7 @@ var commands = []command{
 	{"certs", "--cluster NAME NODE ...", "create the certificates of the nodes of a cluster", runCerts},
 	{"recover", "--data-dir DIR ...", "recover a cluster that has lost its majority", runRecover},
 	{"rules", "check|explain|test|import|schema ...", "verify, explain, test or import rules files", runRules},
+	{"health", "[--addr HOST:PORT] ...", "exit with 0 if a server is ready, otherwise with 1", runHealth},
 	{"import", "--from URL ...", "create a snapshot from redis-cell or Dragonfly", runImport},
 }
 

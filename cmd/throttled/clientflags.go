@@ -1,0 +1,130 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// clientFlags holds the flags of the commands that connect to a server. The address and the password are those of the server
+// that the configuration file and the environment describe, unless the flags set others. A health check in a container
+// therefore needs no flags.
+type clientFlags struct {
+	config            string // path of the configuration file; "" for that of the environment
+	addr              string
+	passwordFile      string
+	tls               bool
+	cacert, cert, key string
+}
+
+// register adds the flags to a set. addrName is the name of the flag with the address.
+func (c *clientFlags) register(f *flag.FlagSet, addrName string) {
+	f.StringVar(&c.addr, addrName, "", "`HOST:PORT` of the server; default: bind and port of the configuration")
+	f.StringVar(&c.config, "config", "", "`FILE` with the configuration of the server; the environment is read as well")
+	f.StringVar(&c.passwordFile, "password-file", "", "`FILE` with the password; default: requirepass of the configuration")
+	f.BoolVar(&c.tls, "tls", false, "connect with TLS")
+	f.StringVar(&c.cacert, "cacert", "", "`FILE` with the certificate of the CA of the server; default: those of the system")
+	f.StringVar(&c.cert, "cert", "", "`FILE` with the certificate of the client")
+	f.StringVar(&c.key, "key", "", "`FILE` with the key of that certificate")
+}
+
+// client returns a client of the server, which has no connection yet. The timeouts apply to connecting, and to each read
+// and write.
+func (c *clientFlags) client(timeout time.Duration) (*redis.Client, error) {
+	o, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	r := &redis.Options{
+		Addr: c.addr, Password: o.RequirePass, Protocol: 2, PoolSize: 1, MaxRetries: -1, DisableIdentity: true,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if c.addr == "" {
+		r.Addr = localAddr(o)
+	}
+	if c.passwordFile != "" {
+		text, err := os.ReadFile(c.passwordFile)
+		if err != nil {
+			return nil, fmt.Errorf("--password-file: %w", err)
+		}
+		r.Password = strings.TrimRight(string(text), "\r\n")
+	}
+	if r.TLSConfig, err = c.tlsConfig(r.Addr); err != nil {
+		return nil, err
+	}
+	return redis.NewClient(r), nil
+}
+
+// options returns the options of the server.
+func (c *clientFlags) options() (*options.Options, error) {
+	var args []string
+	if c.config != "" {
+		args = []string{"--config", c.config}
+	}
+	store, err := options.Load(args, os.LookupEnv)
+	if err != nil {
+		return nil, fmt.Errorf("read the options of the server: %w", err)
+	}
+	return store.Get(), nil
+}
+
+// localAddr returns the address at which a client on the same host reaches a server.
+func localAddr(o *options.Options) string {
+	host := "127.0.0.1"
+	switch first := o.Bind[0]; first {
+	case "*", "", "0.0.0.0":
+	case "::":
+		host = "::1"
+	default:
+		host = first
+	}
+	return net.JoinHostPort(host, strconv.Itoa(o.Port))
+}
+
+var errClientTLS = errors.New("--cacert, --cert and --key require --tls, and --cert and --key require each other")
+
+// tlsConfig returns the configuration for a server at addr. It is nil without --tls.
+func (c *clientFlags) tlsConfig(addr string) (*tls.Config, error) {
+	if (c.cert == "") != (c.key == "") || !c.tls && c.cacert+c.cert != "" {
+		return nil, errClientTLS
+	}
+	if !c.tls {
+		return nil, nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("address of the server: %w", err)
+	}
+	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	if c.cacert != "" {
+		text, err := os.ReadFile(c.cacert)
+		if err != nil {
+			return nil, fmt.Errorf("--cacert: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--cacert: %s has no certificate in PEM format", c.cacert)
+		}
+	}
+	if c.cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("--cert and --key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// executes runs a command of the program, and checks its exit code and a text in its output, which includes the errors.
+func executes(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	if got := run(args, noEnv, &out, &out); got != code || !strings.Contains(out.String(), want) {
+		t.Errorf("%q exits with %d and prints %q; want %d and %q", args, got, &out, code, want)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	r := start(t)
+	executes(t, exitOK, "ready", "health", "--addr", r.addr)
+	_, port, _ := net.SplitHostPort(r.addr)
+	config := filepath.Join(t.TempDir(), "throttled.conf")
+	writeFile(t, config, "bind *\nport "+port+"\n")
+	executes(t, exitOK, "ready", "health", "--config", config)
+	t.Setenv("THROTTLED_PORT", port)
+	executes(t, exitOK, "ready", "health")
+}
+
+func TestHealth_Password(t *testing.T) {
+	r := start(t, "--requirepass", "secret")
+	file := filepath.Join(t.TempDir(), "password")
+	writeFile(t, file, "secret\n")
+	executes(t, exitError, "requires a password", "health", "--addr", r.addr)
+	executes(t, exitOK, "ready", "health", "--addr", r.addr, "--password-file", file)
+	t.Setenv("THROTTLED_REQUIREPASS", "wrong")
+	executes(t, exitError, "WRONGPASS", "health", "--addr", r.addr)
+	t.Setenv("THROTTLED_REQUIREPASS", "secret")
+	executes(t, exitOK, "ready", "health", "--addr", r.addr)
+}
+
+// TestHealth_Unreachable checks servers that refuse connections, that do not answer, and that are not throttled.
+func TestHealth_Unreachable(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	executes(t, exitError, "does not answer in time", "health", "--addr", silent.Addr().String(), "--timeout", "50ms")
+	executes(t, exitError, "refused", "health", "--addr", freeAddr(t))
+	if err := readiness("redis_version:7.0.15\r\n"); err == nil || !strings.Contains(err.Error(), "not throttled") {
+		t.Errorf("INFO of Redis: error %v, want one that the server is not throttled", err)
+	}
+}
+
+// TestProcess_HealthCluster checks a node of a cluster that has no leader, and then has one.
+func TestProcess_HealthCluster(t *testing.T) {
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000")
+	for _, p := range all {
+		p.askUntil("ready:1", "INFO", "server")
+		executes(t, exitOK, "ready", "health", "--addr", p.addr)
+	}
+	all[0].kill()
+	all[1].kill()
+	all[2].askUntil("ready:0", "INFO", "server")
+	executes(t, exitError, "throttled health: the cluster has no leader\n", "health", "--addr", all[2].addr)
+}
+
+func TestHealth_Usage(t *testing.T) {
+	executes(t, exitOK, "--addr HOST:PORT", "health", "--help")
+	executes(t, exitUsage, "unexpected argument \"x\"", "health", "x")
+	executes(t, exitUsage, "--timeout", "health", "--timeout", "0s")
+	executes(t, exitUsage, "throttled health --help", "health", "--adr", "x")
+	executes(t, exitError, errClientTLS.Error(), "health", "--cacert", "x")
+	executes(t, exitError, errClientTLS.Error(), "health", "--tls", "--cert", "x")
+	executes(t, exitError, "--password-file: open /nowhere", "health", "--password-file", "/nowhere")
+	executes(t, exitError, "/nowhere", "health", "--config", "/nowhere")
+}
+
+// terminateTLS listens with TLS in front of a server, and returns its address and the file with the certificate of its CA.
+func terminateTLS(t *testing.T, addr string) (front, ca string) {
+	t.Helper()
+	pair := httptest.NewTLSServer(nil) // has a certificate for 127.0.0.1
+	pair.Close()
+	ca = filepath.Join(t.TempDir(), "ca.pem")
+	writeFile(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate().Raw})))
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: pair.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go relay(c, addr)
+		}
+	}()
+	return ln.Addr().String(), ca
+}
+
+// relay copies the bytes of a connection to a server, and its replies.
+func relay(c net.Conn, addr string) {
+	defer func() { _ = c.Close() }()
+	to, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	go func() { _, _ = io.Copy(c, to) }()
+	_, _ = io.Copy(to, c)
+}
+
+func TestHealth_TLS(t *testing.T) {
+	r := start(t)
+	addr, ca := terminateTLS(t, r.addr)
+	executes(t, exitOK, "ready", "health", "--addr", addr, "--tls", "--cacert", ca)
+	executes(t, exitError, "certificate", "health", "--addr", addr, "--tls")
+	executes(t, exitError, addr, "health", "--addr", addr, "--timeout", "500ms")
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	executes(t, exitError, "no certificate in PEM format", "health", "--addr", addr, "--tls", "--cacert", empty)
+}
