@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// logBegins is the start of the first line of every log that the server writes.
-const logBegins = "time="
+// logBegins lists the starts of the first line of every log that the server writes, by log-format.
+var logBegins = []string{"time=", `{"time":`}
 
 var errLogFile = errors.New("a client can set logfile only to a file in the working directory or in the directory of the configured logfile: " +
 	"for another directory, change the configuration file and send SIGHUP")
@@ -95,12 +95,13 @@ func checkIsLog(path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // opened for reading only
-	begin := make([]byte, len(logBegins))
+	begin := make([]byte, 8) // as long as the longest of logBegins
 	n, err := io.ReadFull(f, begin)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	if n > 0 && string(begin[:n]) != logBegins {
+	isLog := func(start string) bool { return strings.HasPrefix(string(begin[:n]), start) }
+	if n > 0 && !slices.ContainsFunc(logBegins, isLog) {
 		return fmt.Errorf("%s exists and is not a log: choose a new name", path)
 	}
 	return nil

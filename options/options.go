@@ -98,6 +98,7 @@ type Options struct {
 
 	LogLevel                string        // "debug", "verbose", "notice" or "warning"
 	LogFile                 string        // file that the log is appended to; empty means standard error
+	LogFormat               string        // "text" or "json"
 	SlowlogLogSlowerThan    time.Duration // whole microseconds that make a command slow; 0 logs all commands, a negative value none
 	SlowlogMaxLen           int           // slow commands kept in the slow log; 0 keeps none
 	LatencyMonitorThreshold time.Duration // whole milliseconds that an event must take to be sampled; 0 samples none
@@ -173,6 +174,7 @@ func Default() Options {
 		LeaderPort:     6386,
 
 		LogLevel:             "notice",
+		LogFormat:            "text",
 		SlowlogLogSlowerThan: 10 * time.Millisecond,
 		SlowlogMaxLen:        128,
 		MetricsMaxLimits:     1000,

@@ -186,6 +186,8 @@ func TestSet_LogFile(t *testing.T) {
 		logs + "/../" + filepath.Base(logs) + "/c.log":             "",
 		write("empty.log", ""):                                     "",
 		write("old.log", "time=2026-01-01 level=INFO msg=ready\n"): "",
+		write("json.log", `{"time":"2026-01-01","level":"INFO"}`):  "",
+		write("dump.json", `{"key":"k"}`):                          "is not a log",
 		write("old.thr", "THROTTLD"):                               "is not a log",
 		write("short", "time"):                                     "is not a log",
 		filepath.Join(other, "a.log"):                              errLogFile.Error(),

@@ -389,6 +389,11 @@ var table = []row{
 		field: func(o *Options) value { return text{&o.LogFile} },
 	},
 	{
+		name: "log-format", group: diagnostics, form: formName, change: immutable,
+		help:  "text or json: an object per line",
+		field: func(o *Options) value { return enum{&o.LogFormat, []string{"text", "json"}} },
+	},
+	{
 		name: "slowlog-log-slower-than", group: diagnostics, form: formMicros,
 		help: "minimum duration of a slow command, -1 for none",
 		field: func(o *Options) value {

@@ -17,10 +17,9 @@ import (
 // linesPerSecond is the maximum number of lines per second with the same text.
 const linesPerSecond = 2
 
-// Logger returns a logger for raft that writes its lines to the given slog.Logger. Levels trace and debug
-// become debug, which most configurations discard. Errors become warnings: in the library, an error usually
-// means that another node is unreachable or that this one is shutting down. Errors that make a node unusable
-// are passed to Config.Fatal. At most 2 lines per second with the same text are written. The number of
+// Logger returns a logger for raft that writes its lines to the given slog.Logger. Lines about elections, leadership,
+// members and failures have the level info or warning, see eventLevels. All other lines are debug lines, which most
+// configurations discard. Errors that make a node unusable are passed to Config.Fatal. At most 2 lines per second with the same text are written. The number of
 // dropped lines is logged on a separate line, before the first line that is logged after that second.
 func Logger(log *slog.Logger) hclog.Logger {
 	return &logger{log: log, limit: lograte.New(linesPerSecond, time.Second)}
@@ -34,7 +33,8 @@ type logger struct {
 	args  []any // arguments of With
 }
 
-func slogLevel(level hclog.Level) slog.Level {
+// highestLevel returns the highest level at which a line of the library can be logged.
+func highestLevel(level hclog.Level) slog.Level {
 	switch level {
 	case hclog.Error, hclog.Warn:
 		return slog.LevelWarn
@@ -47,7 +47,8 @@ func slogLevel(level hclog.Level) slog.Level {
 
 // Log writes a line, unless its level is disabled or the limit of lines with this text is reached.
 func (l *logger) Log(level hclog.Level, text string, args ...any) {
-	if !l.enabled(level) {
+	at := lineLevel(level, text)
+	if level == hclog.Off || !l.log.Enabled(context.Background(), at) {
 		return
 	}
 	now := time.Now()
@@ -55,7 +56,7 @@ func (l *logger) Log(level hclog.Level, text string, args ...any) {
 		l.log.Warn("raft: dropped lines of the same text", "text", m.Text, "lines", m.Lines)
 	}
 	if _, ok := l.limit.Allow(text, now); ok {
-		l.log.Log(context.Background(), slogLevel(level), "raft: "+l.name+text, formatted(l.args, args)...)
+		l.log.Log(context.Background(), at, "raft: "+l.name+text, formatted(l.args, args)...)
 	}
 }
 
@@ -75,7 +76,7 @@ func formatted(lists ...[]any) []any {
 }
 
 func (l *logger) enabled(level hclog.Level) bool {
-	return level != hclog.Off && l.log.Enabled(context.Background(), slogLevel(level))
+	return level != hclog.Off && l.log.Enabled(context.Background(), highestLevel(level))
 }
 
 // Trace logs a line at level trace.
@@ -149,7 +150,7 @@ func (l *logger) StandardLogger(o *hclog.StandardLoggerOptions) *log.Logger {
 	return log.New(l.StandardWriter(o), "", 0)
 }
 
-// StandardWriter returns a writer that logs each write as an info line.
+// StandardWriter returns a writer that logs each write as an info line of the library.
 func (l *logger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return lineWriter{l} }
 
 type lineWriter struct{ l *logger }

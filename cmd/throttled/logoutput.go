@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 )
@@ -23,6 +24,20 @@ func (l *logOutput) Write(p []byte) (int, error) {
 		return l.stderr.Write(p)
 	}
 	return l.file.Write(p)
+}
+
+// logHandler returns the handler that writes lines in a format, "text" or "json". The values are the same in both formats:
+// in JSON, a duration is a string such as "1.5s".
+func logHandler(w io.Writer, format string, level slog.Leveler) slog.Handler {
+	if format != "json" {
+		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
+	}
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}})
 }
 
 // open directs the log to the file at path, or to standard error if path is empty. The file is created if it does not

@@ -216,7 +216,7 @@ func (p *program) openLog(o *options.Options, level *slog.LevelVar) error {
 		return err
 	}
 	level.Set(logLevel(o.LogLevel))
-	p.log = slog.New(slog.NewTextHandler(p.logs, &slog.HandlerOptions{Level: level}))
+	p.log = slog.New(logHandler(p.logs, o.LogFormat, level))
 	return nil
 }
 

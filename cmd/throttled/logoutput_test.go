@@ -1,0 +1,47 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLogHandler writes a line in both formats. The values must be the same.
+func TestLogHandler(t *testing.T) {
+	for format, want := range map[string]string{
+		"text": ` level=WARN msg="a \"line\"" error=failed after=1.5s list=[a] n=7` + "\n",
+		"json": `,"level":"WARN","msg":"a \"line\"","error":"failed","after":"1.5s","list":["a"],"n":7}` + "\n",
+	} {
+		var b strings.Builder
+		slog.New(logHandler(&b, format, slog.LevelInfo)).Warn(`a "line"`, "error", errors.New("failed"), "after", 1500*time.Millisecond, "list", []string{"a"}, "n", 7)
+		if !strings.HasSuffix(b.String(), want) {
+			t.Errorf("format %s: %s, want ...%s", format, &b, want)
+		}
+	}
+}
+
+// TestProcess_LogFormat runs a server with log-format json. Each line must be an object with a time, a level and a message. The
+// level can be changed while the server runs.
+func TestProcess_LogFormat(t *testing.T) {
+	p := newServer(t, "--log-format", "json", "--data-dir", t.TempDir())
+	p.waitLog(`"msg":"ready"`)
+	if strings.Contains(p.log.String(), `"DEBUG"`) {
+		t.Errorf("debug lines at loglevel notice:\n%s", p.log)
+	}
+	p.askUntil("OK", "CONFIG", "SET", "loglevel", "debug")
+	p.askUntil("OK", "SAVE")
+	p.waitLog(`"level":"DEBUG","msg":"raft: `)
+	p.kill()
+	for line := range strings.Lines(p.log.String()) {
+		var fields struct {
+			Time       time.Time
+			Level, Msg string
+		}
+		if err := json.Unmarshal([]byte(line), &fields); err != nil || fields.Time.IsZero() || fields.Level == "" || fields.Msg == "" {
+			t.Errorf("%s: %+v, error %v; want an object with time, level and msg", line, fields, err)
+		}
+	}
+}
