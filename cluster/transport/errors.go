@@ -14,8 +14,6 @@ var (
 	ErrInsecure = errors.New("without certificates all addresses must be loopback: set raft-tls-cert, raft-tls-key and raft-tls-ca to use other addresses")
 	// ErrNoCertificate is wrapped if certificates are enabled but no files are configured.
 	ErrNoCertificate = errors.New(`no certificates: create them with "throttled certs", and set raft-tls-cert, raft-tls-key and raft-tls-ca`)
-	// ErrSerials is wrapped if a list of revoked certificates is invalid.
-	ErrSerials = errors.New("not a serial number: write one per line, in hexadecimal digits")
 )
 
 // The errors of [Link.Dial]. Its other errors come from the network, or from the context of the call. A

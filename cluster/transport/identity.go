@@ -3,7 +3,6 @@ package transport
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/cluster/transport/certs"
+	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -70,7 +70,7 @@ func (p *certReloader) get() (*identity, error) {
 	}
 	p.checked = now
 	files := p.stat()
-	if slices.EqualFunc(files[:], p.seen[:], sameFile) {
+	if slices.EqualFunc(files[:], p.seen[:], fsutil.SameState) {
 		return p.current, nil
 	}
 	err := p.readLocked(files)
@@ -84,15 +84,6 @@ func (p *certReloader) stat() (files [3]os.FileInfo) {
 		}
 	}
 	return files
-}
-
-// sameFile reports whether a file has not changed between two calls of os.Stat. a and b are the results of
-// the calls; nil means that the file was absent.
-func sameFile(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
 // loadIdentity reads the certificate files and verifies that they are valid for this node.
@@ -109,7 +100,7 @@ func (c *Config) loadIdentity() (*identity, error) {
 	if !id.roots.AppendCertsFromPEM(ca) {
 		return nil, fmt.Errorf("%s contains no certificate", c.CAFile)
 	}
-	id.caEnd = earliestExpiry(ca)
+	id.caEnd = certs.EarliestExpiry(ca)
 	chain := []*x509.Certificate{cert.Leaf}
 	for _, der := range cert.Certificate[1:] {
 		link, err := x509.ParseCertificate(der)
@@ -124,16 +115,6 @@ func (c *Config) loadIdentity() (*identity, error) {
 		}
 	}
 	return id, nil
-}
-
-// earliestExpiry returns the earliest expiry time of the certificates in a PEM text, or the zero time if it has none.
-func earliestExpiry(text []byte) (end time.Time) {
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && (end.IsZero() || cert.NotAfter.Before(end)) {
-			end = cert.NotAfter
-		}
-	}
-	return end
 }
 
 // verify checks that a certificate chain is valid for a node of this cluster, or for any

@@ -351,7 +351,4 @@ func TestExpiryTimes(t *testing.T) {
 	if _, _, ok := open(t, plain("n2")).Expiry(); ok {
 		t.Error("an insecure Link has an expiry time")
 	}
-	if end := earliestExpiry([]byte("junk")); !end.IsZero() {
-		t.Errorf("a text without certificates expires at %v", end)
-	}
 }

@@ -3,10 +3,11 @@ package transport
 import (
 	"crypto/x509"
 	"fmt"
-	"math/big"
 	"os"
-	"strings"
 	"sync/atomic"
+
+	"github.com/throttledhq/throttled/cluster/transport/certs"
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // revocations is the list of revoked certificates. The zero value is an empty list.
@@ -20,51 +21,29 @@ type revocations struct {
 // read reads the file if it has changed, and reports whether it has replaced the list. A changed
 // file is read only after it was the same at two consecutive checks. Without this delay, a file that
 // is rewritten in place, and is empty at first, could be read as an empty list. The first list is
-// read immediately. If read fails, the list is unchanged. The error wraps ErrSerials or an error of the system.
+// read immediately. If read fails, the list is unchanged. The error wraps certs.ErrSerials or an error of the system.
 func (r *revocations) read() (changed bool, err error) {
 	info, err := os.Stat(r.file)
 	if err != nil {
 		r.seen = nil
 		return false, fmt.Errorf("read revoked certificates: %w", err)
 	}
-	settled := r.serials.Load() == nil || sameFile(info, r.checked)
+	settled := r.serials.Load() == nil || fsutil.SameState(info, r.checked)
 	r.checked = info
-	if !settled || sameFile(info, r.seen) {
+	if !settled || fsutil.SameState(info, r.seen) {
 		return false, nil
 	}
 	text, err := os.ReadFile(r.file)
 	if err != nil {
 		return false, fmt.Errorf("read revoked certificates: %w", err)
 	}
-	serials, err := parseSerials(string(text))
+	serials, err := certs.ParseSerials(string(text))
 	if err != nil {
 		return false, fmt.Errorf("read revoked certificates: %s: %w", r.file, err)
 	}
 	r.seen = info
 	r.serials.Store(&serials)
 	return true, nil
-}
-
-// parseSerials parses a list of serial numbers, one per line. Numbers are in hexadecimal digits, in upper or
-// lower case, with or without colons, as printed by "throttled certs". The prefix "serial=", as printed by
-// openssl, is ignored. The rest of a line after # is a comment. Errors wrap ErrSerials.
-func parseSerials(text string) (map[string]struct{}, error) {
-	serials, number := map[string]struct{}{}, 0
-	for line := range strings.Lines(text) {
-		number++
-		line, _, _ = strings.Cut(line, "#")
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
-		digits := strings.ReplaceAll(strings.TrimPrefix(line, "serial="), ":", "")
-		n, ok := new(big.Int).SetString(digits, 16)
-		if !ok || n.Sign() <= 0 {
-			return nil, fmt.Errorf("line %d: %.60q is %w", number, line, ErrSerials)
-		}
-		serials[n.Text(16)] = struct{}{}
-	}
-	return serials, nil
 }
 
 // check returns an error that wraps ErrCertificate and ErrRevoked if a certificate of a chain is revoked.
@@ -74,7 +53,7 @@ func (r *revocations) check(chain []*x509.Certificate) error {
 		return nil
 	}
 	for _, c := range chain {
-		if _, listed := (*serials)[c.SerialNumber.Text(16)]; listed {
+		if _, listed := (*serials)[certs.SerialOf(c)]; listed {
 			return fmt.Errorf("%w: %w: serial number %x of %.200q", ErrCertificate, ErrRevoked, c.SerialNumber, c.DNSNames)
 		}
 	}

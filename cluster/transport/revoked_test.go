@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,32 +11,6 @@ import (
 
 	"github.com/throttledhq/throttled/cluster/transport/certs"
 )
-
-func TestParseSerials(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                              "",
-		"# nothing\n\n  \t\n":           "",
-		"a1\nB2 # n4\n  00c3\t#\n":      "a1 b2 c3",
-		"A1:b2:C3\r\nff":                "a1b2c3 ff",
-		"serial=0A1B\n serial=c3 # n4":  "a1b c3",
-		strings.Repeat("f", 40) + "\na": strings.Repeat("f", 40) + " a",
-	} {
-		got, err := parseSerials(text)
-		if err != nil || len(got) != len(strings.Fields(want)) {
-			t.Errorf("parseSerials(%q) returns %v, %v; want %s", text, got, err, want)
-		}
-		for _, serial := range strings.Fields(want) {
-			if _, ok := got[serial]; !ok {
-				t.Errorf("the result of parseSerials(%q) lacks %s", text, serial)
-			}
-		}
-	}
-	for _, text := range []string{"n4", "a1\n0x2", "a1 b2", "-1", "0", "a1\x00", "serial=", "serial=serial=a1", "Serial=a1"} {
-		if got, err := parseSerials(text); !errors.Is(err, ErrSerials) {
-			t.Errorf("parseSerials(%q) returns %v, %v; want ErrSerials", text, got, err)
-		}
-	}
-}
 
 // revoking writes a list of revoked certificates. It returns a function that sets the list in a
 // configuration, and a function that replaces the list.
@@ -95,7 +68,7 @@ func TestListenRefusesLists(t *testing.T) {
 		}
 	}
 	listenRefuses(t, func() Config { return s.config("n1") }, []refusal{
-		{"no serial numbers", listed(func() string { return "n4\n" }), ErrSerials},
+		{"no serial numbers", listed(func() string { return "n4\n" }), certs.ErrSerials},
 		{"its own certificate", listed(func() string { return s.hex("n1") }), ErrRevoked},
 		{"no list", func(c *Config) { c.RevokedFile = filepath.Join(s.dir, "missing") }, fs.ErrNotExist},
 	})

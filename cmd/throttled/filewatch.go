@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // pollEvery is the interval at which the file is compared with its last state, for changes that the operating system
@@ -74,7 +76,7 @@ func (w *fileWatch) run(names []string, last os.FileInfo) {
 		case <-failures: // events may have been lost
 		case <-w.poll:
 			now, _ := os.Stat(w.path)
-			if isSameState(last, now) {
+			if fsutil.SameState(last, now) {
 				continue
 			}
 			last = now
@@ -86,14 +88,6 @@ func (w *fileWatch) run(names []string, last os.FileInfo) {
 		default:
 		}
 	}
-}
-
-// isSameState reports whether two results of os.Stat have the same file, size and time of the last change. nil is no file.
-func isSameState(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // forget removes all watches. A watch belongs to a directory, not to its path.

@@ -1,5 +1,6 @@
 // Package fsutil provides operations on files and directories that package os does not have: [Lock]
-// locks a directory against other processes, [Sync] makes its entries durable, and [Replace] replaces a file.
+// locks a directory against other processes, [Sync] makes its entries durable, [Replace] replaces a file, and [SameState]
+// detects changed files.
 //
 // # Guarantees
 //
@@ -59,4 +60,13 @@ func Sync(path string) error {
 		err = nil // not supported by the file system
 	}
 	return errors.Join(err, d.Close())
+}
+
+// SameState reports whether two results of os.Stat have the same file, size and time of the last change. A nil
+// FileInfo means that there was no file.
+func SameState(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

@@ -261,3 +261,30 @@ func TestSync(t *testing.T) {
 		t.Errorf("after Sync the directory has %d names, %v; want 100", len(names), err)
 	}
 }
+
+func TestSameState(t *testing.T) {
+	dir := t.TempDir()
+	state := func(name, text string) os.FileInfo {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		info, err := os.Stat(path)
+		must(t, err)
+		return info
+	}
+	first := state("a", "1")
+	for name, test := range map[string]struct {
+		a, b os.FileInfo
+		want bool
+	}{
+		"none":       {nil, nil, true},
+		"same":       {first, first, true},
+		"removed":    {first, nil, false},
+		"created":    {nil, first, false},
+		"other file": {first, state("b", "1"), false},
+		"other size": {first, state("a", "12"), false},
+	} {
+		if got := SameState(test.a, test.b); got != test.want {
+			t.Errorf("%s: got %t, want %t", name, got, test.want)
+		}
+	}
+}
