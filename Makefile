@@ -21,10 +21,10 @@ MODULES := cmd/throttled-bench middleware middleware/grpclimit tests/bench tests
 TIMEOUT := 20m
 
 # Programs that the tests run.
-TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
+TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ build: server ## build the server and the load generator into bin/
 
 server:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/throttled
+
+man: server ## write man pages of the program and its commands to bin/man
+	bin/throttled help --man-dir bin/man
 
 run: server ## build and start the server in memory on loopback; ARGS="--port 6390 --http-port 6391 --grpc-port 6393" for another
 	bin/throttled --http-port 6381 --grpc-port 6383 $(ARGS)
@@ -160,7 +163,7 @@ chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a m
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \
 	  echo "installing the Redis tools: $$tool is missing"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools python3 strace nftables iproute2 >/dev/null; break; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools python3 strace nftables iproute2 zsh fish mandoc man-db >/dev/null; break; \
 	done
 	@command -v npm >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null; }
 	@python3 -c 'import ensurepip' 2>/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; }

@@ -25,6 +25,7 @@
 // value. CONFIG REWRITE is the only command that writes secrets: it writes them to the
 // configuration file, because the server needs them at its next start.
 //
-// Load looks up only THROTTLED_CONFIG and the environment variables of known options. Any
-// other THROTTLED_ variable is ignored.
+// Load looks up only THROTTLED_CONFIG and the environment variables of known options. It ignores
+// variables that Kubernetes sets for services, such as THROTTLED_PORT=tcp://10.0.0.1:6380.
+// [UnknownEnv] returns all other THROTTLED_ variables, so that a misspelled one is reported.
 package options

@@ -168,7 +168,7 @@ func (l *loader) readEnv(lookupEnv func(string) (string, bool)) error {
 		r := &table[i]
 		name := envName(r.name)
 		text, ok := lookupEnv(name)
-		if !ok {
+		if !ok || isService(name, text) {
 			continue
 		}
 		if err := l.setLoose(r, text, name); err != nil {
@@ -176,11 +176,6 @@ func (l *loader) readEnv(lookupEnv func(string) (string, bool)) error {
 		}
 	}
 	return nil
-}
-
-// envName returns the environment variable of an option.
-func envName(option string) string {
-	return "THROTTLED_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 }
 
 // setLoose sets an option from a flag or an environment variable. In addition to yes

@@ -15,13 +15,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-const certsUsage = `Usage: throttled certs --cluster NAME [options] NODE...
-
-Creates a certificate for each node of a cluster, and the CA that signs them if DIR has
-none. No other machine is contacted. A running node reloads its certificate when the files
-are replaced.
-
-`
+const certsText = `No other machine is contacted. The CA that signs the certificates is created if DIR has none. A
+running node reloads its certificate when the files are replaced.`
 
 // certsCommand holds the flags of "throttled certs".
 type certsCommand struct {
@@ -31,43 +26,20 @@ type certsCommand struct {
 	nodes        []string
 }
 
-// runCerts runs the command "throttled certs".
-func runCerts(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := parseCerts(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "throttled certs: %v\n(throttled certs --help lists the options)\n", err)
-		return exitUsage
-	}
-	if err := c.run(ctx, stdout); err != nil {
-		_, _ = fmt.Fprintf(stderr, "throttled certs: %v\n", err)
-		return exitError
-	}
-	return exitOK
-}
-
-// parseCerts parses the flags. If they request help, it writes the help text to stdout and
-// returns flag.ErrHelp.
-func parseCerts(args []string, stdout io.Writer) (*certsCommand, error) {
+// bindCerts binds the command "throttled certs".
+func bindCerts(f *flag.FlagSet) action {
 	c := &certsCommand{}
-	f := flag.NewFlagSet("certs", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // the caller prints errors
-	f.Usage = func() {}
 	f.StringVar(&c.dir, "dir", "certs", "`DIR` for the files, created if necessary")
 	f.StringVar(&c.cluster, "cluster", "", "`NAME` of the cluster, the cluster-id of its nodes")
 	f.IntVar(&c.days, "days", certs.NodeDays, "`N` days of validity of the certificates of nodes")
 	f.BoolVar(&c.renew, "renew", false, "replace existing certificates of nodes")
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		printHelp(stdout, certsUsage, f)
+	return func(ctx context.Context, nodes []string, stdout, _ io.Writer) error {
+		c.nodes = nodes
+		if err := c.check(); err != nil {
+			return &usageError{err}
+		}
+		return c.run(ctx, stdout)
 	}
-	if err != nil {
-		return nil, err
-	}
-	c.nodes = f.Args()
-	return c, c.check()
 }
 
 // check validates the flags before anything is written.

@@ -22,7 +22,7 @@ import (
 func makeCerts(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = runCerts(t.Context(), args, &out, &errs)
+	code = words("certs").run(t.Context(), args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -187,10 +187,10 @@ func TestCertsUsage(t *testing.T) {
 		{"CA as node", "would conflict with", []string{"--cluster", "c1", "ca"}},
 		{"key as node", "would conflict with", []string{"--cluster", "c1", "n1", "n1-key"}},
 		{"same node twice", "given twice", []string{"--cluster", "c1", "n1", "n2", "n1"}},
-		{"option after the nodes", "invalid name", []string{"--cluster", "c1", "n1", "--renew"}},
+		{"option as node", "invalid name", []string{"--cluster", "c1", "n1", "--", "--renew"}},
 		{"no days", "must be between 1 and", []string{"--cluster", "c1", "--days", "0", "n1"}},
 		{"many days", "must be between 1 and", []string{"--cluster", "c1", "--days", "100000", "n1"}},
-		{"unknown option", "not defined", []string{"--clutser", "c1", "n1"}},
+		{"unknown option", "unknown flag --clutser, did you mean --cluster?", []string{"--clutser", "c1", "n1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			code, stdout, stderr := makeCerts(t, append([]string{"--dir", dir}, test.args...)...)
@@ -209,7 +209,7 @@ func TestCertsHelp(t *testing.T) {
 	if code != exitOK || stderr != "" {
 		t.Fatalf("certs --help exits with %d, want 0 and nothing on stderr: %s", code, stderr)
 	}
-	for _, want := range []string{"Usage: throttled certs", "--dir DIR", "--cluster NAME", "--days N", "(365)", "--renew"} {
+	for _, want := range []string{"Usage: throttled certs", "--dir DIR", "--cluster NAME", "--days N", " 365 ", "--renew"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("help lacks %q:\n%s", want, stdout)
 		}
@@ -288,7 +288,7 @@ func TestCertsInterrupted(t *testing.T) {
 	cancel()
 	var out, errs bytes.Buffer
 	dir := t.TempDir()
-	if code := runCerts(ctx, []string{"--dir", dir, "--cluster", "c1", "n1"}, &out, &errs); code != exitError || !strings.Contains(errs.String(), "interrupted before node n1") {
+	if code := words("certs").run(ctx, []string{"--dir", dir, "--cluster", "c1", "n1"}, &out, &errs); code != exitError || !strings.Contains(errs.String(), "interrupted before node n1") {
 		t.Errorf("with a canceled context certs exits with %d, stderr %q; want 1, and in stderr the node whose certificate was not created", code, errs.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "n1.pem")); !errors.Is(err, fs.ErrNotExist) {

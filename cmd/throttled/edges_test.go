@@ -122,7 +122,7 @@ func TestEdges_InvalidOption(t *testing.T) {
 	for _, option := range []string{"--http-port", "--grpc-port", "--tcp-keepalive"} { // the value is checked even if both ports are off
 		var out, errs strings.Builder
 		args := []string{"--port", "0", option, fmt.Sprint(freeport.Of(t)), "--edge-attributes", "user=heder:X-User"}
-		if got := run(args, noEnv, &out, &errs); got != exitUsage || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
+		if got := run(args, nil, &out, &errs); got != exitUsage || !strings.Contains(errs.String(), `option edge-attributes: "user=heder:X-User"`) {
 			t.Errorf("%s: exit code %d, errors %s", option, got, errs.String())
 		}
 	}
@@ -148,7 +148,7 @@ func TestEdges_PortInUse(t *testing.T) {
 		{"grpc-port", []string{"--port", "0", "--http-port", same, "--grpc-port", same}},
 	} {
 		var out, errs strings.Builder
-		if got := run(c.args, noEnv, &out, &errs); got != exitError || !strings.Contains(errs.String(), "option "+c.option+": bind: ") {
+		if got := run(c.args, nil, &out, &errs); got != exitError || !strings.Contains(errs.String(), "option "+c.option+": bind: ") {
 			t.Errorf("%v: exit code %d, errors %s; want those of option %s", c.args, got, errs.String(), c.option)
 		}
 	}

@@ -14,13 +14,9 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-const healthUsage = `Usage: throttled health [options]
-
-Exits with 0 if the server is ready: it accepts Redis clients and can decide requests. Otherwise
-prints the reason on one line and exits with 1. Without options, it checks the server that the
-environment (THROTTLED_PORT and others) describes, as in a container.
-
-`
+const healthText = `The server is ready if it accepts Redis clients and can decide requests. Otherwise the reason is
+printed on one line. Without options, the command checks the server that the environment
+(THROTTLED_PORT and others) describes, as in a container.`
 
 // healthCommand holds the flags of "throttled health".
 type healthCommand struct {
@@ -28,42 +24,21 @@ type healthCommand struct {
 	timeout time.Duration
 }
 
-// runHealth runs the command "throttled health".
-func runHealth(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := parseHealth(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "throttled health: %v\n(throttled health --help lists the options)\n", err)
-		return exitUsage
-	}
-	if err := c.run(ctx); err != nil {
-		_, _ = fmt.Fprintf(stderr, "throttled health: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
-		return exitError
-	}
-	_, err = fmt.Fprintln(stdout, "ready")
-	return check(stderr, err)
-}
-
-// parseHealth parses the flags. If they request help, it writes the help text to stdout and returns flag.ErrHelp.
-func parseHealth(args []string, stdout io.Writer) (*healthCommand, error) {
+// bindHealth binds the command "throttled health".
+func bindHealth(f *flag.FlagSet) action {
 	c := &healthCommand{}
-	f := flag.NewFlagSet("health", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // the caller prints errors
-	f.Usage = func() {}
 	c.server.register(f, "addr")
 	f.DurationVar(&c.timeout, "timeout", 2*time.Second, "maximum `DURATION` of the check")
-	err := f.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		printHelp(stdout, healthUsage, f)
-	case err == nil && f.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q: every argument must belong to an option such as --addr", f.Arg(0))
-	case err == nil && c.timeout <= 0:
-		err = errors.New("--timeout must be greater than 0")
+	return func(ctx context.Context, _ []string, stdout, _ io.Writer) error {
+		if c.timeout <= 0 {
+			return wrongUsage("--timeout must be greater than 0")
+		}
+		if err := c.run(ctx); err != nil {
+			return errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
+		}
+		_, err := fmt.Fprintln(stdout, "ready")
+		return err
 	}
-	return c, err
 }
 
 // run returns nil if the server is ready, and otherwise the reason.

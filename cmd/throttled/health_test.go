@@ -17,7 +17,7 @@ import (
 func executes(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
 	var out bytes.Buffer
-	if got := run(args, noEnv, &out, &out); got != code || !strings.Contains(out.String(), want) {
+	if got := run(args, nil, &out, &out); got != code || !strings.Contains(out.String(), want) {
 		t.Errorf("%q exits with %d and prints %q; want %d and %q", args, got, &out, code, want)
 	}
 }
@@ -74,7 +74,7 @@ func TestProcess_HealthCluster(t *testing.T) {
 
 func TestHealth_Usage(t *testing.T) {
 	executes(t, exitOK, "--addr HOST:PORT", "health", "--help")
-	executes(t, exitUsage, "unexpected argument \"x\"", "health", "x")
+	executes(t, exitUsage, "wrong number of arguments", "health", "x")
 	executes(t, exitUsage, "--timeout", "health", "--timeout", "0s")
 	executes(t, exitUsage, "throttled health --help", "health", "--adr", "x")
 	executes(t, exitError, errClientTLS.Error(), "health", "--cacert", "x")

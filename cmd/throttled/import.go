@@ -17,12 +17,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-const importUsage = `Usage: throttled import --from URL [--dir DIR] [options]
-
-Reads the limiter keys of redis-cell or Dragonfly from a live server, which is not modified,
-and writes a snapshot that "throttled --dir DIR" loads at startup.
-
-`
+const importText = `Reads the limiter keys of a live server, which is not modified, and writes a snapshot that
+"throttled --dir DIR" loads at startup.`
 
 // importLineEvery is the interval between progress lines if the output is not a terminal.
 const importLineEvery = 5 * time.Second
@@ -36,31 +32,9 @@ type importCommand struct {
 	replace bool
 }
 
-// runImport runs the command "throttled import". If ctx is canceled or an error occurs, no
-// snapshot is written.
-func runImport(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := parseImport(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "throttled import: %v\n(throttled import --help lists the options)\n", err)
-		return exitUsage
-	}
-	if err := c.run(ctx, stdout, stderr); err != nil {
-		_, _ = fmt.Fprintf(stderr, "throttled import: %v\n", err)
-		return exitError
-	}
-	return exitOK
-}
-
-// parseImport parses the flags. If they request help, it writes the help text to stdout and
-// returns flag.ErrHelp.
-func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
+// bindImport binds the command "throttled import". If the context is canceled or an error occurs, no snapshot is written.
+func bindImport(f *flag.FlagSet) action {
 	c := &importCommand{}
-	f := flag.NewFlagSet("import", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // the caller prints errors
-	f.Usage = func() {}
 	f.Func("from", "`URL` to read: redis://[user:password@]host[:port][/db], rediss:// for TLS; repeat it for each master of a cluster", func(url string) error {
 		c.source.From = append(c.source.From, url)
 		return nil
@@ -72,14 +46,12 @@ func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 	f.StringVar(&c.name, "dbfilename", "dump.thr", "`NAME` of the snapshot in DIR")
 	f.BoolVar(&c.dryRun, "dry-run", false, "read and report, but write nothing")
 	f.BoolVar(&c.replace, "replace", false, "replace an existing snapshot, which is kept as NAME.previous")
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		printHelp(stdout, importUsage, f)
+	return func(ctx context.Context, operands []string, stdout, stderr io.Writer) error {
+		if err := c.check(len(operands)); err != nil {
+			return &usageError{err}
+		}
+		return c.run(ctx, stdout, stderr)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c, c.check(f.NArg())
 }
 
 // check validates the flags. It returns an error if operands, the number of arguments that are not flags, is not 0.

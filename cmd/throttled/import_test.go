@@ -60,7 +60,7 @@ func redisSource(t *testing.T, keys int) (string, *redis.Client) {
 func imports(t *testing.T, code int, stdout, stderr string, args ...string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if got := runImport(context.Background(), args, &out, &errs); got != code {
+	if got := words("import").run(context.Background(), args, &out, &errs); got != code {
 		t.Errorf("import %q exits with %d; want %d\n%s", args, got, code, &errs)
 	}
 	if !strings.Contains(out.String(), stdout) || !strings.Contains(errs.String(), stderr) {
@@ -116,7 +116,7 @@ func TestImportFailures(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var out, errs bytes.Buffer
-	if got := runImport(ctx, []string{"--from", url, "--dir", dir, "--replace"}, &out, &errs); got != exitError || !strings.Contains(errs.String(), "canceled") {
+	if got := words("import").run(ctx, []string{"--from", url, "--dir", dir, "--replace"}, &out, &errs); got != exitError || !strings.Contains(errs.String(), "canceled") {
 		t.Errorf("an interrupted import exits with %d, want 1 and \"canceled\": %s", got, &errs)
 	}
 	imports(t, exitError, "", "WRONGPASS", "--from", strings.Replace(url, "secret", "wrong", 1), "--dir", dir, "--replace")
@@ -139,7 +139,7 @@ func TestImportUsage(t *testing.T) {
 	imports(t, exitUsage, "", "--from is missing")
 	imports(t, exitUsage, "", "unexpected argument", "redis://:secret@host")
 	imports(t, exitUsage, "", "unexpected argument", "--from", "redis://host", "redis://:secret@host")
-	imports(t, exitUsage, "", "not defined: -form", "--form=redis://:secret@host")
+	imports(t, exitUsage, "", "unknown flag --form, did you mean --from?", "--form=redis://:secret@host")
 	imports(t, exitUsage, "", "count", "--from", "redis://host", "--count", "many")
 	imports(t, exitUsage, "", "--count", "--from", "redis://host", "--count", "0")
 	imports(t, exitUsage, "", "--tolerance", "--from", "redis://host", "--tolerance", "0s")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os/signal"
@@ -17,55 +18,54 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// runCheck runs the command "throttled check FILE". It reads a whole snapshot and prints a
-// summary, or the first error and its position.
-func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return inspect(ctx, "check", args, stderr, func(s *persistence.Snapshot) error {
-		var c contents
-		for r := range s.Records() {
-			c.add(&r, s.Info().Ended)
-		}
-		if s.Err() != nil {
-			return s.Err()
-		}
-		return c.describe(stdout, args[0], s.Info())
-	})
-}
-
-// runDump runs the command "throttled dump FILE". It prints a snapshot as JSON, one record
-// per line. It verifies the whole file before it prints anything.
-func runDump(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return inspect(ctx, "dump", args, stderr, func(s *persistence.Snapshot) error {
-		if err := s.Verify(); err != nil {
-			return err
-		}
-		err := dumpRecords(stdout, s)
-		if errors.Is(err, syscall.EPIPE) {
-			return nil // the reader has closed the pipe
-		}
-		return err
-	})
-}
-
-// inspect opens the file named by the only argument of a command, and passes it to the function use. If ctx is
-// canceled, the file is closed, so that reads fail.
-func inspect(ctx context.Context, command string, args []string, stderr io.Writer, use func(*persistence.Snapshot) error) int {
-	if len(args) != 1 || args[0] == "-h" || args[0] == "--help" {
-		_, _ = fmt.Fprintf(stderr, "Usage: throttled %s FILE\n", command)
-		return exitUsage
+// bindCheck binds the command "throttled check". It reads a whole snapshot and prints a summary, or the first error and
+// its position.
+func bindCheck(*flag.FlagSet) action {
+	return func(ctx context.Context, files []string, stdout, _ io.Writer) error {
+		return inspect(ctx, files[0], func(s *persistence.Snapshot) error {
+			var c contents
+			for r := range s.Records() {
+				c.add(&r, s.Info().Ended)
+			}
+			if s.Err() != nil {
+				return s.Err()
+			}
+			return c.describe(stdout, files[0], s.Info())
+		})
 	}
+}
+
+// bindDump binds the command "throttled dump". It prints a snapshot as JSON, one record per line. It verifies the whole
+// file before it prints anything.
+func bindDump(*flag.FlagSet) action {
+	return func(ctx context.Context, files []string, stdout, _ io.Writer) error {
+		return inspect(ctx, files[0], func(s *persistence.Snapshot) error {
+			if err := s.Verify(); err != nil {
+				return err
+			}
+			err := dumpRecords(stdout, s)
+			if errors.Is(err, syscall.EPIPE) {
+				return nil // the reader has closed the pipe
+			}
+			return err
+		})
+	}
+}
+
+// inspect opens a file, and passes it to the function use. If ctx is canceled, the file is closed, so that reads fail.
+func inspect(ctx context.Context, file string, use func(*persistence.Snapshot) error) error {
 	signal.Ignore(syscall.SIGPIPE) // writing to a closed pipe returns an error instead
-	s, err := persistence.OpenSnapshot(args[0])
+	s, err := persistence.OpenSnapshot(file)
 	if err != nil {
-		return check(stderr, err)
+		return err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	err = use(s)
 	if !stop() {
-		err = fmt.Errorf("%s %s: %w", command, args[0], context.Cause(ctx))
+		err = fmt.Errorf("%s: %w", file, context.Cause(ctx))
 	}
 	_ = s.Close() // opened for reading only
-	return check(stderr, err)
+	return err
 }
 
 // contents holds the counts that "throttled check" prints for a snapshot.

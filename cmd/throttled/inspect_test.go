@@ -64,17 +64,28 @@ func snapshotOf(t testing.TB, records ...limiter.Record) string {
 	return filepath.Join(dir, "dump.thr")
 }
 
-type inspection func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+// words are the name of a command, as one string.
+type words string
 
-func (run inspection) with(args ...string) (code int, stdout, stderr string) {
+// run runs the command with the given arguments.
+func (w words) run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	n, err := lookUp(strings.Fields(string(w)))
+	if err != nil {
+		panic(err)
+	}
+	return n.execute(ctx, args, stdout, stderr)
+}
+
+// with runs the command with the given arguments, and returns the exit code and the output.
+func (w words) with(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(context.Background(), args, &out, &errs)
+	code = w.run(context.Background(), args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
 func TestCheck(t *testing.T) {
 	file := snapshotOf(t, throttleRecord("user:1", 1150), throttleRecord("user:22", 1201), throttleRecord("ip", math.MaxUint64))
-	code, out, errs := inspection(runCheck).with(file)
+	code, out, errs := words("check").with(file)
 	if code != exitOK || errs != "" {
 		t.Fatalf("check exits with %d, want 0 and nothing on stderr: %s", code, errs)
 	}
@@ -96,7 +107,7 @@ func TestCheck(t *testing.T) {
 func TestDump(t *testing.T) {
 	file := snapshotOf(t, throttleRecord("user:1", 1150), throttleRecord("<&\"\n\u2028é", 1201),
 		throttleRecord("", 1300), throttleRecord("\xff\x00", math.MaxUint64))
-	code, out, errs := inspection(runDump).with(file)
+	code, out, errs := words("dump").with(file)
 	if code != exitOK || errs != "" {
 		t.Fatalf("dump exits with %d, want 0 and nothing on stderr: %s", code, errs)
 	}
@@ -112,7 +123,7 @@ func TestDump(t *testing.T) {
 }
 
 func TestDump_Nothing(t *testing.T) {
-	if code, out, errs := inspection(runDump).with(snapshotOf(t)); code != exitOK || out != "" || errs != "" {
+	if code, out, errs := words("dump").with(snapshotOf(t)); code != exitOK || out != "" || errs != "" {
 		t.Errorf("dump of an empty snapshot exits with %d, stdout %q, stderr %q; want 0 and no output", code, out, errs)
 	}
 }
@@ -139,8 +150,8 @@ func TestInspect_Refuses(t *testing.T) {
 	}
 	f := func(want int, text string, args ...string) {
 		t.Helper()
-		for name, run := range map[string]inspection{"check": runCheck, "dump": runDump} {
-			code, out, errs := run.with(args...)
+		for _, name := range []words{"check", "dump"} {
+			code, out, errs := name.with(args...)
 			if code != want || out != "" || !strings.Contains(errs, text) {
 				t.Errorf("%s %q exits with %d, stdout %q, stderr %q; want %d, no stdout, and %q in stderr", name, args, code, out, errs, want, text)
 			}
@@ -149,7 +160,7 @@ func TestInspect_Refuses(t *testing.T) {
 	f(exitError, "snapshot "+file+" is damaged at byte 41: checksum does not match", file)
 	f(exitError, "no such file", filepath.Join(t.TempDir(), "none.thr"))
 	f(exitError, "is unreadable at byte 0", t.TempDir())
-	f(exitUsage, "Usage: throttled ")
+	f(exitUsage, "wrong number of arguments: write throttled ")
 	f(exitUsage, "FILE", "one", "two")
 }
 
@@ -176,30 +187,30 @@ func TestInspect_EndsEarly(t *testing.T) {
 		records[i] = throttleRecord(fmt.Sprint("key:", i), 5000)
 	}
 	file := snapshotOf(t, records...)
-	f := func(run inspection, room int, fails error, want int, text string) {
+	f := func(command words, room int, fails error, want int, text string) {
 		t.Helper()
 		var errs bytes.Buffer
-		code := run(t.Context(), []string{file}, &closedPipe{room, fails}, &errs)
+		code := command.run(t.Context(), []string{file}, &closedPipe{room, fails}, &errs)
 		if code != want || !strings.Contains(errs.String(), text) || text == "" && errs.Len() > 0 {
 			t.Errorf("if writes fail after %d bytes, the command exits with %d, stderr %q; want %d, and %q in stderr", room, code, &errs, want, text)
 		}
 	}
-	f(runDump, 0, syscall.EPIPE, exitOK, "")
-	f(runDump, 70_000, syscall.EPIPE, exitOK, "")
-	f(runDump, 0, syscall.ENOSPC, exitError, "no space left")
-	f(runDump, 70_000, syscall.ENOSPC, exitError, "no space left")
-	f(runCheck, 0, syscall.ENOSPC, exitError, "no space left")
+	f("dump", 0, syscall.EPIPE, exitOK, "")
+	f("dump", 70_000, syscall.EPIPE, exitOK, "")
+	f("dump", 0, syscall.ENOSPC, exitError, "no space left")
+	f("dump", 70_000, syscall.ENOSPC, exitError, "no space left")
+	f("check", 0, syscall.ENOSPC, exitError, "no space left")
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, run := range map[string]inspection{"check": runCheck, "dump": runDump} {
+	for _, name := range []words{"check", "dump"} {
 		var errs bytes.Buffer
-		if code := run(ended, []string{file}, io.Discard, &errs); code != exitError || !strings.Contains(errs.String(), "context canceled") {
+		if code := name.run(ended, []string{file}, io.Discard, &errs); code != exitError || !strings.Contains(errs.String(), "context canceled") {
 			t.Errorf("%s with a canceled context exits with %d, stderr %q; want 1 and \"context canceled\"", name, code, &errs)
 		}
 	}
 
-	_, out, _ := inspection(runDump).with(file)
+	_, out, _ := words("dump").with(file)
 	lines := 0
 	for scan := bufio.NewScanner(strings.NewReader(out)); scan.Scan(); lines++ {
 		if !json.Valid(scan.Bytes()) {

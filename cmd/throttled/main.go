@@ -11,9 +11,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/throttledhq/throttled/edge/attributes"
+	"github.com/throttledhq/throttled/internal/nearest"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -31,50 +33,35 @@ const (
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
-}
-
-// command is a subcommand of the program.
-type command struct {
-	name, args, help string
-	run              func(ctx context.Context, args []string, stdout, stderr io.Writer) int
-}
-
-// commands lists the subcommands, which are selected by the first argument. A configuration file that has the name of a
-// subcommand must be given as a path, for example ./check.
-var commands = []command{
-	{"check", "FILE", "verify a snapshot and describe it", runCheck},
-	{"dump", "FILE", "print a snapshot as JSON, a line for each key", runDump},
-	{"certs", "--cluster NAME NODE ...", "create the certificates of the nodes of a cluster", runCerts},
-	{"recover", "--data-dir DIR ...", "recover a cluster that has lost its majority", runRecover},
-	{"rules", "check|explain|test|import|schema ...", "verify, explain, test or import rules files", runRules},
-	{"health", "[--addr HOST:PORT] ...", "exit with 0 if a server is ready, otherwise with 1", runHealth},
-	{"import", "--from URL ...", "create a snapshot from redis-cell or Dragonfly", runImport},
+	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
 // run runs the program with the given arguments, environment and streams, and returns its
 // exit code.
-func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io.Writer) int {
+func run(args, environ []string, stdout, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	if len(args) > 0 {
-		for _, c := range commands {
-			if c.name == args[0] {
-				return c.run(ctx, args[1:], stdout, stderr)
-			}
+		if c := find(commands(), args[0]); c != nil {
+			return node{c, c.name}.execute(ctx, args[1:], stdout, stderr)
 		}
 	}
+	return serve(ctx, args, environ, stdout, stderr)
+}
+
+// serve runs the server until ctx is canceled or a client sends SHUTDOWN, and returns the exit code.
+func serve(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	signals, ignore := hangups()
 	defer ignore()
-	opts, err := options.Load(args, lookupEnv)
+	opts, err := options.Load(args, options.LookupIn(environ))
 	switch {
 	case errors.Is(err, options.ErrHelp):
-		return check(stderr, help(stdout))
+		return check(stderr, printProgramHelp(stdout))
 	case errors.Is(err, options.ErrVersion):
 		_, err := fmt.Fprintln(stdout, "throttled", version)
 		return check(stderr, err)
 	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "throttled: %v\n(throttled --help lists the options)\n", err)
+		_, _ = fmt.Fprintf(stderr, "throttled: %v\n(throttled --help lists the options%s)\n", err, meantCommand(args))
 		return exitUsage
 	}
 	if err := checkOptions(opts.Get()); err != nil {
@@ -89,6 +76,7 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 	if err != nil {
 		return check(stderr, err)
 	}
+	p.warnOfUnknown(environ)
 	p.hangups = signals
 	return check(stderr, p.run(ctx))
 }
@@ -104,17 +92,27 @@ func checkOptions(o *options.Options) error {
 	return nil
 }
 
-// help writes the help text of the options and the subcommands.
-func help(w io.Writer) error {
-	if err := options.Help(w); err != nil {
-		return err
+// warnOfUnknown logs the environment variables that look like options, but are none. Their values may be secrets, so they
+// are not logged.
+func (p *program) warnOfUnknown(environ []string) {
+	for _, u := range options.UnknownEnv(environ) {
+		p.log.Warn("an environment variable has no effect: no option has this name", "name", u.Name, "nearest", u.Near)
 	}
-	text := "\nOther commands\n"
-	for _, c := range commands {
-		text += fmt.Sprintf("  %-37s%s\n", "throttled "+c.name+" "+c.args, c.help)
+}
+
+// meantCommand returns a hint if the first argument is not the name of a file, but similar to the name of a command.
+func meantCommand(args []string) string {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return ""
 	}
-	_, err := io.WriteString(w, text)
-	return err
+	if _, err := os.Stat(args[0]); err == nil {
+		return ""
+	}
+	near := nearest.Word(args[0], commandNames(commands()))
+	if near == "" {
+		return ""
+	}
+	return "; did you mean the command " + near + "?"
 }
 
 // check prints err unless it is nil, and returns the exit code.

@@ -34,7 +34,7 @@ func TestRunWithoutServing(t *testing.T) {
 	f := func(code int, stdout, stderr string, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if got := run(args, noEnv, &out, &errs); got != code {
+		if got := run(args, nil, &out, &errs); got != code {
 			t.Errorf("%q exits with %d; want %d\n%s", args, got, code, &errs)
 		}
 		if !strings.Contains(out.String(), stdout) || !strings.Contains(errs.String(), stderr) {
@@ -42,10 +42,10 @@ func TestRunWithoutServing(t *testing.T) {
 		}
 	}
 	f(exitOK, "Usage: throttled", "", "--help")
-	f(exitOK, "throttled check FILE", "", "--help")
+	f(exitOK, "throttled check ", "", "--help")
 	f(exitOK, "throttled "+version, "", "--version")
-	f(exitUsage, "", "Usage: throttled check FILE", "check")
-	f(exitUsage, "", "Usage: throttled dump FILE", "dump", "a", "b")
+	f(exitUsage, "", "write throttled check FILE", "check")
+	f(exitUsage, "", "write throttled dump FILE", "dump", "a", "b")
 	f(exitError, "", "/nowhere/dump.thr", "check", "/nowhere/dump.thr")
 	f(exitUsage, "", "--from is missing", "import")
 	f(exitUsage, "", "port", "--port", "70000")

@@ -22,29 +22,43 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-const recoverUsage = `Usage: throttled recover --data-dir DIR [options] [NODE=HOST:PORT ...]
+const recoverText = `Without nodes, the command only prints the content of the directory.
 
-Recovers a cluster that has permanently lost its majority. Without nodes, the command only
-prints the content of the directory.
+With nodes, exactly these nodes form the cluster from then on. The node that owns DIR must be one of
+them. Stop all nodes, run the command on each remaining node with the same list, and start the node
+with the newest entry first. The command prints its plan and asks for confirmation. It fails if a
+node of the old or the new cluster is running. Charges that only the lost nodes had are lost: limits
+may admit them again.
 
-With nodes, exactly these nodes form the cluster from then on. The node that owns DIR must be one of them.
-Stop all nodes, run the command on each remaining node with the same list, and start the node with the newest
-entry first. The command prints its plan and asks for confirmation. It fails if a node of the old or the new
-cluster is running. Charges that only the lost nodes had are lost: limits may admit them again.
-
-The new cluster is fenced off: nodes that were not recovered with it can neither vote in it nor join it nor
-forward commands to it. Remove their data directories, and add them under other ids. Do not start them before
-that: a majority of them can still form the old cluster, and answer clients.
-
-`
+The new cluster is fenced off: nodes that were not recovered with it can neither vote in it nor join
+it nor forward commands to it. Remove their data directories, and add them under other ids. Do not
+start them before that: a majority of them can still form the old cluster, and answer clients.`
 
 // recoverFlags holds the flags of "throttled recover".
 type recoverFlags struct {
 	dir       string
 	yes       bool
 	resetTerm bool
-	gone      []string // ids of nodes in --gone, which are not probed
+	gone      idList // nodes that are not probed
 	nodes     []options.Node
+}
+
+// idList is a flag with the ids of nodes, separated by commas.
+type idList []string
+
+// String returns the ids, separated by commas.
+func (l *idList) String() string { return strings.Join(*l, ",") }
+
+// Set implements flag.Value.
+func (l *idList) Set(text string) error {
+	*l = nil
+	if text == "" {
+		return nil
+	}
+	for id := range strings.SplitSeq(text, ",") {
+		*l = append(*l, strings.TrimSpace(id))
+	}
+	return nil
 }
 
 // recovery holds the state of a run of "throttled recover". The field in is nil if standard input is not a terminal.
@@ -54,65 +68,47 @@ type recovery struct {
 	stdout, stderr io.Writer
 }
 
-// runRecover runs the command "throttled recover".
-func runRecover(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	r := recovery{stdout: stdout, stderr: stderr}
+// bindRecover binds the command "throttled recover".
+func bindRecover(f *flag.FlagSet) action {
+	r := &recovery{}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		r.in = os.Stdin
 	}
-	return r.run(ctx, args)
+	return r.bind(f)
 }
 
-func (r *recovery) run(ctx context.Context, args []string) int {
-	switch err := r.parse(args, r.stderr); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
+func (r *recovery) bind(f *flag.FlagSet) action {
+	f.StringVar(&r.dir, "data-dir", "", "`DIR` of the replicated log")
+	f.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
+	f.BoolVar(&r.resetTerm, "reset-term", false, "discard a term that is implausibly far ahead of the log, and the vote in it; give it on each remaining node")
+	f.Var(&r.gone, "gone", "`NODES`, separated by commas, that are lost although their addresses accept connections; if such a node is still running, it can admit the same requests again")
+	return func(ctx context.Context, nodes []string, stdout, stderr io.Writer) (err error) {
+		r.stdout, r.stderr = stdout, stderr
+		if r.dir == "" {
+			return &usageError{errNoDataDir}
+		}
+		if r.nodes, err = options.ParseNodes(strings.Join(nodes, " ")); err != nil {
+			return &usageError{err}
+		}
+		return r.run(ctx)
 	}
+}
+
+// run prints the content of the directory, and recovers the cluster if there are nodes.
+func (r *recovery) run(ctx context.Context) error {
 	summary, err := raftstore.Inspect(r.dir)
-	if err == nil {
-		err = printSummary(r.stdout, &summary)
-	}
-	if err == nil && len(r.nodes) > 0 {
-		err = r.recover(ctx, &summary)
-	}
-	return check(r.stderr, err)
-}
-
-// parse parses the arguments. If it returns an error, it has written the error or the usage to stderr.
-func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
-	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&r.dir, "data-dir", "", "`directory` of the replicated log")
-	flags.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
-	flags.BoolVar(&r.resetTerm, "reset-term", false, "discard a term that is implausibly far ahead of the log, and the vote in it; give it on each remaining node")
-	goneIDs := flags.String("gone", "", "`nodes`, separated by commas, that are lost although their addresses accept connections; if such a node is still running, it can admit the same requests again")
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(flags.Output(), recoverUsage)
-		flags.PrintDefaults()
-	}
-	if err := flags.Parse(args); err != nil {
+	if err != nil {
 		return err
 	}
-	if r.dir == "" {
-		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", errNoDataDir)
-		return errNoDataDir
+	if err := printSummary(r.stdout, &summary); err != nil || len(r.nodes) == 0 {
+		return err
 	}
-	if *goneIDs != "" {
-		for id := range strings.SplitSeq(*goneIDs, ",") {
-			r.gone = append(r.gone, strings.TrimSpace(id))
-		}
-	}
-	if r.nodes, err = options.ParseNodes(strings.Join(flags.Args(), " ")); err != nil {
-		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
-	}
-	return err
+	return r.recover(ctx, &summary)
 }
 
 // Errors of a refused recovery.
 var (
-	errNoDataDir   = errors.New("recover needs --data-dir DIR, the directory of the replicated log: see \"throttled recover --help\"")
+	errNoDataDir   = errors.New("--data-dir is missing: give the directory of the replicated log")
 	errUnclaimed   = errors.New("no node has used the directory: give the data-dir of a node")
 	errUnnamed     = errors.New("the node that owns the directory is not in the list: add it, or run the command on another node")
 	errAnswering   = errors.New("the address accepts connections: stop all nodes of the cluster first, or list the node in --gone if it is lost and another program uses its address")

@@ -26,7 +26,7 @@ func usedDirectory(t *testing.T) string {
 // TestRecover_Refuses checks that invalid lists of nodes are refused and leave the directory unchanged.
 func TestRecover_Refuses(t *testing.T) {
 	dir := usedDirectory(t)
-	_, before, _ := inspection(runRecover).with("--data-dir", dir)
+	_, before, _ := words("recover").with("--data-dir", dir)
 	if !strings.Contains(before, "voter        "+alone+" at ") {
 		t.Fatalf("recover without nodes does not print the voter of the directory:\n%s", before)
 	}
@@ -43,18 +43,18 @@ func TestRecover_Refuses(t *testing.T) {
 		{[]string{alone + "=a:1", alone + "=a:2"}, exitUsage, "twice"},
 		{[]string{"n1=a:1", "n2=b:1"}, exitError, "recover " + dir + " of " + alone + ": " + errUnnamed.Error()},
 	} {
-		code, out, errs := inspection(runRecover).with(append([]string{"--data-dir", dir}, tt.nodes...)...)
+		code, out, errs := words("recover").with(append([]string{"--data-dir", dir}, tt.nodes...)...)
 		if code != tt.code || code == exitUsage && out != "" || !strings.Contains(errs, tt.want) {
 			t.Errorf("recover %q exits with %d, stdout %q, stderr %q; want %d, and %q in stderr", tt.nodes, code, out, errs, tt.code, tt.want)
 		}
-		if _, after, _ := inspection(runRecover).with("--data-dir", dir); after != before {
+		if _, after, _ := words("recover").with("--data-dir", dir); after != before {
 			t.Errorf("recover %q changed the directory from\n%sto\n%s", tt.nodes, before, after)
 		}
 	}
-	if code, _, errs := inspection(runRecover).with("--data-dir", t.TempDir(), "n1=a:1"); code != exitError || !strings.Contains(errs, "no such file") {
+	if code, _, errs := words("recover").with("--data-dir", t.TempDir(), "n1=a:1"); code != exitError || !strings.Contains(errs, "no such file") {
 		t.Errorf("recover of an empty directory exits with %d, stderr %q; want 1 and \"no such file\"", code, errs)
 	}
-	if code, _, errs := inspection(runRecover).with("n1=a:1"); code != exitUsage || !strings.Contains(errs, errNoDataDir.Error()) {
+	if code, _, errs := words("recover").with("n1=a:1"); code != exitUsage || !strings.Contains(errs, errNoDataDir.Error()) {
 		t.Errorf("recover without --data-dir exits with %d, stderr %q; want 2 and errNoDataDir", code, errs)
 	}
 }
@@ -75,12 +75,12 @@ func TestProcess_Recover(t *testing.T) {
 	leader.kill()
 	survivor.kill()
 	arguments := []string{"--yes", "--data-dir", survivor.dir, survivor.id + "=" + survivor.raft}
-	code, out, errs := inspection(runRecover).with(arguments...) // while a node is running
+	code, out, errs := words("recover").with(arguments...) // while a node is running
 	if code != exitError || !strings.Contains(errs, others[1].id+" at "+others[1].raft+": "+errAnswering.Error()) || strings.Contains(out, "Recovered") {
 		t.Fatalf("recover exits with %d, stdout %q, although a node is running; want 1 and errAnswering; stderr: %s", code, out, errs)
 	}
 	others[1].kill()
-	code, out, errs = inspection(runRecover).with(arguments...)
+	code, out, errs = words("recover").with(arguments...)
 	_, out, _ = strings.Cut(out, "Recovered:")
 	if code != exitOK || !strings.Contains(out, survivor.id+" at "+survivor.raft) || strings.Count(out, "voter ") != 1 || !strings.Contains(out, "remove their data directories") {
 		t.Fatalf("recover exits with %d and prints after \"Recovered:\" %q; want 0 and the survivor as the only voter; stderr: %s", code, out, errs)
@@ -140,11 +140,11 @@ func TestRecover_Asks(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errs strings.Builder
-		r := recovery{stdout: &out, stderr: &errs}
+		r := recovery{}
 		if tt.answer != nil {
 			r.in = strings.NewReader(*tt.answer)
 		}
-		code := r.run(t.Context(), append(tt.args, "--data-dir", dir, alone+"=127.0.0.1:1"))
+		code := r.command().execute(t.Context(), append(tt.args, "--data-dir", dir, alone+"=127.0.0.1:1"), &out, &errs)
 		if text := out.String() + errs.String(); code != tt.code || !strings.Contains(text, tt.want) || !strings.Contains(text, alone+" at 127.0.0.1:1") {
 			t.Errorf("%s: recover exits with %d; want the code of the case, and in the output the text of the case and the address of the node:\n%s", tt.name, code, text)
 		}
@@ -165,6 +165,13 @@ func TestRecover_Asks(t *testing.T) {
 	}
 }
 
+// command returns a recover command with the input of r.
+func (r *recovery) command() node {
+	c := *find(commands(), "recover")
+	c.bind = r.bind
+	return node{&c, c.name}
+}
+
 func ptr(s string) *string { return &s }
 
 // TestRecover_Gone checks that recover ignores a listener at the address of a node in --gone.
@@ -174,7 +181,7 @@ func TestRecover_Gone(t *testing.T) {
 	startNode(t, p)
 	release(t, p)
 	both := []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1", "n2=" + addr}
-	if code, out, errs := inspection(runRecover).with(both...); code != exitOK {
+	if code, out, errs := words("recover").with(both...); code != exitOK {
 		t.Fatalf("recover without a listener exits with %d, want 0: %s%s", code, out, errs)
 	}
 	ln, err := net.Listen("tcp", addr)
@@ -182,15 +189,15 @@ func TestRecover_Gone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = ln.Close() }()
-	code, _, errs := inspection(runRecover).with(both...)
+	code, _, errs := words("recover").with(both...)
 	if code != exitError || !strings.Contains(errs, "n2 at "+ln.Addr().String()+": "+errAnswering.Error()) {
 		t.Errorf("recover with a listener at the address of n2 exits with %d, want 1 and errAnswering: %s", code, errs)
 	}
-	code, _, errs = inspection(runRecover).with(append([]string{"--gone", "n2,n3"}, both...)...)
+	code, _, errs = words("recover").with(append([]string{"--gone", "n2,n3"}, both...)...)
 	if want := `"n3": ` + errUnknown.Error() + "; the nodes are " + alone + ", n2"; code != exitError || !strings.Contains(errs, want) {
 		t.Errorf("recover with an unknown node in --gone exits with %d, want 1 and the known nodes: %s", code, errs)
 	}
-	code, out, errs := inspection(runRecover).with(append([]string{"--gone", " n2 "}, both...)...)
+	code, out, errs := words("recover").with(append([]string{"--gone", " n2 "}, both...)...)
 	if code != exitOK || !strings.Contains(out, "WARNING") {
 		t.Errorf("recover with n2 in --gone exits with %d, want 0 and a warning: %s%s", code, out, errs)
 	}
@@ -200,7 +207,7 @@ func TestRecover_Gone(t *testing.T) {
 // after the confirmation. The recovery must be refused if it is interrupted or if an address cannot be resolved.
 func TestRecover_Probes(t *testing.T) {
 	dir := usedDirectory(t)
-	before, _, _ := inspection(runRecover).with("--data-dir", dir)
+	before, _, _ := words("recover").with("--data-dir", dir)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -222,13 +229,13 @@ func TestRecover_Probes(t *testing.T) {
 		{"a node that starts during the prompt", t.Context(), []string{self, "n2=" + later}, errAnswering},
 	} {
 		var out, errs strings.Builder
-		r := recovery{stdout: &out, stderr: &errs, in: confirmAfterListen{t, later}}
-		code := r.run(tt.ctx, append([]string{"--data-dir", dir}, tt.nodes...))
+		r := recovery{in: confirmAfterListen{t, later}}
+		code := r.command().execute(tt.ctx, append([]string{"--data-dir", dir}, tt.nodes...), &out, &errs)
 		if code != exitError || !strings.Contains(errs.String(), tt.want.Error()) {
 			t.Errorf("%s: recover exits with %d, want 1 and the error of the case; output:\n%s%s", tt.name, code, &out, &errs)
 		}
 	}
-	if after, _, _ := inspection(runRecover).with("--data-dir", dir); after != before {
+	if after, _, _ := words("recover").with("--data-dir", dir); after != before {
 		t.Errorf("the directory has changed from\n%v\nto\n%v", before, after)
 	}
 }
@@ -262,10 +269,10 @@ func TestProcess_ResetTerm(t *testing.T) {
 		t.Fatal(err)
 	}
 	arguments := []string{"--yes", "--data-dir", p.dir, "n1=" + p.raft}
-	if code, _, errs := inspection(runRecover).with(arguments...); code != exitError || !strings.Contains(errs, "--reset-term") {
+	if code, _, errs := words("recover").with(arguments...); code != exitError || !strings.Contains(errs, "--reset-term") {
 		t.Errorf("recover without --reset-term exits with %d, want 1 and a hint at the option: %s", code, errs)
 	}
-	if code, _, errs := inspection(runRecover).with(append([]string{"--reset-term"}, arguments...)...); code != exitOK {
+	if code, _, errs := words("recover").with(append([]string{"--reset-term"}, arguments...)...); code != exitOK {
 		t.Errorf("recover with --reset-term exits with %d, want 0: %s", code, errs)
 	}
 	p.start()

@@ -171,7 +171,7 @@ func TestRecoverKeepsMarked(t *testing.T) {
 	}
 	release(t, p)
 	var out, errs bytes.Buffer
-	if code := runRecover(t.Context(), []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1"}, &out, &errs); code != exitOK {
+	if code := words("recover").run(t.Context(), []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1"}, &out, &errs); code != exitOK {
 		t.Fatalf("recover exits with %d, want 0: %s", code, &errs)
 	}
 	if _, aside, err := raftstore.SetAsideIfRequested(dir); err != nil || aside != "" {

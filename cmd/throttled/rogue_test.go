@@ -41,7 +41,7 @@ func (a *authority) args(id string) []string {
 
 func (a *authority) make(id string) {
 	a.t.Helper()
-	if code := runCerts(a.t.Context(), []string{"--dir", a.dir, "--cluster", "test", "--renew", id}, io.Discard, os.Stderr); code != exitOK {
+	if code := words("certs").run(a.t.Context(), []string{"--dir", a.dir, "--cluster", "test", "--renew", id}, io.Discard, os.Stderr); code != exitOK {
 		a.t.Fatalf("throttled certs exits with %d; want 0", code)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones of rules files, for machines without a database of time zones
@@ -16,158 +15,87 @@ import (
 	"github.com/throttledhq/throttled/ruleset"
 )
 
-const rulesUsage = `Usage: throttled rules check FILE [FILE ...]
-       throttled rules explain [--at TIME] FILE DOMAIN [NAME=VALUE ...]
-       throttled rules test FILE [FILE ...]
-       throttled rules import --from envoy [--merge] FILE [FILE ...]
-       throttled rules schema [--tests]
-
-Flags precede the files.
-
-check verifies rules files. Each problem is printed as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.
-explain prints which limits apply to a request with the given attributes, why others do not, and the decision.
-test runs test files: requests with their times, and the decisions that are expected.
-import prints a rules file that decides each descriptor like the configuration files of Envoy's ratelimit service.
-    The keys replaces and quota_mode, which relate several descriptors of one request, are stored and not applied.
-schema prints a JSON Schema, with which editors complete and check rules files or test files.
-
-`
-
-// errRulesUsage is returned for wrong arguments. It may be wrapped.
-var errRulesUsage = errors.New("wrong arguments")
-
-// errRulesForm is returned for an unknown subcommand, or a wrong number of arguments.
-var errRulesForm = fmt.Errorf(`%w: write "check FILE ...", "explain FILE DOMAIN NAME=VALUE ...", "test FILE ...", "import --from envoy FILE ..." or "schema"`, errRulesUsage)
-
-// rulesCommands are the subcommands of "throttled rules".
-var rulesCommands = []string{"check", "explain", "test", "import", "schema"}
-
-// flagOwners maps each flag of "throttled rules" to its subcommand.
-var flagOwners = map[string]string{"at": "explain", "from": "import", "merge": "import", "tests": "schema"}
-
-// rulesFlags holds the flags of "throttled rules".
-type rulesFlags struct {
-	at    *string // nil if not given
-	from  string
-	merge bool
-	tests bool
+// rulesCommands returns the subcommands of "throttled rules".
+func rulesCommands() []command {
+	return []command{
+		{
+			name: "check", args: "FILE ...", least: 1, most: unlimited, bind: bindRulesCheck,
+			help: "verify rules files",
+			text: "Prints the domains of each file, or its problems as FILE:LINE:COLUMN: KEYS: PROBLEM; REMEDY.",
+		},
+		{
+			name: "explain", args: "[--option value ...] FILE DOMAIN [NAME=VALUE ...]", least: 2, most: unlimited, bind: bindRulesExplain,
+			help: "explain the decision of a request with the given attributes",
+			text: "Prints which limits apply to the request, why others do not, and the decision.",
+		},
+		{
+			name: "test", args: "FILE ...", least: 1, most: unlimited, bind: bindRulesTest,
+			help: "run test files of rules",
+			text: "A test file has requests with their times, and the decisions that are expected.",
+		},
+		{
+			name: "import", args: "--from envoy [--option value ...] FILE ...", least: 1, most: unlimited, bind: bindRulesImport,
+			help: "convert the configuration of Envoy's ratelimit service",
+			text: `Prints a rules file that decides each descriptor like the given configuration files. The keys
+replaces and quota_mode, which relate several descriptors of one request, are stored but not
+applied.`,
+		},
+		{
+			name: "schema", args: "[--option value ...]", bind: bindRulesSchema,
+			help: "print a JSON Schema, with which editors complete and check files",
+		},
+	}
 }
 
-// flagSet returns the flags, which are stored in r.
-func (r *rulesFlags) flagSet() *flag.FlagSet {
-	f := flag.NewFlagSet("rules", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // runRules prints errors
-	f.Func("at", "explain: `TIME` of the request, such as 2027-01-31T18:00:00+01:00; default: now", func(text string) error {
-		r.at = &text
+// bindRulesCheck binds the command "throttled rules check".
+func bindRulesCheck(*flag.FlagSet) action {
+	return func(_ context.Context, files []string, stdout, _ io.Writer) error {
+		return checkAllRules(files, stdout)
+	}
+}
+
+// bindRulesExplain binds the command "throttled rules explain".
+func bindRulesExplain(f *flag.FlagSet) action {
+	at := time.Now()
+	f.Func("at", "`TIME` of the request, such as 2027-01-31T18:00:00+01:00; by default, the current time", func(text string) (err error) {
+		at, err = time.Parse(time.RFC3339, text)
+		if err != nil {
+			return errors.New("write a time such as 2027-01-31T18:00:00Z")
+		}
 		return nil
 	})
-	f.StringVar(&r.from, "from", "", "import: `SYSTEM` whose files are converted: envoy")
-	f.BoolVar(&r.merge, "merge", false, "import: merge files with the same domain, like MERGE_DOMAIN_CONFIG of Envoy's service")
-	f.BoolVar(&r.tests, "tests", false, "schema: print the schema of test files")
-	return f
+	return func(_ context.Context, words []string, stdout, _ io.Writer) error {
+		return explainRules(words[0], words[1], words[2:], at, stdout)
+	}
 }
 
-// time returns the value of --at, or the current time.
-func (r *rulesFlags) time() (time.Time, error) {
-	if r.at == nil {
-		return time.Now(), nil
+// bindRulesTest binds the command "throttled rules test".
+func bindRulesTest(*flag.FlagSet) action {
+	return func(ctx context.Context, files []string, stdout, _ io.Writer) error {
+		return testRules(ctx, files, stdout)
 	}
-	t, err := time.Parse(time.RFC3339, *r.at)
-	if err != nil {
-		return t, fmt.Errorf("%w: --at %s: write a time such as 2027-01-31T18:00:00Z", errRulesUsage, *r.at)
-	}
-	return t, nil
 }
 
-// rulesFlagError rewrites an error of the flag package, which shows flags with one dash. It matches the text, because that
-// package has no types for its errors.
-func rulesFlagError(err error) error {
-	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
-		return fmt.Errorf("%w: unknown flag --%s", errRulesUsage, name)
+// bindRulesImport binds the command "throttled rules import".
+func bindRulesImport(f *flag.FlagSet) action {
+	from := f.String("from", "", "`SYSTEM` whose files are converted: envoy")
+	merge := f.Bool("merge", false, "merge files with the same domain, like MERGE_DOMAIN_CONFIG of Envoy's service")
+	return func(_ context.Context, files []string, stdout, stderr io.Writer) error {
+		return importRules(files, *from, *merge, stdout, stderr)
 	}
-	if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
-		return fmt.Errorf("%w: --%s needs a value", errRulesUsage, name)
-	}
-	return fmt.Errorf("%w: %s", errRulesUsage, strings.Replace(err.Error(), " for -", " for --", 1))
 }
 
-// runRules runs the command "throttled rules".
-func runRules(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var flags rulesFlags
-	f := flags.flagSet()
-	name := ""
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		name, args = args[0], args[1:]
-	}
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		printHelp(stdout, rulesUsage, f)
-		return exitOK
-	}
-	if err != nil {
-		err = rulesFlagError(err)
-	} else {
-		err = checkFlags(name, f)
-	}
-	if err == nil {
-		if err = runRulesCommand(ctx, name, f.Args(), flags, stdout, stderr); !errors.Is(err, errRulesUsage) {
-			return check(stderr, err)
+// bindRulesSchema binds the command "throttled rules schema".
+func bindRulesSchema(f *flag.FlagSet) action {
+	tests := f.Bool("tests", false, "print the schema of test files instead of that of rules files")
+	return func(_ context.Context, _ []string, stdout, _ io.Writer) error {
+		schema := rules.Schema
+		if *tests {
+			schema = rules.TestSchema
 		}
-	}
-	_, _ = fmt.Fprintf(stderr, "throttled rules: %v\n(throttled rules --help shows the arguments)\n", err)
-	return exitUsage
-}
-
-// checkFlags returns an error if a flag belongs to another subcommand than the one with the given name, or follows a file.
-func checkFlags(name string, f *flag.FlagSet) (err error) {
-	f.Visit(func(given *flag.Flag) {
-		if flagOwners[given.Name] != name {
-			err = errForeignFlag(given.Name)
-		}
-	})
-	if err != nil {
+		_, err := stdout.Write(schema())
 		return err
 	}
-	for _, word := range f.Args() {
-		given, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		switch owner, known := flagOwners[given]; {
-		case !known || !strings.HasPrefix(word, "-"):
-		case owner != name:
-			return errForeignFlag(given)
-		default:
-			return fmt.Errorf("%w: flags precede the files: write --%s before %s", errRulesUsage, given, f.Arg(0))
-		}
-	}
-	return nil
-}
-
-// errForeignFlag returns the error for a flag of another subcommand.
-func errForeignFlag(name string) error {
-	return fmt.Errorf("%w: --%s is a flag of rules %s only", errRulesUsage, name, flagOwners[name])
-}
-
-// runRulesCommand runs the subcommand with the given name.
-func runRulesCommand(ctx context.Context, name string, args []string, flags rulesFlags, stdout, stderr io.Writer) error {
-	switch {
-	case name == "check" && len(args) >= 1:
-		return checkAllRules(args, stdout)
-	case name == "explain" && len(args) >= 2:
-		return explainRules(args[0], args[1], args[2:], flags, stdout)
-	case name == "import" && len(args) >= 1:
-		return importRules(args, flags.from, flags.merge, stdout, stderr)
-	case name == "test" && len(args) >= 1:
-		return testRules(ctx, args, stdout)
-	case name == "schema" && len(args) == 0 && flags.tests:
-		_, err := stdout.Write(rules.TestSchema())
-		return err
-	case name == "schema" && len(args) == 0:
-		_, err := stdout.Write(rules.Schema())
-		return err
-	}
-	if name == "" || slices.Contains(rulesCommands, name) {
-		return errRulesForm
-	}
-	return fmt.Errorf("%q is not a command of rules: %w", name, errRulesForm)
 }
 
 // readRules reads and parses a rules file. It returns an error if a server would refuse the file.
@@ -217,11 +145,7 @@ func checkRules(name, prefix string, stdout io.Writer) error {
 }
 
 // explainRules prints which limits of a domain apply to a request.
-func explainRules(name, domain string, words []string, flags rulesFlags, stdout io.Writer) error {
-	at, err := flags.time()
-	if err != nil {
-		return err
-	}
+func explainRules(name, domain string, words []string, at time.Time, stdout io.Writer) error {
 	file, err := readRules(name)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func runIn(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		}
 	}
 	var out, errs bytes.Buffer
-	code = run(args, func(string) (string, bool) { return "", false }, &out, &errs)
+	code = run(args, nil, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -82,20 +82,21 @@ func TestRules(t *testing.T) {
 		{"rules check rules.yaml", exitOK, "shop: limits: 2\nbilling: limits: 1\n", ""},
 		{"rules check bad.yaml", exitError, "", "bad.yaml:10:12: limits.login.allow: \"5\": no period"},
 		{"rules check missing.yaml", exitError, "", "missing.yaml: no such file"},
-		{"rules check", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules check", exitUsage, "", "throttled rules check: wrong number of arguments: write throttled rules check FILE ...\n"},
 		{"rules check bad.yaml rules.yaml missing.yaml", exitError, "rules.yaml: shop: limits: 2\nrules.yaml: billing: limits: 1\n",
 			"bad.yaml:10:12: limits.login.allow: \"5\": no period"},
 		{"rules check missing.yaml bad.yaml", exitError, "", "missing.yaml: no such file or directory\nthe rules are not valid\nbad.yaml:10:12: "},
-		{"rules check --at 2027-01-31T12:00:00Z rules.yaml", exitUsage, "", "wrong arguments: --at is a flag of rules explain only"},
-		{"rules check rules.yaml --merge", exitUsage, "", "wrong arguments: --merge is a flag of rules import only"},
-		{"rules explain --from envoy rules.yaml shop", exitUsage, "", "wrong arguments: --from is a flag of rules import only"},
-		{"rules test --tests x_test.yaml", exitUsage, "", "wrong arguments: --tests is a flag of rules schema only"},
-		{"rules schema --merge", exitUsage, "", "wrong arguments: --merge is a flag of rules import only"},
-		{"rules explain rules.yaml shop a=1 --at 2027-01-31T12:00:00Z", exitUsage, "", "wrong arguments: flags precede the files: write --at before rules.yaml"},
-		{"rules import envoy.yaml --from=envoy", exitUsage, "", "wrong arguments: flags precede the files: write --from before envoy.yaml"},
-		{"rules explain rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
-		{"rules", exitUsage, "", "throttled rules: wrong arguments"},
-		{"rules schema rules.yaml", exitUsage, "", "throttled rules: wrong arguments"},
+		{"rules check --at 2027-01-31T12:00:00Z rules.yaml", exitUsage, "", "throttled rules check: unknown flag --at: it is a flag of throttled rules explain\n"},
+		{"rules check rules.yaml --merge", exitUsage, "", "unknown flag --merge: it is a flag of throttled rules import\n"},
+		{"rules explain --from envoy rules.yaml shop", exitUsage, "", "unknown flag --from: it is a flag of throttled rules import\n"},
+		{"rules test --tests x_test.yaml", exitUsage, "", "unknown flag --tests: it is a flag of throttled rules schema\n"},
+		{"rules schema --merge", exitUsage, "", "unknown flag --merge: it is a flag of throttled rules import\n"},
+		{"rules explain rules.yaml --at=2027-01-31T12:00:00Z billing", exitOK,
+			"all does not apply: plan is absent, want {exact: 'free'}\ndecision: admitted, no limit applies\n", ""},
+		{"rules import envoy.yaml --from=envoy", exitOK, importedRules, "note: envoy.yaml:4:20: "},
+		{"rules explain rules.yaml", exitUsage, "", "throttled rules explain: wrong number of arguments: write throttled rules explain [--option value ...] FILE DOMAIN"},
+		{"rules", exitUsage, "", "throttled rules: a command is missing: check, explain, test, import, schema\n"},
+		{"rules schema rules.yaml", exitUsage, "", "throttled rules schema: wrong number of arguments"},
 		{"rules schema", exitOK, string(rules.Schema()), ""},
 		{"rules import --from envoy envoy.yaml", exitOK, importedRules,
 			"note: envoy.yaml:4:20: descriptors[0].value_to_metric: not converted"},
@@ -105,13 +106,13 @@ func TestRules(t *testing.T) {
 		{"rules import --from envoy missing.yaml", exitError, "", "missing.yaml: no such file"},
 		{"rules import envoy.yaml", exitUsage, "", "--from is missing: write --from envoy"},
 		{"rules import --from nginx envoy.yaml", exitUsage, "", "--from nginx: only envoy is supported"},
-		{"rules import --from envoy", exitUsage, "", "throttled rules: wrong arguments"},
-		{"rules play rules.yaml", exitUsage, "", `throttled rules: "play" is not a command of rules: wrong arguments: write "check FILE`},
-		{"rules check --no rules.yaml", exitUsage, "", "wrong arguments: unknown flag --no\n"},
-		{"rules explain --at", exitUsage, "", "wrong arguments: --at needs a value\n"},
+		{"rules import --from envoy", exitUsage, "", "throttled rules import: wrong number of arguments"},
+		{"rules play rules.yaml", exitUsage, "", `throttled rules: unknown command "play": the commands are check, explain, test, import, schema`},
+		{"rules check --no rules.yaml", exitUsage, "", "unknown flag --no\n"},
+		{"rules explain --at", exitUsage, "", "throttled rules explain: --at needs a value\n"},
 		{"rules import --merge=x envoy.yaml", exitUsage, "", `invalid boolean value "x" for --merge`},
-		{"rules explain --at yesterday rules.yaml shop", exitUsage, "", "wrong arguments: --at yesterday: write a time such as 2027-01-31T18:00:00Z\n"},
-		{"rules explain --at= rules.yaml shop", exitUsage, "", "wrong arguments: --at : write a time such as 2027-01-31T18:00:00Z\n"},
+		{"rules explain --at yesterday rules.yaml shop", exitUsage, "", `invalid value "yesterday" for --at: write a time such as 2027-01-31T18:00:00Z`},
+		{"rules explain --at= rules.yaml shop", exitUsage, "", `invalid value "" for --at: write a time such as 2027-01-31T18:00:00Z`},
 		{"rules explain --at 2027-01-31T12:00:00Z rules.yaml shop path=/api/export api_key=k", exitOK,
 			"login does not apply: path is \"/api/export\", want {exact: '/login'}\n" +
 				"api applies: 20 per minute and 1000 per day, for api_key \"k\", cost 10; override 1 does not apply: Sun 13:00 in Europe/Berlin is not within during\n" +
@@ -159,7 +160,7 @@ func TestRules_TooLarge(t *testing.T) {
 		"import --from envoy envoy.yaml": "the result is larger than 16 MiB, which a server refuses",
 	} {
 		var stdout, stderr bytes.Buffer
-		code := run(append([]string{"rules"}, strings.Fields(args)...), func(string) (string, bool) { return "", false }, &stdout, &stderr)
+		code := run(append([]string{"rules"}, strings.Fields(args)...), nil, &stdout, &stderr)
 		if (code == exitOK) != (want == "") || !strings.Contains(stderr.String(), want) || want != "" && stdout.Len() > 0 {
 			t.Errorf("throttled rules %s: exit code %d, stderr %.200s; want %s", args, code, &stderr, want)
 		}
@@ -167,9 +168,12 @@ func TestRules_TooLarge(t *testing.T) {
 }
 
 func TestRules_Help(t *testing.T) {
-	for _, args := range [][]string{{"rules", "--help"}, {"rules", "check", "-h"}, {"rules", "explain", "--help"}} {
-		code, stdout, stderr := runIn(t, args...)
-		if code != exitOK || !strings.HasPrefix(stdout, "Usage: throttled rules check FILE") || strings.Contains(stdout, " \n") || stderr != "" {
+	for args, usage := range map[string]string{
+		"rules --help": "Usage: throttled rules COMMAND ...\n", "rules check -h": "Usage: throttled rules check FILE ...\n",
+		"rules explain --help": "Usage: throttled rules explain [--option value ...] FILE DOMAIN [NAME=VALUE ...]\n",
+	} {
+		code, stdout, stderr := runIn(t, strings.Fields(args)...)
+		if code != exitOK || !strings.HasPrefix(stdout, usage) || strings.Contains(stdout, " \n") || stderr != "" {
 			t.Errorf("throttled %s: exit code %d, stdout %q, stderr %q; want exit code 0, and the usage on stdout", args, code, stdout, stderr)
 		}
 	}

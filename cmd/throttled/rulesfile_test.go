@@ -169,7 +169,7 @@ func TestRulesAreLoadedAfterBind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	writeFile(t, path, textOfRules("a"))
 	var log bytes.Buffer
-	code := run([]string{"--rules", path, "--port", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)}, noEnv, io.Discard, &log)
+	code := run([]string{"--rules", path, "--port", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)}, nil, io.Discard, &log)
 	if code != exitError || strings.Contains(log.String(), "is active") || !strings.Contains(log.String(), "address already in use") {
 		t.Errorf("the server exits with %d, want %d, and only the error of the port:\n%s", code, exitError, &log)
 	}

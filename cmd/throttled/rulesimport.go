@@ -14,9 +14,9 @@ func importRules(names []string, from string, merge bool, stdout, stderr io.Writ
 	switch from {
 	case "envoy":
 	case "":
-		return fmt.Errorf("%w: --from is missing: write --from envoy", errRulesUsage)
+		return wrongUsage("--from is missing: write --from envoy")
 	default:
-		return fmt.Errorf("%w: --from %s: only envoy is supported", errRulesUsage, from)
+		return wrongUsage("--from %s: only envoy is supported", from)
 	}
 	var sources []envoy.Source
 	for _, name := range names {

@@ -117,17 +117,17 @@ func TestRulesTest(t *testing.T) {
 		{"shop_test.yaml", exitOK, "ok\tshop_test.yaml\t7 cases\n", ""},
 		{"envoy_test.yaml", exitOK, "ok\tenvoy_test.yaml\t1 case\n", ""},
 		{"bank_test.yaml shop_test.yaml", exitOK, "ok\tbank_test.yaml\t1 case\nok\tshop_test.yaml\t7 cases\n", ""},
-		{"wrong_test.yaml bank_test.yaml wrong_test.yaml", exitError, wrongOutput + "ok\tbank_test.yaml\t1 case\n" + wrongOutput, "throttled: a test of the rules failed\n"},
-		{"report_test.yaml", exitError, reportOutput, "throttled: a test of the rules failed\n"},
+		{"wrong_test.yaml bank_test.yaml wrong_test.yaml", exitError, wrongOutput + "ok\tbank_test.yaml\t1 case\n" + wrongOutput, "throttled rules test: a test of the rules failed\n"},
+		{"report_test.yaml", exitError, reportOutput, "throttled rules test: a test of the rules failed\n"},
 		{"malformed_test.yaml bank_test.yaml", exitError, "ok\tbank_test.yaml\t1 case\n", `malformed_test.yaml:2:16: cases.one[0].chek: unknown key "chek"`},
 		{"missing_test.yaml", exitError, "", "missing_test.yaml:2: rules: the rules file cannot be read, write its name relative to the directory of this file: open no.yaml: no such file"},
 		{"none_test.yaml", exitError, "", "open none_test.yaml"},
 		{"domain_test.yaml", exitError, "--- FAIL: one (domain_test.yaml:3)\n    domain_test.yaml:3: check a=b: unknown domain 'bank': the rules have shop\nFAIL\tdomain_test.yaml\t1 of 1 case\n", "a test of the rules failed"},
 		{"two_test.yaml", exitError, "", "two_test.yaml: the rules have several domains: add domain: shop"},
-		{"", exitUsage, "", "throttled rules: wrong arguments"},
+		{"", exitUsage, "", "throttled rules test: wrong number of arguments"},
 	} {
 		var stdout, stderr bytes.Buffer
-		code := run(append([]string{"rules", "test"}, strings.Fields(tt.args)...), func(string) (string, bool) { return "", false }, &stdout, &stderr)
+		code := run(append([]string{"rules", "test"}, strings.Fields(tt.args)...), nil, &stdout, &stderr)
 		if code != tt.code || stdout.String() != tt.stdout || !strings.Contains(stderr.String(), tt.stderr) || tt.stderr == "" && stderr.Len() > 0 {
 			t.Errorf("throttled rules test %s: exit code %d, want %d\nstdout: %s\nwant %s\nstderr: %s\nwant %s", tt.args, code, tt.code, &stdout, tt.stdout, &stderr, tt.stderr)
 		}
@@ -144,7 +144,6 @@ func TestRulesTest_Imported(t *testing.T) {
 		tests += fmt.Sprintf("    - {check: {descriptor: %s}, expect: {decision: admitted, reset_after: %s}}\n    - {check: {descriptor: %s}, expect: {retry_after: %s}}\n", unit, rest, unit, rest)
 	}
 	var rules, stdout, stderr bytes.Buffer
-	noEnv := func(string) (string, bool) { return "", false }
 	write := func(name, text string) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -152,11 +151,11 @@ func TestRulesTest_Imported(t *testing.T) {
 	}
 	write("envoy.yaml", config)
 	write("rules_test.yaml", tests)
-	if code := run([]string{"rules", "import", "--from", "envoy", "envoy.yaml"}, noEnv, &rules, &stderr); code != exitOK {
+	if code := run([]string{"rules", "import", "--from", "envoy", "envoy.yaml"}, nil, &rules, &stderr); code != exitOK {
 		t.Fatalf("import: exit code %d\n%s", code, &stderr)
 	}
 	write("rules.yaml", rules.String())
-	if code := run([]string{"rules", "test", "rules_test.yaml"}, noEnv, &stdout, &stderr); code != exitOK {
+	if code := run([]string{"rules", "test", "rules_test.yaml"}, nil, &stdout, &stderr); code != exitOK {
 		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
 	}
 }
