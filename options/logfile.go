@@ -95,7 +95,7 @@ func checkIsLog(path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // opened for reading only
-	begin := make([]byte, 8) // as long as the longest of logBegins
+	begin := make([]byte, 8)         // as long as the longest of logBegins
 	n, err := io.ReadFull(f, begin)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
