@@ -145,18 +145,21 @@ func TestFirstRulesNeedAllMembers(t *testing.T) {
 func TestFirstRulesNeedNewPrograms(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
-		leader.peers.peers = oldPeers{leader.peers.peers}
+		leader.peers.peers = oldPeers{leader.peers.peers, topicRules}
 		if _, err := leader.propose(rulesText("a")); !errors.Is(err, topology.ErrNoRules) || !strings.Contains(err.Error(), errQuestion.Error()) {
 			t.Errorf("with old members, Propose returned the error %v, want %v", err, topology.ErrNoRules)
 		}
 	})
 }
 
-// oldPeers answers the question about rules like a program that does not know it.
-type oldPeers struct{ Peers }
+// oldPeers answers questions about a topic like a program that does not know it.
+type oldPeers struct {
+	Peers
+	unknown topic
+}
 
 func (p oldPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
-	if q.About == topicRules {
+	if q.About == p.unknown {
 		return Answer{Error: errQuestion.Error()}, nil
 	}
 	return p.Peers.Ask(ctx, to, q)
@@ -409,14 +412,14 @@ func TestOutcomeOfRules(t *testing.T) {
 		defer cancel()
 		last := leader.raft.LastIndex()
 		_, err := leader.Propose(late, ruleset.Proposal{Text: rulesText("b")})
-		if !errors.Is(err, errRulesUnchanged) || errors.Is(err, errRulesUnknown) || leader.raft.LastIndex() != last {
-			t.Errorf("a proposal after its deadline: error %v, want %v and no entry", err, errRulesUnchanged)
+		if !errors.Is(err, errUnchanged) || errors.Is(err, errRulesUnknown) || leader.raft.LastIndex() != last {
+			t.Errorf("a proposal after its deadline: error %v, want %v and no entry", err, errUnchanged)
 		}
 		s.isolate(leader.node.id)
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if _, err = leader.Propose(short, ruleset.Proposal{Text: rulesText("c")}); !errors.Is(err, errRulesUnchanged) {
-			t.Errorf("a proposal whose first chunk is not committed: error %v, want %v", err, errRulesUnchanged)
+		if _, err = leader.Propose(short, ruleset.Proposal{Text: rulesText("c")}); !errors.Is(err, errUnchanged) {
+			t.Errorf("a proposal whose first chunk is not committed: error %v, want %v", err, errUnchanged)
 		}
 		short, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
@@ -424,8 +427,8 @@ func TestOutcomeOfRules(t *testing.T) {
 		if l == nil {
 			t.Fatal("the isolated leader has stepped down")
 		}
-		if appended, err := leader.rules.submit(short, l, (&rulesChunk{term: l.term}).entry()); !appended || err == nil {
-			t.Errorf("an entry that is not committed: appended %t and the error %v, want true and an error", appended, err)
+		if f, err := leader.rules.submit(short, l, (&rulesChunk{term: l.term}).entry()); f == nil || err == nil {
+			t.Errorf("an entry that is not committed: future %v and the error %v, want both", f, err)
 		}
 		s.converge()
 	})

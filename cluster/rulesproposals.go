@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -17,24 +15,14 @@ import (
 // to 65 entries.
 const proposeWithin = 30 * time.Second
 
-var (
-	// errRulesUnknown is returned if the entry that activates a version may or may not be committed later.
-	errRulesUnknown = errors.New("the outcome is unknown; run CL.RULES HISTORY")
-	// errRulesUnchanged is returned if that entry was not appended to the log.
-	errRulesUnchanged = errors.New("nothing was changed; repeat the change")
-)
+// errRulesUnknown is returned if the entry that activates a version may or may not be committed later.
+var errRulesUnknown = errors.New("the outcome is unknown; run CL.RULES HISTORY")
 
 // rulesProposals proposes rule sets. On the leader it appends them to the log. On a follower it sends them to the leader.
 type rulesProposals struct {
-	store       *ruleset.Store
-	raft        *raftHandle
-	leaderships *leaderships
-	view        *observer
-	peers       *peerClient
-	wall        func() time.Time
-	life        *lifetime
-
-	proposing mutex // held during a proposal
+	proposer
+	store *ruleset.Store
+	wall  func() time.Time
 }
 
 // Propose validates a proposal and makes it the next version of the rules, see Node.Propose.
@@ -42,14 +30,10 @@ func (p *rulesProposals) Propose(ctx context.Context, proposal ruleset.Proposal)
 	if p.leaderships.leads() {
 		return p.answer(ctx, proposal)
 	}
-	q := Question{About: topicPropose, Proposal: &proposal, body: []byte(proposal.Text), Size: len(proposal.Text)}
-	a, err := p.peers.answerOfLeader(ctx, q)
-	var answered answerError
+	a, err := p.askLeader(ctx, Question{About: topicPropose, Proposal: &proposal, body: []byte(proposal.Text), Size: len(proposal.Text)})
 	switch {
-	case errors.Is(err, topology.ErrNoLeader), errors.As(err, &answered):
-		return ruleset.Result{}, err
 	case err != nil:
-		return ruleset.Result{}, fmt.Errorf("ask the leader to change the rules: %w: %w", errRulesUnknown, err)
+		return ruleset.Result{}, err
 	case a.Rules == nil:
 		return ruleset.Result{}, errQuestion
 	}
@@ -58,8 +42,8 @@ func (p *rulesProposals) Propose(ctx context.Context, proposal ruleset.Proposal)
 
 // answer validates a proposal and appends it to the log. It returns topology.ErrNoLeader if this node is not the leader.
 func (p *rulesProposals) answer(ctx context.Context, proposal ruleset.Proposal) (ruleset.Result, error) {
-	if err := p.proposing.LockContext(ctx); err != nil {
-		return ruleset.Result{}, fmt.Errorf("wait for another change of the rules: %w: %w", errRulesUnchanged, err)
+	if err := p.lock(ctx); err != nil {
+		return ruleset.Result{}, err
 	}
 	defer p.proposing.Unlock()
 	l := p.leaderships.current() // read before the store: when a leadership begins, all earlier versions are applied
@@ -74,7 +58,7 @@ func (p *rulesProposals) answer(ctx context.Context, proposal ruleset.Proposal) 
 		return n.Result, nil
 	}
 	if n.Version.Number == 1 {
-		if err := p.askMembers(ctx); err != nil {
+		if err := p.askMembers(ctx, Question{About: topicRules}); err != nil {
 			return ruleset.Result{}, fmt.Errorf("set the first rules: %w: %w", topology.ErrNoRules, err)
 		}
 	}
@@ -82,24 +66,6 @@ func (p *rulesProposals) answer(ctx context.Context, proposal ruleset.Proposal) 
 		return ruleset.Result{}, err
 	}
 	return n.Result, nil
-}
-
-// askMembers asks all other members about rules. A member whose program cannot read the entries of rules cannot answer,
-// or answers with an error. Its process would exit when it applied the first of these entries.
-func (p *rulesProposals) askMembers(ctx context.Context) error {
-	v := p.view.View()
-	for _, m := range v.Members {
-		if m.ID == v.Self {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(ctx, answerWithin)
-		_, err := p.peers.ask(ctx, m, Question{About: topicRules})
-		cancel()
-		if err != nil {
-			return fmt.Errorf("ask %s: %w", m.ID, err)
-		}
-	}
-	return nil
 }
 
 // append appends a version to the log, in the term of a leadership, and blocks until this node has applied it. The chunks
@@ -110,50 +76,20 @@ func (p *rulesProposals) append(ctx context.Context, l *leadership, n *ruleset.P
 		data := n.Packed[offset:min(offset+chunkSize, len(n.Packed))]
 		c := rulesChunk{term: l.term, id: id, offset: uint64(offset), data: data}
 		if _, err := p.submit(ctx, l, c.entry()); err != nil {
-			return appendError(err, errRulesUnchanged)
+			return p.appendError(err, false)
 		}
 	}
 	entry, err := (&rulesVersion{Term: l.term, ID: id, Size: len(n.Packed), Version: n.Version}).entry()
 	if err != nil {
 		return err
 	}
-	switch appended, err := p.submit(ctx, l, entry); {
-	case err != nil && appended:
-		return appendError(err, errRulesUnknown)
-	case err != nil:
-		return appendError(err, errRulesUnchanged)
+	if f, err := p.submit(ctx, l, entry); err != nil {
+		return p.appendError(err, f != nil)
 	}
 	if !p.store.Has(n.Version) { // the entry was void
 		return fmt.Errorf("change the rules: %w", topology.ErrChanging)
 	}
 	return nil
-}
-
-// appendError returns the error of an entry that was not appended, or may not have been, with the consequence.
-func appendError(err, consequence error) error {
-	if errors.Is(err, topology.ErrNoLeader) {
-		return err // the proposal can be sent to another leader
-	}
-	return fmt.Errorf("write the rules to the log: %w: %w", consequence, err)
-}
-
-// submit appends an entry, unless the leadership has ended, and blocks until the entry is applied. After an error,
-// appended reports whether the entry may have been appended.
-func (p *rulesProposals) submit(ctx context.Context, l *leadership, entry []byte) (appended bool, err error) {
-	if p.leaderships.current() != l {
-		return false, topology.ErrNoLeader
-	}
-	err = p.life.submit(ctx, func(within time.Duration) raft.Future {
-		appended = true
-		return p.raft.Apply(entry, within)
-	})
-	switch {
-	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		return false, topology.ErrNoLeader
-	case errors.Is(err, raft.ErrEnqueueTimeout):
-		return false, err
-	}
-	return appended, err
 }
 
 // run compiles the newest version of the rules each time that it has changed, until the node is closed. On the leader, a

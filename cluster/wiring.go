@@ -111,13 +111,17 @@ func connectMembers(n *Node, s *shared) {
 		self: c.Self.ID, raft: n.raft, view: n.observer, leader: n.leader, peers: n.peers, announced: s.announced,
 		records: s.records, setting: n.setting, life: n.life, log: c.Logger,
 	}
-	n.rules = &rulesProposals{
-		store: c.Rules, raft: n.raft, leaderships: n.leaderships, view: n.observer, peers: n.peers, wall: c.Wall,
-		life: n.life, proposing: newMutex(),
-	}
+	n.rules = &rulesProposals{proposer: newProposer(n, "rules", errRulesUnknown), store: c.Rules, wall: c.Wall}
 	n.bootstrap = &bootstrap{
 		self: &c.Self, advertise: c.Advertise, initialMembers: c.Bootstrap, joinAddrs: c.Join, storeRecovery: c.StoreRecovery, recovery: c.Recovery,
 		started: n.raft.started, announced: s.announced, peers: n.peers, life: n.life, log: c.Logger, participants: map[string]Announcement{},
+	}
+}
+
+func newProposer(n *Node, document string, unknown error) proposer {
+	return proposer{
+		document: document, unknown: unknown, raft: n.raft, leaderships: n.leaderships, view: n.observer, peers: n.peers,
+		life: n.life, proposing: newMutex(),
 	}
 }
 
