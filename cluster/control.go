@@ -27,8 +27,10 @@ type Question struct {
 	RecordStart bool `json:"note,omitempty"`
 	// Proposal is a rule set without its text. The text is the body.
 	Proposal *ruleset.Proposal `json:"proposal,omitempty"`
-	Size     int               `json:"size,omitempty"` // of the body, in bytes
-	body     []byte            // follows the question on the stream; too large for JSON
+	// Users is a version of the users: the one that a proposal replaces, or that the answering node must use.
+	Users uint64 `json:"users,omitempty"`
+	Size  int    `json:"size,omitempty"` // of the body, in bytes
+	body  []byte // follows the question on the stream; too large for JSON
 }
 
 // Answer is the answer to a question.
@@ -49,6 +51,7 @@ type Answer struct {
 
 	Heartbeat *heartbeatAnswer `json:"heartbeat,omitempty"`
 	Rules     *ruleset.Result  `json:"rules,omitempty"`
+	Users     *usersAnswer     `json:"users,omitempty"`
 }
 
 // maxMessage is the maximum size of a question without its body, or of an answer, in bytes.
@@ -128,7 +131,7 @@ func (q *Question) readBody(r io.Reader) error {
 	if q.Size == 0 {
 		return nil
 	}
-	if q.Size < 0 || q.Size > ruleset.MaxText || !topics[q.About].body {
+	if q.Size < 0 || q.Size > topics[q.About].maxBody {
 		return fmt.Errorf("%d bytes: %w", q.Size, errBody)
 	}
 	b, err := io.ReadAll(io.LimitReader(r, int64(q.Size)+1))

@@ -50,6 +50,11 @@
 // The log also contains the versions of the rules (package ruleset). [Node.Propose] appends a version. Each node has all
 // versions in one order, and the leader decides with the newest one.
 //
+// # Users
+//
+// The log also contains the text of the users (package acl). [Node.ProposeUsers] replaces it. Each node passes the newest
+// text to [Config].Users, and stores it on disk, so that a restarted node begins with it.
+//
 // # Parts
 //
 // A node consists of parts, each a type with its own state. New creates and connects them (wiring.go). A part refers
@@ -62,6 +67,7 @@
 //   - membership adds, promotes and removes members.
 //   - heartbeatAgreement changes the heartbeat.
 //   - rulesProposals changes the rules.
+//   - usersProposals changes the users, and activeUsers makes the newest ones active.
 //   - control answers questions from other nodes, as defined in the topics table.
 //   - access determines with which nodes this node may have streams.
 //

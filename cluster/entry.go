@@ -14,6 +14,7 @@ const (
 	// The entries of rules are proposed only after all members were found to know them, see proposer.askMembers.
 	rulesChunkEntry   = 4 // part of the text of a rule set
 	rulesVersionEntry = 5 // makes the text in the chunks before it the next version of the rules, as JSON
+	usersEntry        = 6 // text of the users; proposed like the entries of rules, see usersProposals.append
 )
 
 // changes is the entry of a generation:

@@ -25,6 +25,7 @@ type fsm struct {
 	setting   *heartbeatSetting
 	announced *announcements
 	rules     rulesState
+	users     usersState
 	failure   *failure
 	ended     <-chan struct{} // closed when the node is closed
 	fsmCounters
@@ -48,7 +49,8 @@ var (
 )
 
 // Apply applies a committed entry. The process exits if the entry cannot be applied, because the state of this node
-// would then differ from that of the other nodes.
+// would then differ from that of the other nodes. The result is the number of the newest version of the users, see
+// usersProposals.append.
 func (f *fsm) Apply(log *raft.Log) any {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -58,9 +60,10 @@ func (f *fsm) Apply(log *raft.Log) any {
 		return err
 	}
 	f.appliedIndex = log.Index
+	f.users.reached(log.Index)
 	f.keeper.recordLeader(log)
 	f.grown.Add(int64(len(log.Data)))
-	return nil
+	return f.users.Number
 }
 
 // apply applies an entry. arrival is its arrival time on the monotonic clock.
@@ -84,6 +87,8 @@ func (f *fsm) apply(log *raft.Log, arrival time.Duration) error {
 		return nil
 	case rulesChunkEntry, rulesVersionEntry:
 		return f.applyRules(log)
+	case usersEntry:
+		return f.users.apply(log)
 	case memberEntry:
 		a, err := parseAnnouncement(log.Data)
 		if err != nil {
@@ -192,6 +197,14 @@ func (f *fsm) heartbeat() (h heartbeats, applied uint64) {
 	return f.setting.replicated(), f.appliedIndex
 }
 
+// newestUsers returns the newest applied version of the users. It returns false until this node has applied the entries
+// that the previous process had applied when it stored a version.
+func (f *fsm) newestUsers() (v usersVersion, known bool) {
+	f.state.Lock()
+	defer f.state.Unlock()
+	return f.users.usersVersion, f.users.behind == 0
+}
+
 // fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million
 // keys.
 func (f *fsm) fingerprint() topology.Fingerprint {
@@ -199,6 +212,6 @@ func (f *fsm) fingerprint() topology.Fingerprint {
 	defer f.state.Unlock()
 	p := topology.Fingerprint{Index: f.appliedIndex, LogTime: f.clock.lastApplied()}
 	p.Sum, p.Keys = f.table.Hash(p.LogTime)
-	p.Sum ^= f.rules.sum()
+	p.Sum ^= f.rules.sum() ^ f.users.sum()
 	return p
 }

@@ -46,6 +46,7 @@ type Config struct {
 	Heartbeat time.Duration
 
 	Rules *ruleset.Store // the replicated rules; nil means a store that only this node uses
+	Users Users          // receives the replicated users; optional
 	Table *buckets.Table // the replicated table; must use Clock
 	Clock *Clock
 
@@ -92,6 +93,9 @@ func (c *Config) setDefaults() {
 	if c.Rules == nil {
 		c.Rules = ruleset.NewStore()
 	}
+	if c.Users == nil {
+		c.Users = noUsers{}
+	}
 }
 
 // Node is one node of a cluster. It implements limiter.Engine and topology.Cluster. Its methods may be called
@@ -107,6 +111,7 @@ type Node struct {
 	agreement *heartbeatAgreement
 	members   *membership
 	rules     *rulesProposals
+	users     *usersProposals
 	bootstrap *bootstrap
 	control   *control
 	access    *access
@@ -314,4 +319,24 @@ func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
 // outcome is unknown.
 func (n *Node) Propose(ctx context.Context, p ruleset.Proposal) (ruleset.Result, error) {
 	return n.rules.Propose(ctx, p)
+}
+
+// LoadUsers activates the version of the users that the previous process has used. It must be called before Start, and
+// before clients are accepted.
+func (n *Node) LoadUsers() error {
+	number, err := n.users.active.load()
+	n.fsm.users.behind = number
+	return err
+}
+
+// ProposeUsers replaces a version of the users, base, by a text of at most [acl.MaxText] bytes on all nodes, and returns the
+// number of the new version. Base 0 means that there are no users yet. The leader waits up to a second until all members
+// use the new version. A member that cannot be reached within this time uses the version when it has applied the log.
+//
+// The error wraps topology.ErrUsersChanged if another version than base is the newest one. Then the number is that of the
+// newest one. Other errors are topology.ErrNoLeader; acl.ErrTooLong; and topology.ErrNoUsers, if base is 0 and a
+// member is down or runs a program without users. Another error of the log states whether nothing was changed, or whether
+// the outcome is unknown. If this node is a follower, only the first of these types is kept in an error of the leader.
+func (n *Node) ProposeUsers(ctx context.Context, base uint64, text string) (version uint64, err error) {
+	return n.users.ProposeUsers(ctx, base, text)
 }

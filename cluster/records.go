@@ -52,7 +52,7 @@ func readHead(r io.Reader) (*head, error) {
 	if err := json.Unmarshal(b, &h); err != nil {
 		return nil, fmt.Errorf("%w: %w", errHead, err)
 	}
-	if h.Version != snapshotVersion && h.Version != rulesSnapshotVersion {
+	if h.Version < snapshotVersion || h.Version > usersSnapshotVersion {
 		return nil, fmt.Errorf("version %d: %w", h.Version, errHead)
 	}
 	if err := h.Heartbeat.check(); err != nil {

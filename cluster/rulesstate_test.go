@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/ruleset"
 )
 
@@ -191,6 +192,7 @@ func TestQuestionBody(t *testing.T) {
 		{topicPropose, 4, "\ntext", "text"}, {topicPropose, 0, "\ntext", ""}, {topicTime, 0, "\n", ""},
 		{topicPropose, 4, "\ntex", "-"}, {topicPropose, 4, "text!", "-"}, {topicTime, 4, "\ntext", "-"},
 		{topicPropose, -1, "\ntext", "-"}, {topicPropose, ruleset.MaxText + 1, "\ntext", "-"},
+		{topicProposeUsers, 4, "\ntext", "text"}, {topicProposeUsers, acl.MaxText + 1, "\n" + strings.Repeat("x", acl.MaxText+1), "-"},
 	} {
 		q := Question{About: test.about, Size: test.size}
 		err := q.readBody(strings.NewReader(test.sent))

@@ -49,6 +49,7 @@ type process struct {
 	err       error         // error of Start
 	exactFrom atomic.Uint64 // until the entry at this index is applied, the state may contain changes of later entries
 	refuses   atomic.Bool   // new streams to the process are refused
+	users     usersLog      // active users
 
 	mu      sync.Mutex
 	paused  chan struct{} // closed when the process is resumed; nil while it is running
@@ -95,7 +96,7 @@ func (n *simNode) boot() *process {
 		Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true, Shards: max(1, n.sim.c.shards), MaxMemory: n.sim.c.memory, Eviction: eviction}),
 		Clock: clock,
 		Logs:  p.disk, Stable: p.disk, Snapshots: p.disk, Transport: p.wire,
-		Wall: n.wall,
+		Users: &p.users, Wall: n.wall,
 		Tune: p.tune, Fatal: p.fatal, Installed: p.installed, Announced: p.noteAnnounced,
 	}
 	if n.sim.c.logger != nil {
@@ -107,6 +108,9 @@ func (n *simNode) boot() *process {
 	}
 	p.Node = New(c)
 	p.disk.saved = p.saved
+	if err := p.LoadUsers(); err != nil {
+		n.sim.t.Error(err)
+	}
 	n.sim.mu.Lock()
 	n.process = p
 	n.sim.mu.Unlock()

@@ -24,11 +24,13 @@ type head struct {
 	Announced []Announcement `json:"announced"`
 	Heartbeat heartbeats     `json:"heartbeat"`
 	RulesPart rulesPart      `json:"rules_part,omitzero"`
+	Users     usersVersion   `json:"users,omitzero"`
 }
 
 const (
-	snapshotVersion      = 1       // of a snapshot without rules
+	snapshotVersion      = 1       // of a snapshot without rules and users
 	rulesSnapshotVersion = 2       // rules follow the head
+	usersSnapshotVersion = 3       // rules and the text of the users follow the head; the rules may be empty
 	maxHead              = 1 << 20 // bytes
 )
 
@@ -43,6 +45,9 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	rules := f.rules.copied()
 	if !rules.isEmpty() {
 		h.Version, h.RulesPart = rulesSnapshotVersion, rules.part
+	}
+	if f.users.Number > 0 {
+		h.Version, h.Users = usersSnapshotVersion, f.users.usersVersion
 	}
 	if failpoint.Is(failpoint.ForgottenTime) {
 		h.Time = 0
@@ -59,8 +64,8 @@ type snapshot struct {
 
 var errReplaced = errors.New("the state was replaced by another snapshot in the meantime; retry")
 
-// Persist writes the length of the head, the head as JSON, the rules if there are any, and the records in the format of
-// package persistence.
+// Persist writes the length of the head, the head as JSON, the rules and the text of the users if the version of the head
+// states this, and the records in the format of package persistence.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	if err := s.write(sink); err != nil {
 		_ = sink.Cancel() // the error from write is returned
@@ -84,10 +89,13 @@ func (s *snapshot) write(w io.Writer) error {
 	if _, err := w.Write(b); err != nil {
 		return err
 	}
-	if !s.rules.isEmpty() {
+	if s.head.Version >= rulesSnapshotVersion {
 		if err := s.rules.write(w); err != nil {
 			return err
 		}
+	}
+	if _, err := io.WriteString(w, s.head.Users.text); err != nil {
+		return err
 	}
 	f := s.fsm
 	_, err = persistence.Write(w, persistence.Info{Program: f.config.Version, Created: f.config.Wall()}, committedState{f.clock, f.table}, f.ended)
@@ -116,6 +124,10 @@ func (f *fsm) Restore(src io.ReadCloser) error {
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)
 	}
+	users, err := readUsers(src, h)
+	if err != nil {
+		return fmt.Errorf("read a snapshot: %w", err)
+	}
 	f.state.Lock()
 	defer f.state.Unlock()
 	f.leader.stepDownCurrentLocked()
@@ -129,6 +141,7 @@ func (f *fsm) Restore(src io.ReadCloser) error {
 	}
 	f.restoreHead(h)
 	f.rules.restore(rules)
+	f.users.restore(users)
 	if err := f.checkSelf(); err != nil {
 		f.failure.fail(err)
 		return err
@@ -145,6 +158,7 @@ func (f *fsm) restoreHead(h *head) {
 	f.setGauges()
 	f.clock.restore(h)
 	f.appliedIndex = h.Index
+	f.users.reached(h.Index)
 	f.snapshotIndex.Store(h.Index)
 	f.view.publish()
 }

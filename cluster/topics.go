@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -25,6 +26,8 @@ const (
 	topicHeartbeat      topic = "heartbeat" // the leader asks for the heartbeat that a voter runs with
 	topicRules          topic = "rules"     // the leader asks whether a member knows the entries of rules
 	topicPropose        topic = "propose"   // a follower proposes a rule set
+	topicUsers          topic = "users"     // the leader asks whether a member knows the entries of users, and uses a version
+	topicProposeUsers   topic = "set-users" // a follower proposes users
 )
 
 // topicRow defines which nodes may ask about a topic, which nodes answer, and the handler. If no flag is set, only
@@ -36,7 +39,7 @@ type topicRow struct {
 	unstarted  bool          // a node answers before Raft is started
 	followers  bool          // nodes other than the leader answer, too
 	noNode     bool          // the question need not name a node
-	body       bool          // a body follows the question
+	maxBody    int           // maximum size of the body that follows the question, in bytes; 0: no body may follow
 	within     time.Duration // timeout; messageWithin by default
 	handle     func(r *responder, ctx context.Context, q *Question, a *Answer) error
 }
@@ -50,7 +53,9 @@ var topics = map[topic]topicRow{
 	topicTime:           {followers: true, noNode: true, handle: (*responder).time},
 	topicHeartbeat:      {followers: true, noNode: true, handle: (*responder).heartbeat},
 	topicRules:          {followers: true, noNode: true, handle: (*responder).knowsRules},
-	topicPropose:        {noNode: true, body: true, within: proposeWithin, handle: (*responder).proposal},
+	topicPropose:        {noNode: true, maxBody: ruleset.MaxText, within: proposeWithin, handle: (*responder).proposal},
+	topicUsers:          {followers: true, noNode: true, handle: (*responder).usesUsers},
+	topicProposeUsers:   {noNode: true, maxBody: acl.MaxText, within: proposeWithin, handle: (*responder).usersProposal},
 	topicAnnounce:       {stale: true, handle: (*responder).announce},
 	topicVote:           {handle: (*responder).vote},
 	topicRemove:         {handle: (*responder).remove},
@@ -104,6 +109,8 @@ type responder struct {
 	logTime          func() timeAnswer
 	runningHeartbeat func() heartbeatAnswer
 	propose          func(ctx context.Context, p ruleset.Proposal) (ruleset.Result, error)
+	awaitUsers       func(ctx context.Context, number uint64) error
+	proposeUsers     func(ctx context.Context, base uint64, text string) (version uint64, err error)
 }
 
 // answer answers a question. The caller must have checked that the asking node may ask it.
@@ -158,6 +165,20 @@ func (r *responder) proposal(ctx context.Context, q *Question, a *Answer) error 
 	result, err := r.propose(ctx, p)
 	if err == nil {
 		a.Rules = &result
+	}
+	return err
+}
+
+// usesUsers answers that this program knows the entries of users, when this node uses the version in the question. Number
+// 0 is always in use. Earlier programs do not know the question.
+func (r *responder) usesUsers(ctx context.Context, q *Question, _ *Answer) error {
+	return r.awaitUsers(ctx, q.Users)
+}
+
+func (r *responder) usersProposal(ctx context.Context, q *Question, a *Answer) error {
+	version, err := r.proposeUsers(ctx, q.Users, string(q.body))
+	if err == nil || errors.Is(err, topology.ErrUsersChanged) {
+		a.Users = &usersAnswer{Version: version, Conflict: err != nil}
 	}
 	return err
 }

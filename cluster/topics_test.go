@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -49,6 +50,14 @@ func (r *answerRig) propose(_ context.Context, p ruleset.Proposal) (ruleset.Resu
 	return ruleset.Result{Changed: true}, r.call("propose " + p.Author + " " + p.Text)
 }
 
+func (r *answerRig) awaitUsers(_ context.Context, number uint64) error {
+	return r.call(fmt.Sprint("await users ", number))
+}
+
+func (r *answerRig) proposeUsers(_ context.Context, base uint64, text string) (uint64, error) {
+	return 9, r.call(fmt.Sprint("propose users ", base, " ", text))
+}
+
 // newAnswerRig returns the control of n1, a member of a cluster in which n2 is the leader.
 func newAnswerRig() (*answerRig, *control) {
 	r := &answerRig{view: topology.View{
@@ -61,7 +70,7 @@ func newAnswerRig() (*answerRig, *control) {
 		log: slog.New(slog.DiscardHandler),
 		responder: &responder{
 			role: r, members: r, announced: announced, changes: r, handshake: r, returns: r, logTime: r.time, runningHeartbeat: r.heartbeat,
-			propose: r.propose,
+			propose: r.propose, awaitUsers: r.awaitUsers, proposeUsers: r.proposeUsers,
 		},
 	}
 	return r, c
@@ -74,7 +83,7 @@ func (about topic) among(list ...topic) bool { return slices.Contains(list, abou
 // leader. It checks whether the node answers or redirects the question.
 func TestTopics_States(t *testing.T) {
 	for about := range topics {
-		byFollowers := about.among(topicHandshake, topicReturn, topicTime, topicHeartbeat, topicRules, topicPeerMembership)
+		byFollowers := about.among(topicHandshake, topicReturn, topicTime, topicHeartbeat, topicRules, topicUsers, topicPeerMembership)
 		for _, state := range []struct {
 			takesPart, decides, answers bool
 		}{{false, false, about == topicHandshake}, {true, false, byFollowers}, {true, true, true}} {
@@ -93,8 +102,8 @@ func TestTopics_States(t *testing.T) {
 		}
 		r, c := newAnswerRig()
 		r.takesPart, r.decides = true, true
-		if a := c.reply(t.Context(), Question{About: about}); (a.Error == errQuestion.Error()) == about.among(topicTime, topicHeartbeat, topicRules) {
-			t.Errorf("question about %s without a node and a proposal: error %q; want errQuestion, except about topicTime, topicHeartbeat and topicRules", about, a.Error)
+		if a := c.reply(t.Context(), Question{About: about}); (a.Error == errQuestion.Error()) == about.among(topicTime, topicHeartbeat, topicRules, topicUsers, topicProposeUsers) {
+			t.Errorf("question about %s without a node and a proposal: error %q; want errQuestion, except about topics that need neither", about, a.Error)
 		}
 	}
 }
@@ -123,10 +132,12 @@ func TestTopics_Answers(t *testing.T) {
 		{topicHeartbeat, "n2", "heartbeat", Answer{Heartbeat: &heartbeatAnswer{Version: 4}}},
 		{topicRules, "n2", "", Answer{}},
 		{topicPropose, "n2", "propose ann text", Answer{Rules: &ruleset.Result{Changed: true}}},
+		{topicUsers, "n2", "await users 7", Answer{}},
+		{topicProposeUsers, "n2", "propose users 7 text", Answer{Users: &usersAnswer{Version: 9}}},
 	} {
 		r, c := newAnswerRig()
 		r.takesPart, r.decides = true, true
-		q := Question{About: tt.about, Node: &Announcement{ID: tt.id}, Proposal: &ruleset.Proposal{Author: "ann"}, body: []byte("text")}
+		q := Question{About: tt.about, Node: &Announcement{ID: tt.id}, Proposal: &ruleset.Proposal{Author: "ann"}, Users: 7, body: []byte("text")}
 		a := c.reply(t.Context(), q)
 		if a.Error != "" || a.KnownIncarnation != tt.want.KnownIncarnation || a.Recovery != tt.want.Recovery || a.Term != tt.want.Term || a.NotMember != tt.want.NotMember ||
 			a.MemberAddr != tt.want.MemberAddr || !slices.Equal(a.Members, tt.want.Members) {
@@ -140,6 +151,9 @@ func TestTopics_Answers(t *testing.T) {
 		}
 		if (a.Rules == nil) != (tt.want.Rules == nil) || a.Rules != nil && *a.Rules != *tt.want.Rules {
 			t.Errorf("answer about %s: rules %+v, want a result for topicPropose, and nil otherwise", tt.about, a.Rules)
+		}
+		if (a.Users == nil) != (tt.want.Users == nil) || a.Users != nil && *a.Users != *tt.want.Users {
+			t.Errorf("answer about %s: users %+v, want a version for topicProposeUsers, and nil otherwise", tt.about, a.Users)
 		}
 		if calls := slices.DeleteFunc([]string{tt.call}, func(s string) bool { return s == "" }); !slices.Equal(r.calls, calls) {
 			t.Errorf("question about %s: methods called %q, want %q", tt.about, r.calls, calls)

@@ -34,6 +34,7 @@ func New(c Config) *Node {
 	connectPeers(n, s)
 	connectState(n, s)
 	connectMembers(n, s)
+	connectUsers(n)
 	connectControl(n, s)
 	connectLoops(n, s)
 	return n
@@ -96,7 +97,7 @@ func connectState(n *Node, s *shared) {
 	n.fsm = &fsm{
 		config: c, raft: n.raft, leader: n.leader, view: n.observer, keeper: s.keeper, table: n.table, clock: n.clock,
 		setting: n.setting, announced: s.announced, failure: s.failure, ended: n.life.ended(), state: &s.state,
-		rules: rulesState{store: c.Rules},
+		rules: rulesState{store: c.Rules}, users: usersState{changed: make(chan struct{}, 1)},
 	}
 }
 
@@ -118,6 +119,18 @@ func connectMembers(n *Node, s *shared) {
 	}
 }
 
+// connectUsers creates the parts that activate and change the users.
+func connectUsers(n *Node) {
+	c := &n.config
+	active := &activeUsers{
+		target: c.Users, stable: c.Stable, newest: n.fsm.newestUsers, changed: n.fsm.users.changed, life: n.life,
+		log: c.Logger, advanced: make(chan struct{}),
+	}
+	n.users = &usersProposals{
+		proposer: newProposer(n, "users", errUsersUnknown), newest: n.fsm.newestUsers, active: active, log: c.Logger,
+	}
+}
+
 func newProposer(n *Node, document string, unknown error) proposer {
 	return proposer{
 		document: document, unknown: unknown, raft: n.raft, leaderships: n.leaderships, view: n.observer, peers: n.peers,
@@ -132,7 +145,7 @@ func connectControl(n *Node, s *shared) {
 		responder: &responder{
 			role: nodeRole{n.raft, n.leaderships}, members: n.observer, announced: s.announced, changes: n.members,
 			handshake: n.bootstrap, returns: s.keeper, logTime: n.leader.times.answer, runningHeartbeat: n.agreement.runsWith,
-			propose: n.rules.answer,
+			propose: n.rules.answer, awaitUsers: n.users.active.await, proposeUsers: n.users.answer,
 		},
 	}
 }
@@ -149,7 +162,7 @@ func connectLoops(n *Node, s *shared) {
 	}
 	n.loops = []func(){
 		func() { n.clock.keepOffset(n.life.ended()) }, n.leader.run, compactor.run, s.keeper.run, n.rejoiner.run,
-		announcer.recordAnnounced, n.rules.run,
+		announcer.recordAnnounced, n.rules.run, n.users.active.run,
 	}
 	if c.Peers != nil {
 		watch := &leaderWatch{raft: n.raft, view: n.observer, setting: n.setting, peers: n.peers, life: n.life}

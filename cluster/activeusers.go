@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// Users receives the versions of the users.
+type Users interface {
+	// Apply replaces the users of this node by those in the text. Number 0 means that the log has no users. After an error,
+	// the node continues with the users that it has.
+	Apply(version uint64, text string) error
+}
+
+// noUsers is the Users of a node whose users are not replicated.
+type noUsers struct{}
+
+func (noUsers) Apply(uint64, string) error { return nil }
+
+// usersKey is the key of the active version of the users in the stable store of Raft.
+var usersKey = []byte("Users")
+
+var errInactive = errors.New("the node does not use this version of the users yet")
+
+// activeUsers makes the newest version of the users the active one. It also stores the version on disk, because a
+// restarted node does not know which entries of its log are committed before it has contact with a leader. Without the
+// stored version, deleted users could log in to a node that has lost the other nodes.
+//
+// The text is parsed outside of fsm.Apply. Versions that are replaced meanwhile are skipped.
+type activeUsers struct {
+	target Users
+	stable raft.StableStore
+	// newest returns the newest applied version. It returns false if that version is older than the stored one.
+	newest  func() (v usersVersion, known bool)
+	changed <-chan struct{}
+	life    *lifetime
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	active   usersVersion
+	advanced chan struct{} // closed when active has changed
+}
+
+// load makes the version active that the previous process has stored, if there is one, and returns its number.
+func (u *activeUsers) load() (number uint64, err error) {
+	b, err := u.stable.Get(usersKey)
+	if err != nil || len(b) < 8 { // no version is stored, or Raft will fail with the same error
+		return 0, nil
+	}
+	v := usersVersion{binary.LittleEndian.Uint64(b), len(b) - 8, string(b[8:])}
+	if err := u.target.Apply(v.Number, v.text); err != nil {
+		return 0, fmt.Errorf("read version %d of the users: %w", v.Number, err)
+	}
+	u.set(v)
+	return v.Number, nil
+}
+
+// run activates the newest version each time that it has changed, until the node is closed.
+func (u *activeUsers) run() {
+	for {
+		select {
+		case <-u.life.ended():
+			return
+		case <-u.changed:
+			if v, known := u.newest(); known && v != u.current() {
+				u.activate(v)
+			}
+		}
+	}
+}
+
+// activate makes a version active, unless its text is not valid on this node.
+func (u *activeUsers) activate(v usersVersion) {
+	if err := u.target.Apply(v.Number, v.text); err != nil {
+		u.log.Error("the users of the cluster were changed, and this node does not know all of them: run the same version on all nodes",
+			"version", v.Number, "error", err)
+		return
+	}
+	b := binary.LittleEndian.AppendUint64(nil, v.Number)
+	if err := u.stable.Set(usersKey, append(b, v.text...)); err != nil {
+		u.log.Error("cannot store the users; check the disk of the data directory", "error", err)
+	}
+	u.set(v)
+}
+
+func (u *activeUsers) set(v usersVersion) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.active = v
+	close(u.advanced)
+	u.advanced = make(chan struct{})
+}
+
+func (u *activeUsers) current() usersVersion {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.active
+}
+
+// await blocks until the given version or a later one is active, at most for answerWithin.
+func (u *activeUsers) await(ctx context.Context, number uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	for {
+		u.mu.Lock()
+		active, advanced := u.active.Number, u.advanced
+		u.mu.Unlock()
+		if active >= number {
+			return nil
+		}
+		select {
+		case <-advanced:
+		case <-ctx.Done():
+			return fmt.Errorf("version %d: %w", number, errInactive)
+		}
+	}
+}
