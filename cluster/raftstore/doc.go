@@ -2,7 +2,7 @@
 // failures of the disk and of hashicorp/raft, which is called the library below.
 //
 // A [Store] locks one directory. It holds the log, the term and the vote, the snapshots,
-// and the [Identity] of the node. [Inspect] and [Recover] are operator tools for a node
+// and the [Identity] of the node. [Inspect], [Replay] and [Recover] are operator tools for a node
 // that is not running. [InstallGuard] and [TransferGuard] detect states from which the
 // library does not recover. [Logger] adapts a slog.Logger to the library.
 //

@@ -33,14 +33,14 @@ type action func(ctx context.Context, operands []string, stdout, stderr io.Write
 func commands() []command {
 	return []command{
 		{
-			name: "check", args: "FILE", least: 1, most: 1, bind: bindCheck,
-			help: "verify a snapshot and describe it",
-			text: "Reads a whole snapshot, and prints a summary, or the first error and its position.",
+			name: "check", args: "FILE|DIR", least: 1, most: 1, bind: bindCheck,
+			help: "verify a snapshot or a data directory, and describe it",
+			text: checkText,
 		},
 		{
-			name: "dump", args: "FILE", least: 1, most: 1, bind: bindDump,
-			help: "print a snapshot as JSON, a line for each key",
-			text: "Verifies a whole snapshot, and then prints each of its keys as a line of JSON.",
+			name: "dump", args: "FILE|DIR", least: 1, most: 1, bind: bindDump,
+			help: "print the keys of a snapshot or a data directory",
+			text: dumpText,
 		},
 		{
 			name: "certs", args: "--cluster NAME [--option value ...] NODE ...", most: unlimited, bind: bindCerts,

@@ -1,60 +1,101 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os/signal"
+	"iter"
+	"os"
 	"syscall"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// bindCheck binds the command "throttled check". It reads a whole snapshot and prints a summary, or the first error and
-// its position.
+const checkText = `Reads a whole snapshot, or the snapshots and the whole log in the data-dir of a node, and prints a
+summary, or the first error and its position. Nothing is changed. The node must not be running.`
+
+const dumpText = `Prints each key as a line of JSON, after the whole file or directory was verified. Nothing is
+changed. The node of a data-dir must not be running. The keys of a directory, which are held in
+memory, are those after the newest entry of its log, which may not be committed yet.
+
+used is the number of units in use at the end of the save, or at the newest entry with changes; for
+a token bucket with refilled_ns and without refill, it is the number after that refill. used_percent
+is the used share of the limit, with an error of an eighth; for windows and token buckets, the share
+after the last charge. Limits are arguments of requests, and are not stored.`
+
+// keys are the keys of a snapshot or a data directory, and the limiter time at which they are shown.
+type keys struct {
+	now     uint64
+	records iter.Seq[limiter.Record]
+}
+
+// bindCheck binds the command "throttled check". It reads a whole snapshot or data directory and prints a summary, or the
+// first error and its position.
 func bindCheck(*flag.FlagSet) action {
-	return func(ctx context.Context, files []string, stdout, _ io.Writer) error {
-		return inspect(ctx, files[0], func(s *persistence.Snapshot) error {
-			var c contents
-			for r := range s.Records() {
-				c.add(&r, s.Info().Ended)
-			}
+	return func(ctx context.Context, paths []string, stdout, _ io.Writer) error {
+		if isDir(paths[0]) {
+			return checkDir(ctx, paths[0], stdout)
+		}
+		return inspect(ctx, paths[0], func(s *persistence.Snapshot) error {
+			c := count(keys{s.Info().Ended, s.Records()})
 			if s.Err() != nil {
 				return s.Err()
 			}
-			return c.describe(stdout, files[0], s.Info())
+			return c.describe(stdout, paths[0], s.Info())
 		})
 	}
 }
 
-// bindDump binds the command "throttled dump". It prints a snapshot as JSON, one record per line. It verifies the whole
-// file before it prints anything.
+// bindDump binds the command "throttled dump". It prints a snapshot or a data directory as JSON, one record per line. It
+// verifies the whole file or directory before it prints anything.
 func bindDump(*flag.FlagSet) action {
-	return func(ctx context.Context, files []string, stdout, _ io.Writer) error {
-		return inspect(ctx, files[0], func(s *persistence.Snapshot) error {
-			if err := s.Verify(); err != nil {
-				return err
-			}
-			err := dumpRecords(stdout, s)
-			if errors.Is(err, syscall.EPIPE) {
-				return nil // the reader has closed the pipe
-			}
-			return err
-		})
+	return func(ctx context.Context, paths []string, stdout, _ io.Writer) error {
+		dump := dumpFile
+		if isDir(paths[0]) {
+			dump = dumpDir
+		}
+		err := dump(ctx, paths[0], stdout)
+		if errors.Is(err, syscall.EPIPE) {
+			return nil // the reader has closed the pipe
+		}
+		return err
 	}
 }
 
-// inspect opens a file, and passes it to the function use. If ctx is canceled, the file is closed, so that reads fail.
+// dumpFile prints the keys of a snapshot.
+func dumpFile(ctx context.Context, file string, stdout io.Writer) error {
+	return inspect(ctx, file, func(s *persistence.Snapshot) error {
+		if err := s.Verify(); err != nil {
+			return err
+		}
+		if err := dumpRecords(ctx, stdout, keys{s.Info().Ended, s.Records()}); err != nil {
+			return err
+		}
+		return s.Err()
+	})
+}
+
+// dumpDir prints the keys of a data directory.
+func dumpDir(ctx context.Context, dir string, stdout io.Writer) error {
+	_, k, err := replayDir(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return dumpRecords(ctx, stdout, k)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// inspect opens a snapshot, and passes it to the function use. If ctx is canceled, the file is closed, so that reads fail.
 func inspect(ctx context.Context, file string, use func(*persistence.Snapshot) error) error {
-	signal.Ignore(syscall.SIGPIPE) // writing to a closed pipe returns an error instead
 	s, err := persistence.OpenSnapshot(file)
 	if err != nil {
 		return err
@@ -68,12 +109,20 @@ func inspect(ctx context.Context, file string, use func(*persistence.Snapshot) e
 	return err
 }
 
-// contents holds the counts that "throttled check" prints for a snapshot.
+// contents holds the counts that "throttled check" prints.
 type contents struct {
 	kinds    [256]int64 // records by kind
-	expired  int64      // records that had expired at the end of the save
+	expired  int64      // records that have expired
 	keyBytes int64
 	longest  int
+}
+
+// count returns the counts of the given keys.
+func count(k keys) (c contents) {
+	for r := range k.records {
+		c.add(&r, k.now)
+	}
+	return c
 }
 
 func (c *contents) add(r *limiter.Record, now uint64) {
@@ -85,11 +134,17 @@ func (c *contents) add(r *limiter.Record, now uint64) {
 	c.longest = max(c.longest, len(r.Key))
 }
 
-func (c *contents) describe(w io.Writer, file string, info persistence.Info) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, form string, args ...any) {
+// newRows returns a function that writes rows of a table, and the writer that must be flushed after the last row.
+func newRows(w io.Writer) (tw *tabwriter.Writer, row func(name, form string, args ...any)) {
+	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	return tw, func(name, form string, args ...any) {
 		_, _ = fmt.Fprintf(tw, name+":\t"+form+"\n", args...) // Flush returns the error
 	}
+}
+
+// describe prints the summary of a snapshot.
+func (c *contents) describe(w io.Writer, file string, info persistence.Info) error {
+	tw, row := newRows(w)
 	row("file", "%s", file)
 	row("size", "%d bytes in %d blocks of records", info.Size, info.Blocks)
 	row("format", "%d", info.Format)
@@ -97,6 +152,13 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 	row("created", "%s", info.Created.UTC().Format(time.RFC3339Nano))
 	row("limiter time", "%d ns at the start of the save, %d ns at its end", info.Begun, info.Ended)
 	row("keys", "%d, %d live and %d expired at the end of the save", info.Keys, info.Keys-c.expired, c.expired)
+	c.rows(row)
+	row("result", "ok")
+	return tw.Flush()
+}
+
+// rows writes the counts of keys by kind, and of their bytes.
+func (c *contents) rows(row func(name, form string, args ...any)) {
 	for kind, n := range c.kinds {
 		if n > 0 {
 			k := limiter.Kind(kind)
@@ -108,41 +170,4 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 		}
 	}
 	row("key bytes", "%d in total, %d in the longest key", c.keyBytes, c.longest)
-	row("result", "ok")
-	return tw.Flush()
-}
-
-// line is a record as printed by dump. Times are whole nanoseconds. JSON readers that store numbers as floating point
-// may round them.
-type line struct {
-	Key       *string `json:"key,omitempty"`        // nil if not valid UTF-8
-	KeyBase64 []byte  `json:"key_base64,omitempty"` // set if Key is nil
-	Kind      string  `json:"kind"`                 // as in the reply of TYPE
-	Algorithm string  `json:"algorithm"`            // as in the reply of OBJECT ENCODING
-	Expires   uint64  `json:"expires_ns"`           // limiter time from which the key is equivalent to an absent key
-	TTL       uint64  `json:"ttl_ns"`               // time from the end of the save to Expires; 0 if expired
-	State     []byte  `json:"state_base64,omitempty"`
-}
-
-func newLine(r *limiter.Record, now uint64) line {
-	l := line{Kind: r.Kind.String(), Algorithm: r.Kind.Encoding(), Expires: r.Expires, TTL: max(r.Expires, now) - now, State: r.State}
-	if utf8.Valid(r.Key) {
-		key := string(r.Key)
-		l.Key = &key
-	} else {
-		l.KeyBase64 = r.Key
-	}
-	return l
-}
-
-func dumpRecords(w io.Writer, s *persistence.Snapshot) error {
-	buffered := bufio.NewWriterSize(w, 64<<10)
-	enc := json.NewEncoder(buffered)
-	enc.SetEscapeHTML(false)
-	for r := range s.Records() {
-		if err := enc.Encode(newLine(&r, s.Info().Ended)); err != nil {
-			return fmt.Errorf("print the snapshot: %w", err)
-		}
-	}
-	return errors.Join(s.Err(), buffered.Flush())
 }

@@ -128,16 +128,6 @@ func TestDump_Nothing(t *testing.T) {
 	}
 }
 
-// TestNewLine checks the JSON of a record with a State, which records of CL.THROTTLE do not
-// have.
-func TestNewLine(t *testing.T) {
-	r := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("k"), Expires: 7, State: []byte("state")}
-	got, err := json.Marshal(newLine(&r, 2))
-	if want := `{"key":"k","kind":"bucket","algorithm":"tokens","expires_ns":7,"ttl_ns":5,"state_base64":"c3RhdGU="}`; err != nil || string(got) != want {
-		t.Errorf("JSON = %s, error %v; want %s", got, err, want)
-	}
-}
-
 func TestInspect_Refuses(t *testing.T) {
 	file := snapshotOf(t, throttleRecord("user:1", 1500))
 	b, err := os.ReadFile(file)
@@ -159,9 +149,14 @@ func TestInspect_Refuses(t *testing.T) {
 	}
 	f(exitError, "snapshot "+file+" is damaged at byte 41: checksum does not match", file)
 	f(exitError, "no such file", filepath.Join(t.TempDir(), "none.thr"))
-	f(exitError, "is unreadable at byte 0", t.TempDir())
+	f(exitError, "no such file", t.TempDir())
+	empty := filepath.Join(t.TempDir(), "current")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f(exitError, errNoData.Error(), filepath.Dir(empty))
 	f(exitUsage, "wrong number of arguments: write throttled ")
-	f(exitUsage, "FILE", "one", "two")
+	f(exitUsage, "FILE|DIR", "one", "two")
 }
 
 // closedPipe is a writer with a limited capacity. The field room is the number of bytes that

@@ -243,7 +243,7 @@ Do not start other nodes with their old data: remove their data directories, and
 // rewrite makes r.nodes the configuration of the cluster. It replays the log into a temporary table.
 func (r *recovery) rewrite(identity *raftstore.Identity) (raftstore.Summary, error) {
 	failed := make(chan error, 1)
-	fsm := replayer(identity, func(err error) { failed <- err })
+	fsm, _, _ := replayer(identity, func(err error) { failed <- err })
 	config := raftstore.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
 	summary, err := raftstore.Recover(r.dir, config, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
@@ -257,14 +257,15 @@ func (r *recovery) rewrite(identity *raftstore.Identity) (raftstore.Summary, err
 	}
 }
 
-// replayer returns the state machine that replays the log of a node that is not running.
-func replayer(identity *raftstore.Identity, fatal func(error)) raft.FSM {
+// replayer returns the state machine that replays the log of a node that is not running, with its table and its clock.
+func replayer(identity *raftstore.Identity, fatal func(error)) (raft.FSM, *buckets.Table, *cluster.Clock) {
 	clock := cluster.NewClock()
-	return cluster.New(cluster.Config{
+	table := buckets.New(buckets.Config{Clock: clock.Now, Replicated: true})
+	node := cluster.New(cluster.Config{
 		Cluster: identity.Cluster, Self: cluster.Announcement{ID: identity.Node}, Version: version,
-		Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true}), Clock: clock,
-		Fatal: fatal,
-	}).FSM()
+		Table: table, Clock: clock, Fatal: fatal,
+	})
+	return node.FSM(), table, clock
 }
 
 func voters(nodes []options.Node) []raft.Server {
