@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"internal/lograte":    0, // limits repeated log lines
 	"internal/failpoint":  0, // switches for deliberate bugs, for tests
 	"internal/goroutines": 0, // detects leaked goroutines, for tests
+	"internal/sdnotify":   0, // reports the state of the process to systemd
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/testbuild":  0, // builds the program for tests
 	"internal/race":       0, // scales tests down under the race detector

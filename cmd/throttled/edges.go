@@ -48,7 +48,10 @@ func (*program) whenReady(o *options.Options, serve func(net.Listener) error) se
 			return serve(ln)
 		}
 		_ = ln.Close() // nothing was accepted
-		if !p.awaitReady(ctx) {
+		patient, cancel := context.WithTimeout(ctx, readyPatience)
+		p.awaitReady(patient)
+		cancel()
+		if ctx.Err() != nil {
 			return nil
 		}
 		ln, err := listenTCP(ln.Addr().String())
@@ -59,18 +62,18 @@ func (*program) whenReady(o *options.Options, serve func(net.Listener) error) se
 	}
 }
 
-// awaitReady waits until requests can be decided, at most for readyPatience. It returns false if ctx is done.
+// awaitReady waits until requests can be decided, or until ctx is done. It reports whether requests can be decided.
 func (p *program) awaitReady(ctx context.Context) bool {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for begin := time.Now(); p.server.Ready() != nil && time.Since(begin) < readyPatience; {
+	for p.server.Ready() != nil {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-ticker.C:
 		}
 	}
-	return ctx.Err() == nil
+	return true
 }
 
 // openEdges creates the HTTP and gRPC servers. The server for Redis clients and the metrics must exist.

@@ -43,6 +43,7 @@ type process struct {
 	raft     string
 	dir      string
 	args     []string
+	env      []string // added to the environment of the tests
 	cmd      *exec.Cmd
 	log      *lockedBuffer
 }
@@ -61,6 +62,16 @@ func newProcesses(t *testing.T, ids []string, args ...string) (all []*process) {
 // startProcesses starts the nodes of a cluster, each with its own arguments.
 func startProcesses(t *testing.T, ids []string, args func(id string) []string) (all []*process) {
 	t.Helper()
+	all = prepareProcesses(t, ids, args)
+	for _, p := range all {
+		p.start()
+	}
+	return all
+}
+
+// prepareProcesses returns the nodes of a cluster, each with its own arguments. They have not been started.
+func prepareProcesses(t *testing.T, ids []string, args func(id string) []string) (all []*process) {
+	t.Helper()
 	var list []string
 	for _, id := range ids {
 		p := &process{t: t, id: id, addr: freeAddr(t), raft: freeAddr(t), dir: t.TempDir()}
@@ -71,7 +82,6 @@ func startProcesses(t *testing.T, ids []string, args func(id string) []string) (
 		_, port, _ := net.SplitHostPort(p.addr)
 		p.args = append([]string{"--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", p.dir, "--cluster-id", "test", "--node-id", p.id,
 			"--raft-addr", p.raft, "--bootstrap", strings.Join(list, " ")}, args(p.id)...)
-		p.start()
 	}
 	return all
 }
@@ -80,7 +90,7 @@ func (p *process) start() {
 	p.t.Helper()
 	p.log = &lockedBuffer{}
 	p.cmd = exec.Command(os.Args[0], p.args...)
-	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)

@@ -78,6 +78,7 @@ func serve(ctx context.Context, args, environ []string, stdout, stderr io.Writer
 	}
 	p.warnOfUnknown(environ)
 	p.hangups = signals
+	p.supervise(options.LookupIn(environ))
 	return check(stderr, p.run(ctx))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
 	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/internal/sdnotify"
 	"github.com/throttledhq/throttled/metrics"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/persistence"
@@ -29,21 +30,22 @@ import (
 // If the option data-dir is set, the replica has goroutines as well. They belong to Raft, to the link (the port for
 // other nodes) and to the cluster.Node.
 type program struct {
-	opts      *options.Store
-	log       *slog.Logger
-	logs      *logOutput
-	hangups   <-chan os.Signal   // receives SIGHUP, which requests a reload; may be nil
-	store     *persistence.Store // nil if snapshots in dir are disabled
-	storeErr  error              // reason why store is nil
-	table     *buckets.Table
-	replica   *replica // nil if the state is in memory only
-	rules     *ruleset.Store
-	rulesFile *rulesFile // nil if the option rules is not set
-	server    *server.Server
-	edges     edges
-	metrics   *metrics.Metrics
-	listeners []listener
-	stopped   chan bool // receives a value when a client sends SHUTDOWN: whether to save
+	opts       *options.Store
+	log        *slog.Logger
+	logs       *logOutput
+	hangups    <-chan os.Signal   // receives SIGHUP, which requests a reload; may be nil
+	store      *persistence.Store // nil if snapshots in dir are disabled
+	storeErr   error              // reason why store is nil
+	table      *buckets.Table
+	replica    *replica // nil if the state is in memory only
+	rules      *ruleset.Store
+	rulesFile  *rulesFile // nil if the option rules is not set
+	server     *server.Server
+	edges      edges
+	metrics    *metrics.Metrics
+	listeners  []listener
+	supervisor supervisor
+	stopped    chan bool // receives a value when a client sends SHUTDOWN: whether to save
 
 	limitMu   sync.Mutex
 	maxMemory int64 // the option maxmemory; the table has no limit during the load
@@ -310,7 +312,11 @@ func (p *program) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	save, err := p.wait(ctx, p.startAll(ctx, &running))
+	failed := p.startAll(ctx, &running)
+	stopWatchdog := p.startWatchdog(ctx)
+	save, err := p.wait(ctx, failed)
+	p.notify(sdnotify.Stopping)
+	stopWatchdog()
 	p.edges.drain()
 	if p.replica != nil {
 		p.replica.handOver()
@@ -349,6 +355,7 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 			return
 		}
 		p.announce()
+		running.Go(func() { p.notifyReady(ctx) })
 		if p.store != nil {
 			p.store.Run(ctx)
 		}

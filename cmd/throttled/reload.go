@@ -23,7 +23,7 @@ func (p *program) reloadOn(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.hangups:
-			p.reload()
+			p.notifyReload(p.reload)
 		}
 	}
 }
