@@ -25,6 +25,7 @@ TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip z
 
 .DEFAULT_GOAL := help
 .PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean
+.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable clients client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -63,6 +64,7 @@ test-portable: ## test the server with the socket calls of systems other than Li
 # Results of tests that build the server must not be cached: the go command does not detect that these tests
 # depend on the server.
 test-clients:
+	scripts/install-clients.sh debian >/dev/null
 	$(GO) test -C tests/clients -vet=off -timeout $(TIMEOUT) -count=1 ./...
 
 test-modules:
@@ -82,6 +84,10 @@ gateways: ## test the configurations in examples/ with nginx, HAProxy, Caddy, En
 gateways-rolling: ## restart the nodes of a cluster, each 5 times, under 5,000 requests a second through nginx and Envoy; needs an otherwise idle machine
 	scripts/install-gateways.sh nginx envoy >/dev/null
 	$(GO) test -C tests/gateways -timeout $(TIMEOUT) -count=1 -v -run '^TestRolling' ./... -args -rolling-all=false -rolling-rate 5000 -rolling-rounds 5
+
+clients: tools ## run every client of the matrix through faults, and write the results to docs/clients.md; installs the clients (Debian, root; PyPI; npm); needs an otherwise idle machine
+	scripts/install-clients.sh all >/dev/null
+	$(GO) test -C tests/clients -timeout 60m -count=1 -v -run '^TestMatrix$$' . -args -matrix all -matrix-strict -matrix-write
 
 client-tests-java: tools ## test with Redisson, a client for Java; installs Maven where it is missing (Debian, root)
 	@command -v mvn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq maven default-jdk-headless >/dev/null; }

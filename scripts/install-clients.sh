@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Installs the client libraries of the sets that are named as arguments ("all" for every set), unless they are installed. The set "debian" consists of
+# Debian packages (root). The others are stored in a cache directory, which is printed.
+set -euo pipefail
+
+redis_py=8.1.0
+node_redis=6.3.1
+ioredis=6.0.0
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/throttled-clients
+mkdir -p "$cache"
+
+# debian installs packages, unless the command given as the first argument succeeds.
+debian() {
+  local present=$1
+  shift
+  bash -c "$present" >/dev/null 2>&1 && return
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+install_debian() {
+  debian 'command -v redis-cli && command -v redis-benchmark' redis-tools
+  debian '/usr/bin/python3 -c "import redis"' python3-redis
+  debian 'php -r "exit(extension_loaded(\"redis\") ? 0 : 1);"' php-cli php-redis
+  debian 'test -e /usr/share/php/Predis/autoload.php' php-nrk-predis
+  debian 'ruby -e "require %q(redis)"' ruby ruby-redis
+  debian 'perl -MRedis -MJSON::PP -e 1' perl libredis-perl
+  debian 'lua5.1 -e "require [[redis]]"' lua5.1 lua-redis lua-cjson
+  debian 'test -e /usr/include/hiredis/hiredis.h && command -v cc' gcc libc6-dev libhiredis-dev
+  debian 'command -v prometheus-redis-exporter' prometheus-redis-exporter
+}
+
+install_python() {
+  [ -x "$cache/python/bin/python" ] && [ "$(cat "$cache/python/version" 2>/dev/null)" = "$redis_py" ] && return
+  debian 'python3 -c "import ensurepip, venv"' python3-venv
+  python3 -m venv --clear "$cache/python"
+  "$cache/python/bin/python" -m pip install -q --disable-pip-version-check "redis==$redis_py"
+  echo "$redis_py" >"$cache/python/version"
+}
+
+install_node() {
+  local want="node-redis $node_redis, ioredis $ioredis"
+  [ "$(cat "$cache/node/version" 2>/dev/null)" = "$want" ] && return
+  debian 'command -v npm' nodejs npm
+  mkdir -p "$cache/node"
+  (cd "$cache/node" && npm install --silent --no-audit --no-fund --no-save --prefix . "redis@$node_redis" "ioredis@$ioredis")
+  echo "$want" >"$cache/node/version"
+}
+
+for set in "$@"; do
+  case $set in
+    all) install_debian; install_python; install_node ;;
+    debian | python | node) "install_$set" ;;
+    *) echo "unknown set of clients: $set" >&2; exit 2 ;;
+  esac
+done
+echo "$cache"

@@ -1,0 +1,75 @@
+"""Driver of redis-py with asyncio; see README.md. The checks run in a thread, and their calls in the event loop."""
+
+import asyncio
+import importlib.metadata
+import threading
+
+import redis
+import redis.asyncio
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import ExponentialBackoff, NoBackoff
+
+import checks
+
+PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
+                retry_on_error=[redis.exceptions.BusyLoadingError, redis.ConnectionError])
+
+loop = asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+
+
+def wait(coroutine):
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+
+class Client:
+    error = redis.RedisError
+
+    def __init__(self, options, password):
+        settings = dict(username=options.user, password=password)
+        if options.resp:
+            settings["protocol"] = options.resp
+        if options.tls_ca:
+            settings.update(ssl=True, ssl_ca_certs=options.tls_ca)
+        self.mode = options.mode
+        self.client = wait(getattr(self, "open_" + options.mode)(options.addresses, settings))
+
+    async def open_standalone(self, addresses, settings):
+        host, port = addresses[0]
+        return redis.asyncio.Redis(host=host, port=port, **settings)
+
+    async def open_cluster(self, addresses, settings):
+        # The library does not pause before these retries, and ten, the default, take less time than an election.
+        return RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in addresses], retry=Retry(NoBackoff(), 1000), **settings)
+
+    async def open_sentinel(self, addresses, settings):
+        asking = dict(settings, retry=Retry(NoBackoff(), 0), socket_timeout=1)
+        return Sentinel(addresses, sentinel_kwargs=asking, **settings).master_for("mymaster", **PATIENCE)
+
+    def call(self, *args):
+        return wait(self.client.execute_command(*args))
+
+    def pipeline(self, commands):
+        return wait(self.send(self.client.pipeline() if self.mode == "cluster" else self.client.pipeline(transaction=False), commands))
+
+    def transaction(self, commands):
+        return wait(self.send(self.client.pipeline(transaction=True), commands))
+
+    async def send(self, pipe, commands):
+        async with pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            return await pipe.execute()
+
+
+def concurrently(callers, work):
+    threads = [threading.Thread(target=work) for _ in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+checks.main(importlib.metadata.version("redis"), Client, concurrently)
