@@ -1,0 +1,97 @@
+//! redis-rs with its asynchronous API: ConnectionManager, ClusterConnection, and connections that Sentinel directs to the
+//! leader.
+
+use crate::client::{Client, Decision, Throttle};
+use crate::options::Options;
+use crate::redis_connect::{cluster, command, repeated, sentinel, single};
+use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::SentinelClient;
+use redis::{Cmd, FromRedisValue, Pipeline, RedisError, RedisResult};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+#[derive(Clone)]
+pub enum Driver {
+    Single(ConnectionManager),
+    Cluster(ClusterConnection),
+    Sentinel(Arc<Mutex<Leader>>),
+}
+
+/// The connection to the leader. A connection of redis-rs does not reconnect, so that the driver asks Sentinel again after
+/// an error of the connection.
+pub struct Leader {
+    client: SentinelClient,
+    connection: Option<MultiplexedConnection>,
+}
+
+impl Leader {
+    async fn connection(&mut self) -> RedisResult<MultiplexedConnection> {
+        if self.connection.is_none() {
+            self.connection = Some(self.client.get_async_connection().await?);
+        }
+        Ok(self.connection.clone().unwrap())
+    }
+}
+
+/// A command or a pipeline.
+enum Request {
+    One(Cmd),
+    Many(Pipeline),
+}
+
+impl Request {
+    async fn send<T: FromRedisValue>(&self, connection: &mut impl ConnectionLike) -> RedisResult<T> {
+        match self {
+            Request::One(command) => command.query_async(connection).await,
+            Request::Many(pipeline) => pipeline.query_async(connection).await,
+        }
+    }
+}
+
+impl Driver {
+    async fn send<T: FromRedisValue>(&self, request: Request) -> RedisResult<T> {
+        match self {
+            Driver::Single(connection) => request.send(&mut connection.clone()).await,
+            Driver::Cluster(connection) => request.send(&mut connection.clone()).await,
+            Driver::Sentinel(leader) => {
+                let mut connection = leader.lock().await.connection().await?;
+                let reply = request.send(&mut connection).await;
+                if matches!(&reply, Err(error) if error.is_unrecoverable_error()) {
+                    leader.lock().await.connection = None;
+                }
+                reply
+            }
+        }
+    }
+}
+
+impl Client for Driver {
+    type Error = RedisError;
+
+    async fn open(options: &Options) -> RedisResult<Self> {
+        Ok(match options.mode() {
+            "cluster" => Driver::Cluster(cluster(options)?.get_async_connection().await?),
+            "sentinel" => {
+                let mut leader = Leader { client: sentinel(options)?, connection: None };
+                leader.connection().await?;
+                Driver::Sentinel(Arc::new(Mutex::new(leader)))
+            }
+            _ => Driver::Single(single(options)?.get_connection_manager().await?),
+        })
+    }
+
+    async fn throttle(&self, call: Throttle) -> RedisResult<Decision> {
+        self.send(Request::One(command(&call))).await
+    }
+
+    async fn pipeline(&self, call: Throttle, n: usize) -> RedisResult<Vec<Decision>> {
+        self.send(Request::Many(repeated(&call, n))).await
+    }
+
+    async fn transaction(&self, call: Throttle, n: usize) -> RedisResult<Vec<Decision>> {
+        let mut pipeline = repeated(&call, n);
+        pipeline.atomic();
+        self.send(Request::Many(pipeline)).await
+    }
+}
