@@ -24,8 +24,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean
-.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable clients client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
