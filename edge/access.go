@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/headers"
 )
 
@@ -34,7 +35,7 @@ func (s *Server) fromHere(x *exchange) bool {
 		x.fail(http.StatusForbidden, "origin", "requests of pages in browsers are refused: send no Origin header")
 		return false
 	}
-	if s.opts.Get().RequirePass == "" && !s.knowsHost(x.r) {
+	if !s.access.RequiresPassword() && !s.knowsHost(x.r) {
 		x.close()
 		x.fail(http.StatusMisdirectedRequest, "unknown_host", "the name in the Host header is unknown: use localhost or an IP address, or add the name to http-hosts")
 		return false
@@ -115,22 +116,22 @@ func passwordOf(r *http.Request) (c credentials) {
 // authenticate refuses requests without the password, if one is required. A request without any is not counted as a
 // failure.
 func (s *Server) authenticate(x *exchange, c credentials) bool {
-	o := s.opts.Get()
-	if o.RequirePass == "" {
+	users := s.access.Users() // before the check: users that change meanwhile are another pointer
+	if !s.access.RequiresPassword() {
 		return true
 	}
 	if !c.ok {
 		s.refuseUnauthenticated(x, c, "a password is required: send Authorization: Bearer PASSWORD or X-Throttled-Token: PASSWORD")
 		return false
 	}
-	if x.conn.checkedFor == o && x.conn.password == c.password {
+	if x.conn.checkedFor == users && x.conn.password == c.password {
 		return true
 	}
-	err := s.access.Authenticate(x.conn.RemoteAddr(), []byte(c.password))
+	_, err := s.access.Authenticate(x.conn.RemoteAddr(), []byte(acl.DefaultName), []byte(c.password))
 	var later interface{ RetryAfter() time.Duration }
 	switch {
 	case err == nil:
-		x.conn.password, x.conn.checkedFor = c.password, o
+		x.conn.password, x.conn.checkedFor = c.password, users
 		return true
 	case errors.As(err, &later):
 		retry := max(int64((later.RetryAfter()+time.Second-1)/time.Second), 1)

@@ -98,7 +98,7 @@ func (s *Server) mayCharge(x *exchange, field string, units, least int64) bool {
 	case units == 0:
 		x.fail(http.StatusBadRequest, "invalid_request", (&fieldError{field, "must not be 0; use peek to read the state without a charge"}).Error())
 		return false
-	case s.opts.Get().RequirePass == "":
+	case !s.access.RequiresPassword():
 		x.fail(http.StatusForbidden, "refund", (&fieldError{field, "must not be negative: refunds require a password (requirepass)"}).Error())
 		return false
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/pires/go-proxyproto"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/headers"
-	"github.com/throttledhq/throttled/options"
 )
 
 // places limits the number of connections. A connection is a newcomer until its first request is accepted. If there is no
@@ -45,10 +45,10 @@ type conn struct {
 	sender netip.Addr // address from which the connection came: differs from peer if it has a PROXY header
 	begun  bool
 
-	// password is the last password that was right, and checkedFor the options by which it was: requests with the same
+	// password is the last password that was right, and checkedFor the users by which it was: requests with the same
 	// password on this connection need no further check.
 	password   string
-	checkedFor *options.Options
+	checkedFor *acl.Set
 }
 
 // enter makes a connection a newcomer. It returns false if there is no place. Otherwise, victim is a connection that must be

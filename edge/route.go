@@ -76,7 +76,7 @@ func (s *Server) admit(x *exchange, p *path) bool {
 		return false
 	case !public && !s.authenticate(x, passwordOf(x.r)):
 		return false
-	case !public || s.opts.Get().RequirePass == "" && s.accepts(x):
+	case !public || !s.access.RequiresPassword() && s.accepts(x):
 		x.conn.accepted()
 		// Otherwise the connection stays a newcomer: clients without access could use up all places by health checks.
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
@@ -25,9 +26,13 @@ import (
 type Access interface {
 	// Accepts reports whether a client with this address may connect.
 	Accepts(addr net.Addr) bool
-	// Authenticate returns nil if the password is right. An error with a method RetryAfter() time.Duration means that the
-	// address has failed too often; its text is shown to the client.
-	Authenticate(addr net.Addr, password []byte) error
+	// Authenticate returns the login of a user if the password is right. An error with a method RetryAfter() time.Duration
+	// means that the address has failed too often; its text is shown to the client.
+	Authenticate(addr net.Addr, user, password []byte) (acl.Login, error)
+	// Users returns the current users. After each change it returns another pointer.
+	Users() *acl.Set
+	// RequiresPassword reports whether a password is required.
+	RequiresPassword() bool
 	// Ready returns nil if requests can be decided, or the reason why they cannot.
 	Ready() error
 	// ClientLimit returns the maximum number of connections.

@@ -43,7 +43,11 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 		p, _ := lookupEnv(configEnv)
 		path = &p
 	}
-	from := &sources{path: *path, flags: flags, lookupEnv: lookupEnv}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	from := &sources{path: *path, dir: dir, flags: flags, lookupEnv: lookupEnv}
 	o, file, err := from.read()
 	if err != nil {
 		return nil, err
@@ -221,14 +225,25 @@ func (l *loader) refuseConflict(c *conflict) error {
 // explain returns the reason of a conflict followed by the two values.
 func (l *loader) explain(c *conflict) string {
 	a, b := find(c.names[0]), find(c.names[1])
-	return fmt.Sprintf("%s (%s and %s)", c.reason, a.get(&l.options), b.get(&l.options))
+	return fmt.Sprintf("%s (%s and %s)", c.reason, a.shown(&l.options), b.shown(&l.options))
+}
+
+// secret replaces the value of a secret option in errors.
+const secret = "(secret)"
+
+// shown returns the value of an option in o as errors show it.
+func (r *row) shown(o *Options) string {
+	if r.secret {
+		return secret
+	}
+	return r.get(o)
 }
 
 // refuse returns the error for an invalid value of an option.
 func refuse(r *row, text, origin, problem string) error {
 	shown := quote(text)
 	if r.secret {
-		shown = "(secret)"
+		shown = secret
 	}
 	return fmt.Errorf("%s%s %s (%s): %s", dashes(origin), r.name, shown, origin, problem)
 }

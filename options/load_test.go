@@ -56,6 +56,9 @@ func TestLoad_EverySource(t *testing.T) {
 		if err := find(name).field(&want).Set(text); err != nil {
 			t.Fatal(err)
 		}
+		if err := want.readPassword("."); err != nil {
+			t.Fatal(err)
+		}
 		for source, s := range sources {
 			t.Run(name+"/"+source, func(t *testing.T) { wantSame(t, s.Get(), &want) })
 		}

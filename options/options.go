@@ -18,9 +18,15 @@ type Options struct {
 	Bind          []string      // addresses to listen on: IP addresses, host names or "*" for all; at least one
 	Port          int           // TCP port; 0 selects any free port
 	ProtectedMode bool          // accept only loopback clients while RequirePass is empty
-	RequirePass   string        // password of clients; empty requires none
+	RequirePass   string        // password of the user "default"; empty requires none, see Password
+	ACLFile       string        // file of users; empty means none. See package acl
 	TCPKeepAlive  time.Duration // whole seconds between keep-alive probes; 0 disables them
 	Timeout       time.Duration // whole seconds after which an idle client is closed; 0 means never
+
+	// RequirePassFile is the file with the password of the user "default", for which RequirePass must be empty. Empty means
+	// none. The file is read when the options are loaded.
+	RequirePassFile string
+	filePassword    string // content of RequirePassFile
 
 	// Limits.
 
@@ -185,6 +191,15 @@ func Default() Options {
 	}
 }
 
+// Password returns the password of the user "default": the value of RequirePass, or the content of RequirePassFile. If it
+// is empty, no password is required.
+func (o *Options) Password() string {
+	if o.RequirePass != "" {
+		return o.RequirePass
+	}
+	return o.filePassword
+}
+
 // leastClientMemory is the lower bound of a limit on the memory of all clients, as in Redis.
 const leastClientMemory = 128 * kib
 
@@ -231,6 +246,8 @@ func (o *Options) conflict() *conflict {
 		return exceeds("proto-max-bulk-len", limit)
 	case o.ProtoMaxInlineLen > o.ClientQueryBufferLimit:
 		return exceeds("proto-max-inline-len", limit)
+	case o.RequirePass != "" && o.RequirePassFile != "":
+		return &conflict{[2]string{"requirepass", "requirepass-file"}, "requirepass and requirepass-file exclude each other"}
 	}
 	return nil
 }

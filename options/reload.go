@@ -8,6 +8,7 @@ import (
 // sources are the inputs of Load, kept for Reload.
 type sources struct {
 	path      string // of the configuration file; "" for none
+	dir       string // the working directory when the program was started
 	flags     []Pair // in order
 	lookupEnv func(string) (string, bool)
 }
@@ -30,6 +31,9 @@ func (s *sources) read() (o Options, file string, err error) {
 	if c := l.options.conflict(); c != nil {
 		return o, "", l.refuseConflict(c)
 	}
+	if err := l.options.readPassword(s.dir); err != nil {
+		return o, "", err
+	}
 	return l.options, file, nil
 }
 
@@ -43,7 +47,7 @@ type Reloaded struct {
 // sources has changed since they were last read or rewritten, and if the option can change
 // while the server runs. All other options keep their values, including values changed by
 // Set. For example, a reload after a rotation of the log file must not revert a password
-// that was changed by Set. Flags and environment override the file, as in Load.
+// that was changed by Set. The file named by requirepass-file is read again too. Flags and environment override the file, as in Load.
 //
 // The new values take effect together. If Reload returns an error, nothing has changed. For
 // an invalid line, the error contains the file and the line. If the hook set by OnChange
@@ -68,6 +72,10 @@ func (s *Store) Reload() (Reloaded, error) {
 	list, err := merge(&next, &s.loaded, &read)
 	if err != nil {
 		return Reloaded{}, err
+	}
+	if old.RequirePassFile == read.RequirePassFile && old.filePassword != read.filePassword {
+		next.filePassword = read.filePassword
+		list.Changed = append(list.Changed, passwordFile)
 	}
 	if c := next.conflict(); c != nil {
 		return Reloaded{}, fmt.Errorf("%s, combined with the current values: %s", s.file, c.reason)

@@ -48,11 +48,14 @@ type Store struct {
 	hook   func(old, next *Options) error
 }
 
-// New returns a Store that holds o and has no configuration file, or the error of
-// o.Validate. It is for programs that construct their settings, such as tests; other
+// New returns a Store that holds o and has no configuration file. It returns the error of
+// o.Validate, or of reading the file of requirepass-file. It is for programs that construct their settings, such as tests; other
 // programs use [Load].
 func New(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if err := o.readPassword("."); err != nil {
 		return nil, err
 	}
 	return newStore(o, ""), nil

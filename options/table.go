@@ -95,6 +95,16 @@ var table = []row{
 		field: func(o *Options) value { return text{&o.RequirePass} },
 	},
 	{
+		name: "requirepass-file", group: network, form: formPath, change: protected,
+		help:  "file with that password, \"\" for none",
+		field: func(o *Options) value { return text{&o.RequirePassFile} },
+	},
+	{
+		name: "aclfile", group: network, form: formPath, change: protected,
+		help:  "file of users, \"\" for none",
+		field: func(o *Options) value { return text{&o.ACLFile} },
+	},
+	{
 		name: "tcp-keepalive", group: network, form: formSeconds,
 		help:  "time between keep-alive probes, 0 for none",
 		field: func(o *Options) value { return seconds(&o.TCPKeepAlive) },

@@ -111,6 +111,15 @@ func (r *Reply) NullArray() {
 	r.buf = append(r.buf, "*-1\r\n"...)
 }
 
+// Double adds a floating-point number, given as text such as "0.5". In RESP2, it is a bulk string.
+func (r *Reply) Double(text string) {
+	if r.resp3 {
+		r.buf = append(append(append(r.buf, ','), text...), "\r\n"...)
+		return
+	}
+	r.Text(text)
+}
+
 // Verbatim adds plain text for display. In RESP2, it is a bulk string.
 func (r *Reply) Verbatim(text string) {
 	if r.resp3 {

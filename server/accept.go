@@ -82,7 +82,7 @@ func (s *Server) pause(d time.Duration) bool {
 func (s *Server) admit(conn net.Conn, l *listenerProfile) {
 	s.stats.connections.Add(1)
 	o := s.opts.Get()
-	if !l.trusted && isProtected(o, conn.RemoteAddr()) {
+	if !l.trusted && !s.Accepts(conn.RemoteAddr()) {
 		s.reject(conn, errDenied)
 		return
 	}

@@ -1,16 +1,18 @@
 package server
 
 import (
-	"crypto/subtle"
 	"errors"
 	"net"
 	"time"
 
-	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/acl"
 )
 
-// ErrPassword is returned by Server.Authenticate for a wrong or missing password.
+// ErrPassword is returned by Server.Authenticate for a wrong or missing password, an unknown user, and a disabled user.
 var ErrPassword = errors.New("wrong password")
+
+// Login is a user as which a client of another protocol has authenticated; see Caller.As.
+type Login = acl.Login
 
 // TooManyFailuresError is returned by Server.Authenticate for an address with too many recent failures.
 type TooManyFailuresError struct {
@@ -26,38 +28,35 @@ func (e *TooManyFailuresError) RetryAfter() time.Duration { return e.Wait }
 
 // Accepts reports whether a client with the given address may connect: in protected mode without a password, only
 // clients on this host may. It is for clients of other protocols, such as HTTP.
-func (s *Server) Accepts(addr net.Addr) bool { return !isProtected(s.opts.Get(), addr) }
-
-func isProtected(o *options.Options, addr net.Addr) bool {
-	return o.ProtectedMode && o.RequirePass == "" && !isLocal(addr)
+func (s *Server) Accepts(addr net.Addr) bool {
+	return isLocal(addr) || !s.opts.Get().ProtectedMode || !s.currentUsers().Open()
 }
 
-// Authenticate returns nil if the password of a client is right, or if no password is required. Otherwise it returns
-// ErrPassword or a *TooManyFailuresError. Failures have the same limit by address as those of AUTH.
-func (s *Server) Authenticate(addr net.Addr, password []byte) error {
-	o := s.opts.Get()
-	if o.RequirePass == "" {
-		return nil
-	}
-	right, wait := s.auth.attempt(failureLimitOf(addr, &redisListener, o), uint64(s.uptime()), func() bool {
-		return sameDigest([]byte(o.RequirePass), password) == 1
-	})
+// Authenticate returns the login of a user if the password is right. Otherwise it returns ErrPassword or a
+// *TooManyFailuresError. Failures have the same limit by address as those of AUTH. If RequiresPassword is false, the user
+// "default" has any password.
+func (s *Server) Authenticate(addr net.Addr, user, password []byte) (Login, error) {
+	u, wait := s.authenticate(addr, &redisListener, user, password)
 	switch {
-	case right:
-		return nil
+	case u != nil:
+		return acl.NewLogin(u), nil
 	case wait > 0:
 		s.warn("auth-limit", "request refused: too many wrong passwords from this address", "addr", addr)
-		return &TooManyFailuresError{wait}
+		return Login{}, &TooManyFailuresError{wait}
 	}
 	s.warn("auth", "wrong password", "addr", addr)
-	return ErrPassword
+	return Login{}, ErrPassword
 }
 
-// rightPassword returns 1 if user and password are those of the default user, and otherwise 0. It takes the same time
-// whether the user or the password is wrong.
-func rightPassword(o *options.Options, user, password []byte) int {
-	same := sameDigest([]byte(o.RequirePass), password) | subtle.ConstantTimeByteEq(boolByte(o.RequirePass == ""), 1)
-	return same & sameDigest([]byte(defaultUser), user)
+// authenticate returns a user if the password is right. If the address has failed too often, the password is not checked,
+// and wait is the time until the next attempt is permitted.
+func (s *Server) authenticate(addr net.Addr, l *listenerProfile, user, password []byte) (u *acl.User, wait time.Duration) {
+	set := s.currentUsers()
+	_, wait = s.auth.attempt(failureLimitOf(addr, l, s.opts.Get(), set), uint64(s.uptime()), func() bool {
+		u = set.Authenticate(user, password)
+		return u != nil
+	})
+	return u, wait
 }
 
 // Reasons why Ready returns an error.
@@ -102,5 +101,8 @@ func (s *Server) decides() bool {
 	return true
 }
 
-// RequiresPassword reports whether clients must authenticate.
-func (s *Server) RequiresPassword() bool { return s.opts.Get().RequirePass != "" }
+// Users returns the current users. After each change of the users or of requirepass, it returns another pointer.
+func (s *Server) Users() *acl.Set { return s.currentUsers() }
+
+// RequiresPassword reports whether clients must authenticate: the user "default" has a password or is disabled.
+func (s *Server) RequiresPassword() bool { return !s.currentUsers().Open() }

@@ -30,6 +30,10 @@ func (l *collector) answerExec(call *call) {
 	l.out.Array(len(tx.queued))
 	l.session.tx.running = true
 	for _, q := range tx.queued {
+		if q.denied != nil {
+			l.client.fail(q.cmd, q.denied)
+			continue
+		}
 		if !q.cmd.needsLeader() {
 			runQueued(l.client, q)
 			continue

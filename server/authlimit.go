@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
@@ -108,10 +109,9 @@ func (l *authLimiter) reset() {
 	l.refused.Store(0)
 }
 
-// failureLimitOf returns the limit of an address. There is no limit for other nodes, and none if no password is
-// required.
-func failureLimitOf(addr net.Addr, l *listenerProfile, o *options.Options) failureLimit {
-	if l.trusted || o.RequirePass == "" {
+// failureLimitOf returns the limit of an address. There is no limit for other nodes, and none if no user has a password.
+func failureLimitOf(addr net.Addr, l *listenerProfile, o *options.Options, set *acl.Set) failureLimit {
+	if l.trusted || set.Open() && set.Len() == 1 {
 		return failureLimit{}
 	}
 	return failureLimit{sourceOf(addr), o.AuthFailuresPerMinute}

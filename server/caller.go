@@ -7,11 +7,13 @@ import (
 	"net"
 	"runtime/debug"
 	"time"
+
+	"github.com/throttledhq/throttled/acl"
 )
 
 // Caller runs commands for another server of this process, such as the HTTP server. It is a client without a socket:
 // commands are forwarded to the leader, wait for commits, and are in the statistics as those of other clients. It is
-// authenticated, and it is not in CLIENT LIST.
+// authenticated as a user (see As), and it is not in CLIENT LIST.
 //
 // Only commands with exactly one reply may be run, and none that changes the state of the connection, such as
 // SUBSCRIBE, MONITOR, MULTI, RESET and CLIENT REPLY.
@@ -32,10 +34,24 @@ var (
 // NewCaller returns a Caller. Its replies have the format of RESP3.
 func (s *Server) NewCaller() *Caller {
 	c := newClient(s, noConn{}, &redisListener)
-	c.setAuthenticated(true)
 	c.out.SetProtocol(3)
 	c.session.setInfo(func(i *clientInfo) { i.resp = 3 })
-	return &Caller{client: c}
+	caller := &Caller{client: c}
+	caller.As(Login{})
+	return caller
+}
+
+// As sets the user of the following calls of Run. Initially it is the user "default", with a password or without. If the
+// user is deleted or disabled meanwhile, its commands fail with NOAUTH.
+func (c *Caller) As(login Login) {
+	cl := c.client
+	set := cl.srv.currentUsers()
+	s := &cl.session
+	if u := set.Get(login.Name()); u == nil || !u.Enabled() && u != set.Default() {
+		s.user, s.users, s.authenticated = acl.NewUser(login.Name(), cl.srv.users.catalog), set, false
+	} else {
+		s.user, s.users, s.authenticated = u, set, true
+	}
 }
 
 // Run runs commands, each an array of bulk strings of RESP, and appends their replies to replies. It returns an error

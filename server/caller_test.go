@@ -141,7 +141,7 @@ func TestAccess(t *testing.T) {
 	if !open.Accepts(local) || open.Accepts(remote) {
 		t.Error("protected mode must accept local clients only")
 	}
-	if err := open.Authenticate(remote, nil); err != nil {
+	if _, err := open.Authenticate(remote, []byte("default"), nil); err != nil {
 		t.Errorf("no password is required, got %v", err)
 	}
 
@@ -149,19 +149,19 @@ func TestAccess(t *testing.T) {
 	if !s.Accepts(remote) {
 		t.Error("with a password, all clients may connect")
 	}
-	if err := s.Authenticate(remote, []byte("secret")); err != nil {
+	if _, err := s.Authenticate(remote, []byte("default"), []byte("secret")); err != nil {
 		t.Errorf("right password: %v", err)
 	}
 	for range 2 {
-		if err := s.Authenticate(remote, []byte("wrong")); err != ErrPassword {
+		if _, err := s.Authenticate(remote, []byte("default"), []byte("wrong")); err != ErrPassword {
 			t.Errorf("wrong password: %v, want %v", err, ErrPassword)
 		}
 	}
 	var many *TooManyFailuresError
-	if err := s.Authenticate(remote, []byte("secret")); !errors.As(err, &many) || many.Wait <= 0 {
+	if _, err := s.Authenticate(remote, []byte("default"), []byte("secret")); !errors.As(err, &many) || many.Wait <= 0 {
 		t.Errorf("after two failures: %v, want a TooManyFailuresError", err)
 	}
-	if err := s.Authenticate(local, []byte("secret")); err != nil {
+	if _, err := s.Authenticate(local, []byte("default"), []byte("secret")); err != nil {
 		t.Errorf("another address: %v", err)
 	}
 }

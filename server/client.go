@@ -4,6 +4,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/resp"
 )
 
@@ -44,13 +45,23 @@ func newClient(s *Server, conn net.Conn, l *listenerProfile) *client {
 
 // resetAuth sets the client to the authentication state of a new connection.
 func (c *client) resetAuth() {
-	c.setAuthenticated(c.listener.trusted || c.srv.opts.Get().RequirePass == "")
+	set := c.srv.currentUsers()
+	c.session.become(set.Default())
+	c.session.users = set
+	c.setAuthenticated(c.listener.trusted || set.Open())
+}
+
+// become authenticates the client as a user.
+func (c *client) become(u *acl.User) {
+	c.session.become(u)
+	c.session.users = nil // the users may have changed since: they are read before the next command
+	c.setAuthenticated(true)
 }
 
 // setAuthenticated sets whether the client is authenticated, and adjusts the limits on the size of its requests.
 func (c *client) setAuthenticated(yes bool) {
 	c.session.authenticated = yes
-	c.conn.authenticated(yes)
+	c.conn.authenticated()
 }
 
 // addr returns the address of the peer.

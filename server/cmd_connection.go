@@ -2,18 +2,15 @@ package server
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"crypto/subtle"
 	"math"
 	"strings"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/resp"
 )
 
 // redisVersion is the Redis version that the server reports. Some clients use it to decide which commands they send.
 const redisVersion = "7.4.0"
-
-const defaultUser = "default"
 
 // maxFailedLogins is the number of consecutive failed logins after which a connection is closed.
 const maxFailedLogins = 10
@@ -74,10 +71,10 @@ func cmdReset(c *client, _ [][]byte) error {
 func cmdAuth(c *client, args [][]byte) error {
 	switch len(args) {
 	case 2:
-		if c.srv.opts.Get().RequirePass == "" {
+		if c.srv.currentUsers().Default().NoPassword() {
 			return errNoPassword
 		}
-		return c.authenticate([]byte(defaultUser), args[1])
+		return c.authenticate([]byte(acl.DefaultName), args[1])
 	case 3:
 		return c.authenticate(args[1], args[2])
 	}
@@ -86,22 +83,20 @@ func cmdAuth(c *client, args [][]byte) error {
 
 // authenticate replies with OK if the user and the password are right.
 func (c *client) authenticate(user, password []byte) error {
-	err := c.login(user, password)
+	err := c.login(user, password, "AUTH")
 	if err == nil {
 		c.out.OK()
 	}
 	return err
 }
 
-// login checks a user and a password. After maxFailedLogins consecutive failures the connection is closed.
-func (c *client) login(user, password []byte) error {
-	o := c.srv.opts.Get()
-	right, wait := c.srv.auth.attempt(failureLimitOf(c.addr(), c.listener, o), uint64(c.srv.uptime()), func() bool {
-		return rightPassword(o, user, password) == 1
-	})
-	if right {
+// login checks a user and a password. After maxFailedLogins consecutive failures the connection is closed. The argument by
+// is the name of the command.
+func (c *client) login(user, password []byte, by string) error {
+	u, wait := c.srv.authenticate(c.addr(), c.listener, user, password)
+	if u != nil {
 		c.session.failedLogins = 0
-		c.setAuthenticated(true)
+		c.become(u)
 		return nil
 	}
 	c.session.failedLogins++
@@ -112,21 +107,9 @@ func (c *client) login(user, password []byte) error {
 		c.srv.warn("auth-limit", "login refused: too many wrong passwords from this address", "addr", c.addr(), "client", c.id)
 		return errTooManyFailures(wait)
 	}
+	c.recordDenial(denial{kind: deniedLogin, object: by}, inToplevel, string(user))
 	c.srv.warn("auth", "wrong password", "addr", c.addr(), "client", c.id, "tries", c.session.failedLogins)
 	return errWrongPass
-}
-
-// sameDigest returns 1 if a and b are equal, otherwise 0. It compares in constant time.
-func sameDigest(a, b []byte) int {
-	x, y := sha256.Sum256(a), sha256.Sum256(b)
-	return subtle.ConstantTimeCompare(x[:], y[:])
-}
-
-func boolByte(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // hello holds the arguments of HELLO.
@@ -174,7 +157,7 @@ func cmdHello(c *client, args [][]byte) error {
 		return err
 	}
 	if h.auth {
-		if err := c.login(h.user, h.password); err != nil {
+		if err := c.login(h.user, h.password, "HELLO"); err != nil {
 			return err
 		}
 	}

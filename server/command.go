@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/resp"
 )
 
@@ -42,19 +43,33 @@ const (
 	catKeyspace categories = 1 << iota
 	catRead
 	catWrite
+	catSet
+	catSortedSet
+	catList
+	catHash
+	catString
+	catBitmap
+	catHyperLogLog
+	catGeo
+	catStream
 	catPubsub
 	catAdmin
 	catFast
 	catSlow
+	catBlocking
 	catDangerous
 	catConnection
 	catTransaction
 	catScripting
+	catLimits // commands that decide limits
 )
 
+// categoryNames has the categories of Redis, in its order, and those of this server. Those of data types have no
+// commands; they exist so that the rules of users of Redis are valid.
 var categoryNames = []string{
-	"@keyspace", "@read", "@write", "@pubsub", "@admin", "@fast", "@slow",
-	"@dangerous", "@connection", "@transaction", "@scripting",
+	"@keyspace", "@read", "@write", "@set", "@sortedset", "@list", "@hash", "@string", "@bitmap", "@hyperloglog", "@geo",
+	"@stream", "@pubsub", "@admin", "@fast", "@slow", "@blocking", "@dangerous", "@connection", "@transaction",
+	"@scripting", "@limits",
 }
 
 // Command groups of the Redis documentation, and the group of the limiter commands.
@@ -76,6 +91,7 @@ const (
 type keySpec struct {
 	first, last, step int
 	access            string
+	needs             acl.Access // set by newRegistry; see accessOf
 }
 
 var (
@@ -102,6 +118,7 @@ type command struct {
 	flags    flags
 	extra    categories // categories that are not derived from the flags and the group
 	keys     keySpec
+	channels channelUse
 	tips     string // command tips of Redis, separated by spaces
 	group    string
 	since    string
@@ -204,6 +221,7 @@ func (cmd *command) categories() categories {
 		{cmd.is(readonly), catRead},
 		{cmd.is(admin), catAdmin | catDangerous},
 		{cmd.is(pubsub), catPubsub},
+		{cmd.parse != nil, catLimits},
 		{cmd.is(fast), catFast},
 		{!cmd.is(fast), catSlow},
 		{cmd.group == groupConnection && len(cmd.subs) == 0, catConnection},
@@ -220,19 +238,37 @@ func (cmd *command) categories() categories {
 // keysOf returns the arguments that are keys. For a command with movable keys, it returns only the first key. The
 // caller has checked the arity.
 func (cmd *command) keysOf(args [][]byte) [][]byte {
-	k := cmd.keys
-	if k.first == 0 || k.first >= len(args) {
-		return nil
-	}
-	last := k.last
-	if last < 0 {
-		last += len(args)
-	}
 	var keys [][]byte
-	for i := k.first; i <= last && i < len(args); i += k.step {
+	for i, last := cmd.keys.bounds(args); i > 0 && i <= last; i += cmd.keys.step {
 		keys = append(keys, args[i])
 	}
 	return keys
+}
+
+// bounds returns the indexes of the first and the last key in args. If there are no keys, first is 0.
+func (k *keySpec) bounds(args [][]byte) (first, last int) {
+	if k.first == 0 || k.first >= len(args) {
+		return 0, 0
+	}
+	last = k.last
+	if last < 0 {
+		last += len(args)
+	}
+	return k.first, min(last, len(args)-1)
+}
+
+// accessOf returns the permissions that a command needs for its keys. By the rules of Redis, a command that returns the
+// value needs the permission to read, and one that inserts, deletes or updates keys needs the permission to write.
+func accessOf(access string) (bits acl.Access) {
+	for _, word := range strings.Fields(access) {
+		switch word {
+		case "access":
+			bits |= acl.Read
+		case "insert", "delete", "update":
+			bits |= acl.Write
+		}
+	}
+	return bits
 }
 
 // registry maps names to the commands of one listener profile.
@@ -267,6 +303,7 @@ func newRegistry(table []command, on profileSet) *registry {
 		}
 		cmd.id = slices.Index(names, cmd.name)
 		cmd.syntax = parseSyntax(cmd.args)
+		cmd.keys.needs = accessOf(cmd.keys.access)
 		r.every = append(r.every, cmd)
 		if parent := cmd.container(); parent != "" {
 			r.adopt(r.byName[parent], cmd)

@@ -34,6 +34,7 @@ type connection struct {
 	socket         *socket
 	in             *resp.Reader
 	appliedOptions *options.Options // options from which the limits of the reader were last derived
+	appliedLogin   bool             // whether the client was authenticated then
 	output         output
 	usage          usage
 	buffers        ownership // ownership of the read buffer and of the reply buffer
@@ -79,32 +80,32 @@ func (c *connection) init(cl *client, s *socket) {
 	c.output.init(cl)
 }
 
-// authenticated must be called after the client has become authenticated (yes is true) or unauthenticated. It sets
-// the limits of requests, and stops or starts the timeout for authenticating.
-func (c *connection) authenticated(yes bool) {
+// authenticated must be called after the client has become authenticated or unauthenticated. It sets the limits of
+// requests, and stops or starts the timeout for authenticating.
+func (c *connection) authenticated() {
+	c.appliedOptions = nil
+	c.refreshLimits()
+}
+
+// refreshLimits applies changed options and users: it sets the limits of the reader, and authenticates the client if a
+// password is no longer required.
+func (c *connection) refreshLimits() {
+	o := c.srv.opts.Get()
+	if set := c.srv.currentUsers(); set != c.session.users {
+		c.session.follow(set)
+	}
+	yes := c.session.authenticated
+	if o == c.appliedOptions && yes == c.appliedLogin {
+		return
+	}
 	if yes {
 		c.activity.unauthenticated.Store(0)
 	} else {
 		// An earlier start is kept, so RESET does not extend the time to authenticate.
 		c.activity.unauthenticated.CompareAndSwap(0, c.srv.ticks.Load())
 	}
-	c.appliedOptions = nil
-	c.refreshLimits()
-}
-
-// refreshLimits applies changed options: it sets the limits of the reader, and authenticates the client if a password
-// is no longer required.
-func (c *connection) refreshLimits() {
-	o := c.srv.opts.Get()
-	if o == c.appliedOptions {
-		return
-	}
-	if !c.session.authenticated && o.RequirePass == "" {
-		c.session.authenticated = true
-		c.activity.unauthenticated.Store(0)
-	}
-	c.appliedOptions = o
-	c.in.SetLimits(readLimits(o, c.session.authenticated))
+	c.appliedOptions, c.appliedLogin = o, yes
+	c.in.SetLimits(readLimits(o, yes))
 }
 
 // Limits on the commands of an unauthenticated client: the number of arguments, and the bytes of an argument and of a

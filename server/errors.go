@@ -82,6 +82,7 @@ const (
 	errUncertain     replyError = "UNCERTAIN leadership was lost before the request was confirmed: it may have been charged"
 	errSelectCluster replyError = "ERR SELECT is not allowed in cluster mode"
 	errNotClustered  replyError = "ERR this server is not part of a cluster: send the command to a node of a cluster"
+	errUsersTooLong  replyError = "ERR the users exceed 1048576 bytes: define fewer users or patterns"
 	errNoMaster      replyError = "ERR No such master with that name"
 	errSlot          replyError = "ERR Invalid slot"
 	errSlotKeys      replyError = "ERR keys are not counted by slot: DBSIZE returns the number of all keys"
@@ -135,6 +136,8 @@ var clusterErrors = []struct {
 	{topology.ErrMember, "ERR"},
 	{topology.ErrRefused, "ERR"},
 	{topology.ErrSilent, "ERR"},
+	{topology.ErrNoUsers, "ERR"},
+	{topology.ErrUsersChanged, "TRYAGAIN"},
 }
 
 // asReply returns the reply for an error. If err is not a replyError, and is in neither of the two tables above, the

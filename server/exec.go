@@ -53,9 +53,13 @@ func (e *execution) runAll() {
 	b.configure(c.srv)
 	c.session.tx.running = true
 	for _, q := range e.tx.queued {
-		if q.cmd.parse != nil {
+		switch {
+		case q.denied != nil:
+			answerQueued(c, b)
+			c.fail(q.cmd, q.denied)
+		case q.cmd.parse != nil:
 			decideQueued(c, b, q)
-		} else {
+		default:
 			answerQueued(c, b)
 			runQueued(c, q)
 		}

@@ -6,6 +6,9 @@ import "strings"
 // Redis.
 func (c *client) gate(cmd *command, args [][]byte) error {
 	s, l := &c.session, c.listener
+	if set := c.srv.users.Get(); set != s.users {
+		s.follow(set)
+	}
 	switch {
 	case cmd == nil:
 		return c.unknown(args)
@@ -15,12 +18,17 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 		return cmd.errArguments(args)
 	case !s.authenticated && !cmd.is(noAuth):
 		return errNoAuth
+	case s.tx.queueing && cmd.is(noMulti):
+		return errNotInMulti
+	}
+	if err := c.permit(cmd, args); err != nil {
+		return err
+	}
+	switch {
 	case s.subscriptions.any() && c.out.Protocol() == 2 && !worksSubscribed[cmd.name]:
 		return errSubscribed(cmd.name)
 	case cmd.refusal != "":
 		return cmd.refusal
-	case s.tx.queueing && cmd.is(noMulti):
-		return errNotInMulti
 	case !cmd.is(loading) && c.srv.snapshots.Loading():
 		return errLoading
 	case s.tx.queueing && l.onFollower == redirects && cmd.keys.first > 0 && !c.pipe.leads():

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
@@ -37,6 +38,7 @@ type setup struct {
 	listen    func(ln net.Listener) net.Listener // wraps the listener
 	turns     int                                // 0: unlimited
 	rules     *ruleset.Store
+	users     string          // in the format of acl.Parse
 	tune      func(s *Server) // called before the server starts
 }
 
@@ -84,7 +86,12 @@ func (u setup) build(t testing.TB) *Server {
 	if u.engine == nil {
 		u.engine = buckets.New(buckets.Config{Shards: 8})
 	}
+	users, err := acl.Parse(u.users, UserCatalog())
+	if err != nil {
+		t.Fatalf("users: %v", err)
+	}
 	s := New(Config{
+		Users:  acl.NewStore(users),
 		Engine: u.engine, Snapshots: u.snapshots, Options: store, Log: u.log, Version: "test", Stop: u.stop,
 		Turns: u.turns, Rules: u.rules, RulesLog: ruleset.NewLocal(u.rules, time.Now),
 	})

@@ -159,6 +159,11 @@ func infoStats(s *Server, w *infoWriter) {
 	w.field("total_reads_processed", s.stats.reads.Load())
 	w.field("total_writes_processed", s.stats.writes.Load())
 	w.field("acl_access_denied_auth", s.auth.failed.Load())
+	for i := range denials {
+		if denials[i].counter != "" {
+			w.field(denials[i].counter, s.users.denials.counts[i].Load())
+		}
+	}
 	w.field("auth_attempts_refused", s.auth.refused.Load())
 	w.field("displaced_connections", s.stats.displaced.Load())
 	w.field("limited_decisions", s.stats.limited())

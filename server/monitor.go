@@ -110,6 +110,8 @@ func redact(cmd *command, args [][]byte) [][]byte {
 				break
 			}
 		}
+	case "acl|setuser", "acl|getuser", "acl|deluser", "acl|dryrun":
+		from = 2
 	case "config|set":
 		from = 3
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/internal/lograte"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
@@ -35,6 +36,11 @@ type Config struct {
 	RulesClock func() time.Time
 	// RulesLog changes Rules. It is required if Rules is set.
 	RulesLog ruleset.Log
+	// Users holds the users. Optional; if nil, there is only the user "default". The server sets the password of that user
+	// from the options.
+	Users *acl.Store
+	// UserLog changes Users in a cluster. Optional; if nil, the server changes Users itself.
+	UserLog UserLog
 	// Local decides the limits with on_failure: local while no leader can be reached. Its state belongs to this server
 	// only. Optional; if nil, these limits admit all requests then.
 	Local Decider
@@ -86,6 +92,7 @@ type Server struct {
 	turns    turns
 	logged   *lograte.Limiter
 	auth     authLimiter
+	users    users
 
 	clientMemory clientMemory
 
@@ -139,6 +146,8 @@ func New(c Config) *Server {
 		s.commands[f.set] = newRegistry(commandTable(), f.set)
 	}
 	s.stats.init(len(s.names))
+	s.users.init(&c, len(s.names))
+	s.currentUsers()
 	s.rules.init(c.Rules)
 	s.rules.local = c.Local
 	if c.RulesClock != nil {
@@ -149,6 +158,7 @@ func New(c Config) *Server {
 	s.checkMaxClients()
 	s.active.Go(s.runReaper)
 	s.active.Go(s.evictClients)
+	s.active.Go(s.watchUsers)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stopLeaderWatch = stop
 	if s.cluster != nil {

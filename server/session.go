@@ -3,6 +3,8 @@ package server
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/throttledhq/throttled/acl"
 )
 
 // session is the client state that commands set: authentication, name, reply mode, transaction and subscriptions. It
@@ -11,7 +13,9 @@ import (
 // It belongs to the goroutine that runs the client's commands. Any goroutine may call lastCommand and currentInfo.
 type session struct {
 	authenticated        bool
-	failedLogins         int // wrong passwords since the last login
+	user                 *acl.User // as which commands run if authenticated is set
+	users                *acl.Set  // the users when user was last read from them
+	failedLogins         int       // wrong passwords since the last login
 	replies              replyMode
 	marksCharges         bool // forward.ChargedMark precedes each reply to a limiter command that has charged something
 	tracking             tracking
@@ -28,6 +32,7 @@ type session struct {
 
 // clientInfo is the client state that other goroutines can read, for example for CLIENT LIST.
 type clientInfo struct {
+	user                       string // name of the user
 	name, libName, libVer      string
 	resp                       int
 	multi                      int // queued commands; -1 outside a transaction
@@ -49,8 +54,27 @@ func (s *session) reset() {
 	}
 	s.monitoring, s.subscriptionsChanged = false, false
 	s.setInfo(func(i *clientInfo) {
-		*i = clientInfo{libName: i.libName, libVer: i.libVer, resp: 2, multi: -1}
+		*i = clientInfo{user: i.user, libName: i.libName, libVer: i.libVer, resp: 2, multi: -1}
 	})
+}
+
+// follow applies a change of the users. If the user of the session is deleted, the session is not authenticated any more.
+func (s *session) follow(set *acl.Set) {
+	s.users = set
+	if u := set.Get(s.user.Name()); u != nil {
+		s.user = u
+	} else {
+		s.authenticated = false
+	}
+	if !s.authenticated && set.Open() && s.user == set.Default() {
+		s.authenticated = true
+	}
+}
+
+// become sets the user of the session.
+func (s *session) become(u *acl.User) {
+	s.user = u
+	s.setInfo(func(i *clientInfo) { i.user = u.Name() })
 }
 
 // discard drops the transaction and the watched keys.

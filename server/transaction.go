@@ -23,11 +23,12 @@ type transaction struct {
 	toInvalidate [][]byte       // keys to invalidate after the reply to EXEC
 }
 
-const perQueued = 48 // bytes of memory overhead of a queued command or a watched key
+const perQueued = 64 // bytes of memory overhead of a queued command or a watched key
 
 type queuedCommand struct {
-	cmd  *command
-	args [][]byte
+	cmd    *command
+	args   [][]byte
+	denied error // reply to a command that the user may not run any more when EXEC is called
 }
 
 type watchedKey struct {
@@ -79,7 +80,7 @@ const perArgument = 32 // bytes of memory overhead of an argument
 
 // queue queues a command for EXEC, and returns the number of queued commands.
 func (tx *transaction) queue(cmd *command, args [][]byte) int {
-	tx.queued = append(tx.queued, queuedCommand{cmd, cloneAll(args)})
+	tx.queued = append(tx.queued, queuedCommand{cmd: cmd, args: cloneAll(args)})
 	return len(tx.queued)
 }
 
@@ -134,7 +135,7 @@ func (tx *transaction) writes() bool {
 // forLeader returns the queued commands that only the leader can run.
 func (tx *transaction) forLeader() (list []queuedCommand) {
 	for _, q := range tx.queued {
-		if q.cmd.needsLeader() {
+		if q.cmd.needsLeader() && q.denied == nil {
 			list = append(list, q)
 		}
 	}
@@ -208,5 +209,6 @@ func cmdExec(c *client, _ [][]byte) error {
 		tx.close()
 		return errExecAbort
 	}
+	c.permitQueued(tx)
 	return c.pipe.execution.exec(tx)
 }

@@ -116,7 +116,6 @@ func (p *program) openGRPC(o *options.Options) (err error) {
 	observe := p.metrics.GRPC().ObserveRequest
 	p.edges.grpc, err = grpcedge.New(grpcedge.Config{
 		Options: o,
-		Current: p.opts.Get,
 		Checker: p.edges.checker,
 		Rules:   func() *rules.Set { return p.rules.Active().Set },
 		Access:  p.server,

@@ -4,7 +4,7 @@ import (
 	"net"
 	"sync/atomic"
 
-	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/acl"
 )
 
 // addresses is a listener whose connections have a clientAddr. grpc-go passes the address of the connection to each call.
@@ -36,14 +36,14 @@ type clientAddr struct {
 	right atomic.Pointer[authenticated] // nil until a call had the right password
 }
 
-// authenticated is a password that was right with options.
+// authenticated is a password that was right with these users.
 type authenticated struct {
-	options  *options.Options
+	users    *acl.Set
 	password string
 }
 
-// knows reports whether an earlier call had the password, under the same options.
-func (a *clientAddr) knows(o *options.Options, password string) bool {
+// knows reports whether an earlier call had the password, with the same users.
+func (a *clientAddr) knows(users *acl.Set, password string) bool {
 	right := a.right.Load()
-	return right != nil && right.options == o && right.password == password
+	return right != nil && right.users == users && right.password == password
 }

@@ -81,7 +81,6 @@ func (l *lab) serve() {
 	l.t.Cleanup(checker.Close)
 	c := &l.config
 	c.Options, c.Checker, c.Access, c.Ready = l.options.Get(), checker, l.limiter, l.isReady
-	c.Current = l.options.Get
 	c.Rules = func() *rules.Set { return l.rules.Active().Set }
 	c.Log = slog.New(slog.DiscardHandler)
 	l.serveConfig()

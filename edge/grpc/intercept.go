@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+
+	"github.com/throttledhq/throttled/acl"
 )
 
 // healthPrefix begins the names of the methods of health checks.
@@ -41,16 +43,16 @@ func (c *core) authorize(ctx context.Context, info *tap.Info) (context.Context, 
 
 // authenticate returns a status unless the password is right.
 func (c *core) authenticate(addr net.Addr, password string) error {
-	o := c.Current() // before the check: options that change meanwhile are another pointer
+	users := c.Access.Users() // before the check: users that change meanwhile are another pointer
 	known, ok := addr.(*clientAddr)
-	if ok && known.knows(o, password) {
+	if ok && known.knows(users, password) {
 		return nil
 	}
-	if err := c.Access.Authenticate(plainAddr(addr), []byte(password)); err != nil {
+	if _, err := c.Access.Authenticate(plainAddr(addr), []byte(acl.DefaultName), []byte(password)); err != nil {
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
 	if ok {
-		known.right.Store(&authenticated{o, password})
+		known.right.Store(&authenticated{users, password})
 	}
 	return nil
 }

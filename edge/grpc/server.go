@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/stats"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
@@ -29,8 +30,6 @@ import (
 // Config contains the parts of the program that a Server uses. All fields are required, except those marked as optional.
 type Config struct {
 	Options *options.Options // at the start of the program
-	// Current returns the current options. After each change it returns another pointer.
-	Current func() *options.Options
 	Checker *decision.Checker
 	Rules   func() *rules.Set // returns the active rules, or nil if there are none
 	Access  Access
@@ -47,8 +46,10 @@ type Config struct {
 type Access interface {
 	// Accepts reports whether a client with the address may call methods.
 	Accepts(addr net.Addr) bool
-	// Authenticate returns nil if the password is right, or if none is required.
-	Authenticate(addr net.Addr, password []byte) error
+	// Authenticate returns the login of a user if the password is right.
+	Authenticate(addr net.Addr, user, password []byte) (acl.Login, error)
+	// Users returns the current users. After each change it returns another pointer.
+	Users() *acl.Set
 	// RequiresPassword reports whether a password is required.
 	RequiresPassword() bool
 	// ClientLimit returns the maximum number of connections.

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/acl"
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// UserLog changes the users of a cluster. A *cluster.Node implements it.
+type UserLog interface {
+	// ProposeUsers replaces the version base of the users by a text in the format of acl.Parse. The nodes apply the new
+	// version to their acl.Store. The error wraps topology.ErrUsersChanged if base is not the newest version.
+	ProposeUsers(ctx context.Context, base uint64, text string) (version uint64, err error)
+}
+
+// UserCatalog returns the commands and categories that the rules of users can name.
+var UserCatalog = sync.OnceValue(newUserCatalog)
+
+// refundName is the command that rules name to permit refunds. There is no such command: it stands for limiter commands
+// with a negative quantity or cost, so that a user who may charge limits cannot restore them.
+const refundName = "cl.refund"
+
+// newUserCatalog derives the catalog from the command table. The index of a command is its id. The last command is
+// refundName.
+func newUserCatalog() *acl.Catalog {
+	table := commandTable()
+	commands := make([]acl.Command, len(commandNames(table)), len(commandNames(table))+1)
+	for _, on := range []profileSet{onRedis, onCluster, onSentinel, onPeers} {
+		for _, cmd := range newRegistry(table, on).every {
+			x := &commands[cmd.id]
+			x.Name, x.Always, x.Categories = cmd.name, x.Always || cmd.is(noAuth), x.Categories|uint64(cmd.categories())
+		}
+	}
+	names := make([]string, len(categoryNames))
+	for i, name := range categoryNames {
+		names[i] = strings.TrimPrefix(name, "@")
+	}
+	return acl.NewCatalog(names, append(commands, acl.Command{Name: refundName, Categories: uint64(catAdmin | catDangerous)}))
+}
+
+// users holds the users of a server.
+type users struct {
+	*acl.Store
+	catalog *acl.Catalog
+	log     UserLog // nil if standalone
+	refund  int     // id of refundName in the catalog
+	denials aclLog
+
+	passwordFrom atomic.Pointer[options.Options] // options whose password the user "default" has
+	following    sync.Mutex                      // serializes changes of passwordFrom
+}
+
+func (u *users) init(c *Config, names int) {
+	u.Store, u.log, u.catalog, u.refund = c.Users, c.UserLog, UserCatalog(), names
+	if u.Store == nil {
+		u.Store = acl.NewStore(acl.NewSet(u.catalog))
+	}
+}
+
+// currentUsers returns the current users, after it has applied a change of the password in the options.
+func (s *Server) currentUsers() *acl.Set {
+	u := &s.users
+	if s.opts.Get() != u.passwordFrom.Load() {
+		u.following.Lock()
+		defer u.following.Unlock()
+		o := s.opts.Get()
+		u.FollowPassword(o.Password())
+		u.passwordFrom.Store(o)
+	}
+	return u.Get()
+}
+
+// watchUsers closes the connections of users that are deleted, and those with subscriptions that are no longer
+// permitted, until the server shuts down.
+func (s *Server) watchUsers() {
+	for {
+		changed := s.users.Changed()
+		s.closeRevoked(s.users.Get())
+		select {
+		case <-s.shutdownBegun:
+			return
+		case <-changed:
+		}
+	}
+}
+
+// closeRevoked closes the connections that the users in set no longer permit. The commands that were read are answered
+// before, so that a user who deletes itself gets the reply.
+func (s *Server) closeRevoked(set *acl.Set) {
+	for _, c := range s.connections() {
+		if u := set.Get(c.session.currentInfo().user); u == nil {
+			c.conn.closeAfterReplies()
+		}
+	}
+	for o, subscriber := range s.broker.sharedCopy() {
+		if u := set.Get(o.session.currentInfo().user); u == nil || !maySubscribe(u, subscriber.channels, subscriber.patterns) {
+			o.closing.hangUp()
+		}
+	}
+}
+
+// maySubscribe reports whether a user may be subscribed to channels and patterns.
+func maySubscribe(u *acl.User, channels, patterns []string) bool {
+	for _, name := range channels {
+		if !u.MayUseChannel([]byte(name)) {
+			return false
+		}
+	}
+	for _, name := range patterns {
+		if !u.MayUsePattern([]byte(name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Limits of a change of the users.
+const (
+	usersTimeout  = 10 * time.Second
+	usersAttempts = 16 // concurrent changes that one change tolerates
+)
+
+// changeUsers replaces the users by the result of change, which is called again if another change was first. In a
+// cluster, the change is committed when changeUsers returns nil.
+func (s *Server) changeUsers(change func(*acl.Set) (*acl.Set, error)) error {
+	ctx, cancel := context.WithTimeout(context.Background(), usersTimeout)
+	defer cancel()
+	err := error(topology.ErrUsersChanged)
+	for range usersAttempts {
+		changed := s.users.Changed()
+		set := s.currentUsers()
+		next, changeErr := change(set)
+		if changeErr != nil || next == set {
+			return changeErr
+		}
+		text := next.Text()
+		if len(text) > acl.MaxText {
+			return errUsersTooLong
+		}
+		if s.users.log == nil {
+			if s.users.CompareAndReplace(set, next) {
+				return nil
+			}
+			continue
+		}
+		if _, err = s.users.log.ProposeUsers(ctx, set.Version, text); !errors.Is(err, topology.ErrUsersChanged) {
+			return err
+		}
+		select { // the other change is committed: wait until this node has applied it
+		case <-changed:
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return err
+}
