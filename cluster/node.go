@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -267,6 +268,10 @@ func (n *Node) Close() error {
 
 // Snapshot makes Raft write a snapshot of the committed state to a file, and delete older entries.
 func (n *Node) Snapshot() error { return n.raft.takeSnapshot() }
+
+// Backup writes the committed records of this node to w, in the format of package persistence, while the node is in use. Each
+// change that the node has applied before the call is included. WriteSeed makes the first snapshot of a new cluster from it.
+func (n *Node) Backup(w io.Writer) error { return n.fsm.backup(w) }
 
 // FSM returns the state machine of the node. It is used to apply entries without Raft.
 func (n *Node) FSM() raft.FSM { return n.fsm }

@@ -97,12 +97,25 @@ func (s *snapshot) write(w io.Writer) error {
 	if _, err := io.WriteString(w, s.head.Users.text); err != nil {
 		return err
 	}
-	f := s.fsm
-	_, err = persistence.Write(w, persistence.Info{Program: f.config.Version, Created: f.config.Wall()}, committedState{f.clock, f.table}, f.ended)
-	if err == nil && f.restores.Load() != s.restores {
-		err = errReplaced // the records may have been read during the restore
+	return s.fsm.writeRecords(w, s.restores)
+}
+
+// writeRecords writes the committed records. It fails if the number of restores is not the parameter restores when it is
+// done: the records may have been read during a restore.
+func (f *fsm) writeRecords(w io.Writer, restores uint64) error {
+	_, err := persistence.Write(w, persistence.Info{Program: f.config.Version, Created: f.config.Wall()}, committedState{f.clock, f.table}, f.ended)
+	if err == nil && f.restores.Load() != restores {
+		err = errReplaced
 	}
 	return err
+}
+
+// backup writes the committed records.
+func (f *fsm) backup(w io.Writer) error {
+	if err := f.writeRecords(w, f.restores.Load()); err != nil {
+		return fmt.Errorf("write a backup: %w", err)
+	}
+	return nil
 }
 
 // Release does nothing.

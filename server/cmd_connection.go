@@ -59,6 +59,7 @@ func cmdQuit(c *client, _ [][]byte) error {
 
 // cmdReset restores the initial state of the connection, except for the name and version of the client library.
 func cmdReset(c *client, _ [][]byte) error {
+	c.endBackup()
 	c.session.reset()
 	c.conn.output.releaseFeed()
 	c.out.SetProtocol(2)

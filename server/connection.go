@@ -334,6 +334,7 @@ func (c *connection) leave() {
 	c.srv.mu.Unlock()
 	_ = c.socket.Close()
 	c.pipe.close()
+	c.srv.endBackup(c.session.backup)
 	c.session.tx.close()
 	c.output.endFeed()
 	c.usage.release()

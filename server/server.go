@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -26,6 +27,9 @@ type Config struct {
 	Version string       // version of the program, shown by INFO
 	// Snapshots saves the state. Optional; if nil, the state is not persistent.
 	Snapshots Snapshots
+	// Backup writes all committed state to w, in the format of persistence.Write. It must return if w fails. Optional; if
+	// nil, the commands that read a backup fail.
+	Backup func(w io.Writer) error
 	// Cluster is the cluster that this server belongs to. Nil means standalone.
 	Cluster topology.Cluster
 	// Rules holds the active rules. Optional; if nil, the commands that use rules fail.
@@ -86,6 +90,7 @@ type Server struct {
 	slowlog  slowlog
 	latency  latencyMonitor
 	monitors monitors
+	backups  backups
 	forward  *forward.Forwarder
 	outage   outage
 	broker   broker
@@ -141,6 +146,7 @@ func New(c Config) *Server {
 	if c.Rules != nil {
 		s.live = &ruleset.Editor{Store: c.Rules, Log: c.RulesLog}
 	}
+	s.backups.write = c.Backup
 	s.ticks.Store(firstTick)
 	for _, f := range s.profiles() {
 		s.commands[f.set] = newRegistry(commandTable(), f.set)

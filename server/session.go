@@ -21,8 +21,9 @@ type session struct {
 	tracking             tracking
 	tx                   transaction
 	subscriptions        subscriptions
-	subscriptionsChanged bool // the subscriptions have changed since they were last registered for delivery
-	monitoring           bool // MONITOR is on
+	subscriptionsChanged bool    // the subscriptions have changed since they were last registered for delivery
+	monitoring           bool    // MONITOR is on
+	backup               *backup // snapshot that the client reads; nil if there is none
 
 	lastRun atomic.Pointer[command]
 

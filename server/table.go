@@ -3,7 +3,7 @@ package server
 import "slices"
 
 // commandTable returns the rows of all commands. A command precedes its subcommands. The rows of limiter commands are
-// in limit_forms.go, the rows of cluster commands in table_cluster.go, and most rows of commands that never run in
+// in limit_forms.go, the rows of cluster commands in table_cluster.go and table_backup.go, and most rows of commands that never run in
 // table_refused.go. Redis commands have the same properties as in Redis 7.0.
 func commandTable() []command {
 	const (
@@ -13,7 +13,7 @@ func commandTable() []command {
 		help    = loading | stale
 		inquiry = pubsub | loading | stale
 	)
-	return slices.Concat(limitCommands(), ruleCommands(), liveRulesCommands(), clusterCommands(), refusedCommands(), []command{
+	return slices.Concat(limitCommands(), ruleCommands(), liveRulesCommands(), clusterCommands(), backupCommands(), refusedCommands(), []command{
 		{name: "auth", arity: -2, flags: greet, group: groupConnection, since: "1.0.0", run: cmdAuth,
 			summary: "Authenticates the connection", args: "[username] password"},
 		{name: "client", arity: -2, group: groupConnection, since: "2.4.0", summary: "Commands about connections"},

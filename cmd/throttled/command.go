@@ -62,6 +62,16 @@ func commands() []command {
 			text: healthText,
 		},
 		{
+			name: "backup", args: "--out FILE [--option value ...]", bind: bindBackup,
+			help: "write a snapshot of a running server or cluster",
+			text: backupText,
+		},
+		{
+			name: "restore", args: "--from FILE --data-dir DIR [--option value ...] [NODE=HOST:PORT ...]", most: unlimited, bind: bindRestore,
+			help: "create a data directory from a backup",
+			text: restoreText,
+		},
+		{
 			name: "import", args: "--from URL [--dir DIR] [--option value ...]", most: unlimited, bind: bindImport,
 			help: "create a snapshot from redis-cell or Dragonfly",
 			text: importText,

@@ -128,6 +128,10 @@ func (p *program) openState(o *options.Options, config *server.Config) error {
 		return err
 	}
 	config.Engine = p.table
+	config.Backup = func(w io.Writer) error {
+		_, err := persistence.Write(w, persistence.Info{Program: version}, p.table, make(chan struct{})) // with pauses
+		return err
+	}
 	if p.store != nil {
 		config.Snapshots = p.store
 	}
@@ -177,6 +181,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 		return err
 	}
 	config.Engine, config.Snapshots = p.replica.node, p.replica.saver
+	config.Backup = p.replica.backup
 	if o.ClusterID != "" {
 		config.Cluster = p.replica.node
 		config.Turns = reserveProcessors()

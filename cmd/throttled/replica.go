@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -329,6 +330,16 @@ func (r *replica) close() error {
 	}
 	r.saver.Wait()
 	return errors.Join(append(errs, r.store.Close())...)
+}
+
+// backup writes the committed state. In a cluster, the position in the log that it must contain has been awaited already.
+func (r *replica) backup(w io.Writer) error {
+	if r.link == nil {
+		if err := r.node.Flush(); err != nil {
+			return err
+		}
+	}
+	return r.node.Backup(w)
 }
 
 // snapshot makes Raft take a snapshot of the committed state, so that Raft can truncate its log. It does nothing if the

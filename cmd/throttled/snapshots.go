@@ -51,8 +51,8 @@ func savePoints(o *options.Options) []persistence.SavePoint {
 	return points
 }
 
-// openTable creates the table. The clock of the table begins at the wall time, or at the end time of the snapshot if
-// that is later. State must not be evaluated at a time before the decisions that produced it, even if the wall clock
+// openTable creates the table. The clock of the table begins at the wall time, less the limiterDelay of the snapshot, or at
+// the end time of the snapshot if that is later. State must not be evaluated at a time before the decisions that produced it, even if the wall clock
 // was set back. If there is no snapshot, openTable also completes the load, so that clients do not have to wait for it.
 func (p *program) openTable(o *options.Options) error {
 	base, found := time.Now(), false
@@ -61,6 +61,9 @@ func (p *program) openTable(o *options.Options) error {
 		var err error
 		if info, found, err = p.store.Info(); err != nil {
 			return err
+		}
+		if found {
+			base = base.Add(-limiterDelay(&info))
 		}
 		if ended := time.Unix(0, int64(info.Ended)); found && ended.After(base) {
 			p.log.Warn("the wall clock is behind the snapshot: limiter time starts at the time of the snapshot", "behind", ended.Sub(base))
@@ -74,6 +77,13 @@ func (p *program) openTable(o *options.Options) error {
 		return nil
 	}
 	return p.load(context.Background())
+}
+
+// limiterDelay returns the time by which limiter time was behind the wall clock when a snapshot was written, or 0 if it was
+// ahead. The backup of a cluster has the log time of the cluster, which falls behind while the cluster has no majority. If
+// limiter time advanced to the wall clock, units would be restored for that time.
+func limiterDelay(i *persistence.Info) time.Duration {
+	return max(0, i.Created.Sub(time.Unix(0, int64(i.Begun))))
 }
 
 // loading reports whether the snapshot has not been loaded yet.

@@ -3,6 +3,7 @@ package rediscli
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -55,8 +56,12 @@ func startInProcess(t testing.TB, sec *section) place {
 		Rules:     store,
 		RulesLog:  ruleset.NewLocal(store, func() time.Time { return time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC) }),
 		Snapshots: snapshots,
-		Options:   opts,
-		Version:   "test",
+		Backup: func(w io.Writer) error {
+			_, err := persistence.Write(w, persistence.Info{}, table, nil)
+			return err
+		},
+		Options: opts,
+		Version: "test",
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
