@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/acl"
+	"github.com/throttledhq/throttled/server"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -16,6 +17,11 @@ type clusterUsers struct {
 	catalog *acl.Catalog
 	initial *acl.Set // the users while the log has none: those in the option aclfile, or only the default user
 	log     *slog.Logger
+}
+
+// newClusterUsers returns the users of a cluster. The users in the store are used while the log has none.
+func newClusterUsers(store *acl.Store, log *slog.Logger) *clusterUsers {
+	return &clusterUsers{store: store, catalog: server.UserCatalog(), initial: store.Get(), log: log}
 }
 
 // Apply replaces the users. A user with rules that this version of the program does not know is disabled on this node.

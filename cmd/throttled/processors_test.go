@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/server"
 )
@@ -29,7 +30,7 @@ func TestReserveProcessors(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &program{opts: opts, log: slog.New(slog.DiscardHandler), logs: &logOutput{stderr: io.Discard}}
-		var config server.Config
+		config := server.Config{Users: acl.NewStore(acl.NewSet(server.UserCatalog()))}
 		if err := p.openReplica(opts.Get(), &config); err != nil {
 			t.Fatal(err)
 		}

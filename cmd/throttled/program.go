@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
 	"github.com/throttledhq/throttled/cluster/transport"
@@ -78,6 +79,7 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	p.rules = ruleset.NewStore()
 	p.rules.Counts().SetMax(o.MetricsMaxLimits)
 	config.Rules = p.rules
+	config.Users = acl.NewStore(acl.NewSet(server.UserCatalog()))
 	if err := p.openState(o, &config); err != nil {
 		return err
 	}
@@ -177,13 +179,17 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 	p.storeErr = errReplicated
 	p.maxMemory = o.MaxMemory
 	p.table = buckets.New(buckets.Config{Clock: clock.Now, MaxMemory: o.MaxMemory, Eviction: eviction(o), Replicated: true})
-	if p.replica, err = openReplica(o, p.table, clock, p.rules, p.log); err != nil {
+	state := replicated{table: p.table, clock: clock, rules: p.rules}
+	if o.ClusterID != "" {
+		state.users = newClusterUsers(config.Users, p.log)
+	}
+	if p.replica, err = openReplica(o, state, p.log); err != nil {
 		return err
 	}
 	config.Engine, config.Snapshots = p.replica.node, p.replica.saver
 	config.Backup = p.replica.backup
 	if o.ClusterID != "" {
-		config.Cluster = p.replica.node
+		config.Cluster, config.UserLog = p.replica.node, p.replica.node
 		config.Turns = reserveProcessors()
 		config.Local = buckets.New(buckets.Config{MaxMemory: localMemory, Eviction: buckets.EvictSmallestDebt, Shards: localShards})
 	}

@@ -55,9 +55,17 @@ type replica struct {
 	saver    *persistence.Saver // saves requested by clients; Raft takes further snapshots
 }
 
+// replicated is the state that a replica replicates.
+type replicated struct {
+	table *buckets.Table
+	clock *cluster.Clock
+	rules *ruleset.Store
+	users cluster.Users // nil on a standalone node, whose users are not in the log
+}
+
 // openReplica opens the log and the port for other nodes. The node is inactive until start
-// is called.
-func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock, rules *ruleset.Store, log *slog.Logger) (r *replica, err error) {
+// is called. Its users are those that the previous process has used.
+func openReplica(o *options.Options, state replicated, log *slog.Logger) (r *replica, err error) {
 	if err := finishInstallLoop(o.DataDir, log); err != nil {
 		return nil, err
 	}
@@ -66,7 +74,10 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	if r.store, err = raftstore.Open(raftstore.Config{Dir: o.DataDir, Sync: o.RaftFsync, Fatal: r.die, Log: log}); err != nil {
 		return nil, err
 	}
-	if err = r.build(o, table, clock, rules); err != nil {
+	if err = r.build(o, state); err == nil {
+		err = r.node.LoadUsers()
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
@@ -83,7 +94,7 @@ func finishInstallLoop(dir string, log *slog.Logger) error {
 }
 
 // build creates the node.
-func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster.Clock, rules *ruleset.Store) error {
+func (r *replica) build(o *options.Options, state replicated) error {
 	c := standaloneConfig()
 	if o.ClusterID != "" {
 		c = memberConfig(o)
@@ -101,8 +112,8 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 	if c.Recovery, err = r.recovery(identity); err != nil {
 		return err
 	}
-	c.Version, c.Async, c.Table, c.Clock = version, o.Replication == "async", table, clock
-	c.Rules = rules
+	c.Version, c.Async, c.Table, c.Clock = version, o.Replication == "async", state.table, state.clock
+	c.Rules, c.Users = state.rules, state.users
 	r.connect(&c)
 	r.node = cluster.New(c)
 	return nil
