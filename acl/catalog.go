@@ -81,3 +81,14 @@ func (c *Catalog) names() []string {
 	}
 	return list
 }
+
+// InCategory returns the names of the commands in a category, whose name has no "@". It returns false if there is no such
+// category.
+func (c *Catalog) InCategory(category string) ([]string, bool) {
+	ids := c.inCategory(c.category(category))
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = c.commands[id].Name
+	}
+	return names, ids != nil
+}

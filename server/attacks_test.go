@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -39,7 +40,7 @@ var commandForms = []exchangeForm{
 	{words("SCRIPT FLUSH"), failure(errNoScripts)},
 	{words("EVAL return 0"), failure(errNoScripts)},
 	{words("FUNCTION LIST"), failure(errNoScripts)},
-	{words("ACL LOAD"), unknown("ACL", "LOAD")},
+	{words("ACL LOAD"), failure(errNoUsersFile)},
 	{words("SCAN 0 COUNT " + most64), "*2\r\n$1\r\n0\r\n*0\r\n"},
 	{words("SCAN 0 COUNT 0"), failure(errSyntax)},
 	{words("SCAN -1"), failure(errCursor)},
@@ -55,7 +56,7 @@ var commandForms = []exchangeForm{
 	{words("CLIENT KILL ID 0"), "-ERR client-id should be greater than 0\r\n"},
 	{words("CLIENT PAUSE " + most64), "-ERR unknown subcommand 'PAUSE'. Try CLIENT HELP.\r\n"},
 	{words("AUTH x"), failure(errNoPassword)},
-	{words("ACL SETUSER x ((((("), unknown("ACL", "SETUSER", "x", "(((((")},
+	{words("ACL SETUSER x ((((("), "-ERR Error in ACL SETUSER modifier '(((((': " + acl.ErrSelector.Error() + "\r\n"},
 }
 
 func protected(option string) string {

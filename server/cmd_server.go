@@ -74,6 +74,7 @@ func cmdConfigResetStat(c *client, _ [][]byte) error {
 	c.srv.rules.counts.reset()
 	c.srv.forward.Reset()
 	c.srv.auth.reset()
+	c.srv.users.denials.counts.reset()
 	c.srv.clientMemory.evicted.Store(0)
 	c.out.OK()
 	return nil

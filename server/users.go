@@ -20,8 +20,18 @@ type UserLog interface {
 	ProposeUsers(ctx context.Context, base uint64, text string) (version uint64, err error)
 }
 
+// userCatalog holds the result of UserCatalog. A variable that is initialized by a function would depend on itself, since
+// commands use the catalog.
+var userCatalog struct {
+	once    sync.Once
+	catalog *acl.Catalog
+}
+
 // UserCatalog returns the commands and categories that the rules of users can name.
-var UserCatalog = sync.OnceValue(newUserCatalog)
+func UserCatalog() *acl.Catalog {
+	userCatalog.once.Do(func() { userCatalog.catalog = newUserCatalog() })
+	return userCatalog.catalog
+}
 
 // refundName is the command that rules name to permit refunds. There is no such command: it stands for limiter commands
 // with a negative quantity or cost, so that a user who may charge limits cannot restore them.
@@ -75,6 +85,17 @@ func (s *Server) currentUsers() *acl.Set {
 		u.passwordFrom.Store(o)
 	}
 	return u.Get()
+}
+
+// errPasswordOfUser is the reason why the password in the options cannot change.
+var errPasswordOfUser = errors.New("the password of the user default was set by ACL SETUSER or in aclfile: change it there")
+
+// CheckOptions returns an error if the server cannot apply changed options. The program must call it before a change.
+func (s *Server) CheckOptions(old, changed *options.Options) error {
+	if old.Password() != changed.Password() && s.users.Get().DefaultIsExplicit() {
+		return &options.SetError{Name: "requirepass", Reason: errPasswordOfUser.Error()}
+	}
+	return nil
 }
 
 // watchUsers closes the connections of users that are deleted, and those with subscriptions that are no longer

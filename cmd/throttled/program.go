@@ -203,6 +203,9 @@ func (p *program) applyOptions(old, o *options.Options, level *slog.LevelVar) er
 	if p.store == nil && len(o.Save) > 0 {
 		return fmt.Errorf("snapshots cannot be saved: %w", p.storeErr)
 	}
+	if err := p.server.CheckOptions(old, o); err != nil {
+		return err
+	}
 	if o.LogFile != old.LogFile {
 		if err := p.logs.open(o.LogFile); err != nil {
 			return &options.SetError{Name: "logfile", Reason: err.Error()}

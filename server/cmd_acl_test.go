@@ -1,0 +1,227 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// hashOfPW is the SHA-256 digest of "pw".
+const hashOfPW = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4"
+
+// TestACLReplies checks the replies of ACL in RESP3.
+func TestACLReplies(t *testing.T) {
+	s := start(t, nil)
+	p := s.dial()
+	p.ask("HELLO", "3")
+	for _, test := range []struct{ command, want string }{
+		{"ACL WHOAMI", "default"},
+		{"ACL LIST", "[user default on nopass ~* &* +@all alldomains]"},
+		{"ACL SETUSER bob on >pw ~app:* %R~r:* &n +cl.throttle +client -client|kill domain:web", "OK"},
+		{"ACL USERS", "[bob default]"},
+		{"ACL GETUSER bob", "{flags:~(on) passwords:[" + hashOfPW + "] commands:-@all +cl.throttle +client -client|kill keys:~app:* %R~r:* channels:&n selectors:[] domains:domain:web}"},
+		{"ACL GETUSER nobody", "''"},
+		{"ACL LIST", "[user bob on #" + hashOfPW + " ~app:* %R~r:* resetchannels &n -@all +cl.throttle +client -client|kill domain:web user default on nopass ~* &* +@all alldomains]"},
+		{"ACL DRYRUN bob cl.throttle app:1 1 1 1", "OK"},
+		{"ACL DRYRUN bob cl.throttle other 1 1 1", "This user has no permissions to access the 'other' key"},
+		{"ACL DRYRUN bob client kill x", "This user has no permissions to run the 'client|kill' command"},
+		{"ACL DRYRUN bob nosuch", "ERR Command 'nosuch' not found"},
+		{"ACL DRYRUN bob ttl", "ERR wrong number of arguments for 'ttl' command"},
+		{"ACL DRYRUN nobody ttl k", "ERR User 'nobody' not found"},
+		{"ACL CAT limits", "[cl.throttle cl.window cl.bucket cl.leaky cl.all cl.check cl.report]"},
+		{"ACL CAT string", "[]"},
+		{"ACL CAT nonsense", "ERR Unknown category 'nonsense'"},
+		{"ACL SETUSER bob -nosuch", "ERR Error in ACL SETUSER modifier '-nosuch': Unknown command or category name in ACL"},
+		{"ACL SETUSER bob nonsense", "ERR Error in ACL SETUSER modifier 'nonsense': Syntax error"},
+		{"ACL SETUSER bob <hunter2", "ERR Error in ACL SETUSER modifier '<(hidden)': The password you are trying to remove from the user does not exist"},
+		{"ACL SETUSER a\x00b on", "ERR Usernames can't contain spaces or null characters"},
+		{"ACL GENPASS 0", string(errGenPass)},
+		{"ACL GENPASS x", string(errNotInteger)},
+		{"ACL SAVE", string(errNoUsersFile)},
+		{"ACL LOAD", string(errNoUsersFile)},
+		{"ACL LOG", "[]"},
+		{"ACL DELUSER default bob", "ERR The 'default' user cannot be removed"},
+		{"ACL DELUSER bob bob nobody", "1"},
+		{"ACL DELUSER bob", "0"},
+		{"ACL NOSUCH", "ERR unknown subcommand 'NOSUCH'. Try ACL HELP."},
+	} {
+		if got := p.ask(strings.Fields(test.command)...); got.kind == '-' && got.text != test.want || got.kind != '-' && got.brief() != test.want {
+			t.Errorf("%s: got %s, want %s", test.command, got.brief(), test.want)
+		}
+	}
+	if a, b := p.ask("ACL", "GENPASS").text, p.ask("ACL", "GENPASS", "5").text; len(a) != 64 || len(b) != 2 {
+		t.Errorf("the passwords are %q and %q", a, b)
+	}
+	p.ask("MULTI")
+	p.fails("ERR Command not allowed inside a transaction", "ACL", "SETUSER", "bob")
+}
+
+// TestACLLogin checks logins of enabled and disabled users, with right and wrong passwords.
+func TestACLLogin(t *testing.T) {
+	s := withUsers("user bob on >pw +@all ~* \nuser off >pw +@all\n").start(t)
+	p := s.dial()
+	for _, user := range []string{"off", "nobody", "BOB", ""} {
+		p.fails("WRONGPASS", "AUTH", user, "pw")
+	}
+	p.fails("WRONGPASS", "HELLO", "3", "AUTH", "bob", "wrong")
+	p.do("+OK\r\n", "AUTH", "bob", "pw")
+	p.do("$3\r\nbob\r\n", "ACL", "WHOAMI")
+	if line := p.ask("CLIENT", "INFO").text; !strings.Contains(line, " user=bob ") {
+		t.Errorf("CLIENT INFO: %s", line)
+	}
+	p.do("+RESET\r\n", "RESET")
+	p.do("$7\r\ndefault\r\n", "ACL", "WHOAMI")
+	if got := p.ask("HELLO", "3", "AUTH", "bob", "pw"); got.kind != '%' {
+		t.Errorf("HELLO: %s", got)
+	}
+	p.do("$3\r\nbob\r\n", "ACL", "WHOAMI")
+	other := s.as("bob")
+	p.do(":1\r\n", "CLIENT", "KILL", "USER", "bob")
+	other.closed()
+	p.fails("ERR No such user 'nobody'", "CLIENT", "KILL", "USER", "nobody")
+}
+
+// TestACLDefaultUser checks that the user "default" follows requirepass until a rule is applied to it.
+func TestACLDefaultUser(t *testing.T) {
+	s := start(t, withPassword)
+	s.opts.OnChange(s.CheckOptions)
+	p := s.dial()
+	p.fails("NOAUTH", "PING")
+	p.do("+OK\r\n", "AUTH", "secret")
+	p.do("+OK\r\n", "CONFIG", "SET", "requirepass", "other")
+	s.dial().do("+OK\r\n", "AUTH", "default", "other")
+	p.do("+OK\r\n", "ACL", "SETUSER", "default", "<other", ">third", "-cl.window")
+	q := s.dial()
+	q.fails("WRONGPASS", "AUTH", "other")
+	q.do("+OK\r\n", "AUTH", "third")
+	p.fails(noCommandNamed("cl.window"), "CL.WINDOW", "k", "1", "60")
+	p.fails("ERR CONFIG SET failed (possibly related to argument 'requirepass') - ", "CONFIG", "SET", "requirepass", "fourth")
+	p.do("+OK\r\n", "ACL", "SETUSER", "default", "off")
+	s.dial().fails("WRONGPASS", "AUTH", "third")
+	s.dial().fails("NOAUTH", "PING")
+}
+
+// TestACLDeletedUser checks that the connections of a deleted user are closed, including that of the user who deletes
+// itself and that of a subscriber, and that a subscription that is no longer permitted closes its connection.
+func TestACLDeletedUser(t *testing.T) {
+	s := withUsers("user bob on >pw +@all ~* &*\nuser eve on >pw +@all &*\n").start(t)
+	p, idle, subscriber, eve := s.as("bob"), s.as("bob"), s.as("bob"), s.as("eve")
+	subscriber.ask("SUBSCRIBE", "a")
+	eve.ask("SUBSCRIBE", "news")
+	admin := s.dial()
+	admin.do("+OK\r\n", "ACL", "SETUSER", "eve", "resetchannels", "&other")
+	eve.closed()
+	p.do(":1\r\n", "ACL", "DELUSER", "bob")
+	p.closed()
+	idle.closed()
+	subscriber.closed()
+	s.dial().fails("WRONGPASS", "AUTH", "bob", "pw")
+}
+
+// TestACLChangeApplies checks that a change of a user applies to the next command of its connections.
+func TestACLChangeApplies(t *testing.T) {
+	s := withUsers("user bob on >pw +ping\n").start(t)
+	p, admin := s.as("bob"), s.dial()
+	p.do("+PONG\r\n", "PING")
+	admin.do("+OK\r\n", "ACL", "SETUSER", "bob", "-ping", "+ttl", "+multi", "+exec", "+exists", "~a")
+	p.fails(noCommandNamed("ping"), "PING")
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "TTL", "a")
+	p.do("+QUEUED\r\n", "EXISTS", "a")
+	p.do("+QUEUED\r\n", "TTL", "a")
+	admin.do("+OK\r\n", "ACL", "SETUSER", "bob", "-exists")
+	p.send(request("EXEC"))
+	p.expect("*3\r\n:-2\r\n-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: no permission to execute the command or subcommand\r\n:-2\r\n")
+	p.do("+OK\r\n", "MULTI")
+	p.fails(noKey, "TTL", "b")
+	p.fails("EXECABORT", "EXEC")
+}
+
+// TestACLLog checks the entries of ACL LOG, and the counters in INFO.
+func TestACLLog(t *testing.T) {
+	s := withUsers("user bob on >pw +ttl +multi +exec ~a\n").start(t)
+	p, admin := s.as("bob"), s.dial()
+	p.fails("NOPERM", "PING")
+	p.fails("NOPERM", "PING")
+	p.fails("NOPERM", "TTL", "key")
+	p.fails("WRONGPASS", "AUTH", "eve", "hunter2")
+	admin.ask("HELLO", "3")
+	log := admin.ask("ACL", "LOG")
+	var got []string
+	for _, entry := range log.list {
+		got = append(got, strings.Join(strings.Fields(entry.brief())[:5], " "))
+		if !strings.Contains(entry.brief(), "age-seconds:") || !strings.Contains(entry.brief(), "client-info:id=") {
+			t.Errorf("the entry is %s", entry.brief())
+		}
+	}
+	want := []string{
+		"{count:1 reason:auth context:toplevel object:AUTH username:eve",
+		"{count:1 reason:key context:toplevel object:key username:bob",
+		"{count:2 reason:command context:toplevel object:ping username:bob",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the log is %q, want %q", got, want)
+	}
+	if n := len(admin.ask("ACL", "LOG", "1").list); n != 1 {
+		t.Errorf("ACL LOG 1 returns %d entries", n)
+	}
+	for name, want := range map[string]int64{"acl_access_denied_cmd": 2, "acl_access_denied_key": 1, "acl_access_denied_auth": 1, "acl_access_denied_channel": 0} {
+		if n := admin.count("stats", name); n != want {
+			t.Errorf("INFO: %s is %d, want %d", name, n, want)
+		}
+	}
+	admin.do("+OK\r\n", "ACL", "LOG", "RESET")
+	if n := len(admin.ask("ACL", "LOG").list); n != 0 {
+		t.Errorf("ACL LOG returns %d entries after a reset", n)
+	}
+	for range 2 * aclLogLength {
+		p.fails("NOPERM", "TTL", strings.Repeat("k", 1+int(s.users.denials.counts[deniedKey].Load())%300))
+	}
+	if n := len(admin.ask("ACL", "LOG", "1000").list); n > aclLogLength {
+		t.Errorf("ACL LOG returns %d entries", n)
+	}
+}
+
+// TestACLFile saves the users to a file and loads them again. A file that is not valid changes nothing.
+func TestACLFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.acl")
+	s := start(t, func(o *options.Options) { o.ACLFile = path })
+	p := s.dial()
+	p.do("+OK\r\n", "ACL", "SETUSER", "bob", "on", ">pw", "+ping")
+	p.do("+OK\r\n", "ACL", "SAVE")
+	text, err := os.ReadFile(path)
+	if want := "user bob on #" + hashOfPW + " resetchannels -@all +ping\n"; err != nil || string(text) != want {
+		t.Fatalf("the file contains %q, error %v, want %q", text, err, want)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, error %v", info.Mode(), err)
+	}
+	bob := s.as("bob")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("user eve on >pw\nuser bob on hunter2\n")
+	got := p.ask("ACL", "LOAD").text
+	if !strings.HasPrefix(got, "ERR the users were not changed: ") || !strings.Contains(got, "line 2: user bob: rule 2") || strings.Contains(got, "hunter2") {
+		t.Errorf("ACL LOAD: %s", got)
+	}
+	bob.do("+PONG\r\n", "PING")
+	write("user eve on >pw +ping\n")
+	p.do("+OK\r\n", "ACL", "LOAD")
+	bob.closed()
+	s.as("eve").do("+PONG\r\n", "PING")
+	if _, err := ReadUsers(path, "secret"); err != nil {
+		t.Errorf("read the users: %v", err)
+	}
+	write("user default on >pw\n")
+	if _, err := ReadUsers(path, "secret"); !errors.Is(err, errUsersPassword) {
+		t.Errorf("the password of the user default is defined twice: %v", err)
+	}
+}
