@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"acl": 1, // users and permissions; glob for patterns, nearest for misspelled commands
 
 	"edge/http1":      0, // serves HTTP/1.1 in front of net/http
+	"edge/httpauth":   0, // parses the credentials of HTTP requests and gRPC calls
 	"edge/attributes": 1, // attributes of HTTP requests; nearest for misspelled declarations
 
 	"cluster/transport/certs": 1, // node certificates; node names follow the rules of topology

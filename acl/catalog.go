@@ -27,6 +27,12 @@ func NewCatalog(categories []string, commands []Command) *Catalog {
 	return c
 }
 
+// ID returns the id of a command, which User.MayRun expects. The name is in lower case.
+func (c *Catalog) ID(name string) (id int, ok bool) {
+	id, ok = c.byName[name]
+	return id, ok
+}
+
 // category returns the bit of a category, or 0 if there is no such category.
 func (c *Catalog) category(name string) uint64 {
 	for i, known := range c.categories {

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -72,6 +73,15 @@ func (s *Set) Authenticate(name, password []byte) *User {
 		return u
 	}
 	return nil
+}
+
+// SplitToken returns the user and the password of a token, which is the credential of protocols with a single text. It is
+// the password of the user "default", or NAME:PASSWORD. If there is a user NAME, it is always the latter.
+func (s *Set) SplitToken(token []byte) (name, password []byte) {
+	if before, after, found := bytes.Cut(token, []byte{':'}); found && s.users[string(before)] != nil {
+		return before, after
+	}
+	return []byte(DefaultName), token
 }
 
 // nobody is a user that can never log in.

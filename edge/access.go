@@ -1,16 +1,16 @@
 package edge
 
 import (
-	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/headers"
+	"github.com/throttledhq/throttled/edge/httpauth"
 )
 
 // accepts reports whether protected mode accepts the client.
@@ -83,61 +83,56 @@ func tokenOf(r *http.Request) (password string, ok bool) {
 	return values[0], true
 }
 
-// credentials is a password, if the request has one.
+// credentials are a password or token, if the request has one, and the name of the user, if it has a name.
 type credentials struct {
-	password string
-	ok       bool
-	check    bool // of a gateway
+	user, password string
+	ok             bool
+	check          bool // of a gateway
 }
 
-// passwordOf returns the password in X-Throttled-Token, or in Authorization: Bearer or Basic. The user name is ignored.
+// passwordOf returns the credentials in X-Throttled-Token, or in Authorization: Bearer or Basic.
 func passwordOf(r *http.Request) (c credentials) {
 	if c.password, c.ok = tokenOf(r); c.ok {
 		return c
 	}
-	values := r.Header["Authorization"]
-	if len(values) != 1 {
-		return c
-	}
-	scheme, value, _ := strings.Cut(values[0], " ")
-	value = strings.TrimSpace(value)
-	switch {
-	case strings.EqualFold(scheme, "Bearer"):
-		c.password, c.ok = value, true
-	case strings.EqualFold(scheme, "Basic"):
-		decoded, err := base64.StdEncoding.DecodeString(value)
-		if err == nil {
-			_, c.password, c.ok = strings.Cut(string(decoded), ":")
-		}
+	if values := r.Header["Authorization"]; len(values) == 1 {
+		c.user, c.password, c.ok = httpauth.Parse(values[0])
 	}
 	return c
 }
 
-// authenticate refuses requests without the password, if one is required. A request without any is not counted as a
-// failure.
+// authenticate finds the user of a request. It refuses requests without a password if one is required, and those with
+// wrong ones. A request without a password is not counted as a failure.
 func (s *Server) authenticate(x *exchange, c credentials) bool {
-	users := s.access.Users() // before the check: users that change meanwhile are another pointer
-	if !s.access.RequiresPassword() {
-		return true
-	}
-	if !c.ok {
+	switch {
+	case c.ok:
+		return s.logIn(x, c)
+	case s.access.RequiresPassword():
 		s.refuseUnauthenticated(x, c, "a password is required: send Authorization: Bearer PASSWORD or X-Throttled-Token: PASSWORD")
 		return false
 	}
-	if x.conn.checkedFor == users && x.conn.password == c.password {
+	return true
+}
+
+// logIn checks the credentials of a request.
+func (s *Server) logIn(x *exchange, c credentials) bool {
+	users := s.access.Users() // before the check: users that change meanwhile are another pointer
+	if x.conn.users == users && x.conn.right == c {
+		x.login = x.conn.login
 		return true
 	}
-	_, err := s.access.Authenticate(x.conn.RemoteAddr(), []byte(acl.DefaultName), []byte(c.password))
+	login, err := s.access.Authenticate(x.conn.RemoteAddr(), []byte(c.user), []byte(c.password))
 	var later interface{ RetryAfter() time.Duration }
 	switch {
 	case err == nil:
-		x.conn.password, x.conn.checkedFor = c.password, users
+		x.login = login
+		x.conn.right, x.conn.users, x.conn.login = c, users, login
 		return true
 	case errors.As(err, &later):
 		retry := max(int64((later.RetryAfter()+time.Second-1)/time.Second), 1)
 		x.sendProblem(&headers.Problem{Type: headers.TypeBlank, Title: "Too Many Requests", Status: http.StatusTooManyRequests, Error: "too_many_failures", Message: err.Error(), Retry: retry})
 	default:
-		s.refuseUnauthenticated(x, c, "the password is wrong")
+		s.refuseUnauthenticated(x, c, "the user or the password is wrong")
 	}
 	return false
 }
@@ -150,4 +145,13 @@ func (s *Server) refuseUnauthenticated(x *exchange, c credentials, message strin
 	}
 	x.w.Header()["Www-Authenticate"] = list
 	x.fail(http.StatusUnauthorized, "unauthorized", message)
+}
+
+// permits refuses users that may not run the command which an endpoint stands for.
+func (s *Server) permits(x *exchange, e *endpoint) bool {
+	if e.needs == "" || s.access.MayRun(x.login, e.needs) {
+		return true
+	}
+	x.fail(http.StatusForbidden, "forbidden", "user "+strconv.Quote(x.login.Name())+" has no permission to run the command "+e.needs)
+	return false
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/options"
 )
@@ -258,6 +259,8 @@ func (f failing) Run(_, replies []byte) ([]byte, error) {
 	}
 	return append(replies, f.reply...), f.err
 }
+
+func (failing) As(acl.Login) {}
 
 func (failing) Close() {}
 

@@ -10,6 +10,7 @@ type endpoint struct {
 	method, path string
 	summary      string
 	public       bool    // needs no password
+	needs        string  // the command that a user must be permitted to run; empty if the endpoint runs commands, or needs none
 	fields       []field // of the body; nil if there is none
 	responses    []response
 	run          func(s *Server, x *exchange)
@@ -35,13 +36,13 @@ func endpointTable(metrics bool) []endpoint {
 		{method: "POST", path: "/v1/report", summary: "Charges a request by its outcome", fields: reportFields, responses: []response{{200, "Decision", "The request is charged. allowed is false if not all units fit."}, decided[2]}, run: (*Server).postReport},
 		{method: "POST", path: "/v1/throttle", summary: "Charges one limit with GCRA", fields: throttleFields, responses: decided, run: (*Server).postThrottle},
 		{method: "POST", path: "/v1/window", summary: "Charges one limit on the requests in a window of time", fields: windowFields, responses: decided, run: (*Server).postWindow},
-		{method: "GET", path: "/v1/rules", summary: "Returns the active rules", responses: []response{{200, "Rules", "The version and its text."}, {404, "Problem", "There are no rules."}}, run: (*Server).getRules},
+		{method: "GET", path: "/v1/rules", needs: "cl.rules|get", summary: "Returns the active rules", responses: []response{{200, "Rules", "The version and its text."}, {404, "Problem", "There are no rules."}}, run: (*Server).getRules},
 		{method: "GET", path: "/openapi.json", summary: "Returns this document", responses: []response{{200, "application/json", "The OpenAPI document."}}, run: (*Server).getOpenAPI},
 		{method: "GET", path: "/healthz", public: true, summary: "Reports that the process is running", responses: []response{{200, "Health", "The process is running."}}, run: (*Server).getHealth},
 		{method: "GET", path: "/readyz", public: true, summary: "Reports whether requests can be decided", responses: []response{{200, "Health", "Requests can be decided."}, {503, "Problem", "Requests cannot be decided, or the server is about to stop."}}, run: (*Server).getReady},
 	}
 	if metrics {
-		table = append(table, endpoint{method: "GET", path: "/metrics", summary: "Returns metrics for Prometheus", responses: []response{{200, "text/plain", "The metrics."}}, run: (*Server).getMetrics})
+		table = append(table, endpoint{method: "GET", path: "/metrics", needs: "info", summary: "Returns metrics for Prometheus", responses: []response{{200, "text/plain", "The metrics."}}, run: (*Server).getMetrics})
 	}
 	return table
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/headers"
 	"github.com/throttledhq/throttled/tracing"
@@ -15,9 +16,10 @@ type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	conn     *conn
-	endpoint string // for metrics
-	status   int    // of the response; 0 until it is sent
-	traced   bool   // requests are traced
+	login    acl.Login // the user that has sent the request
+	endpoint string    // for metrics
+	status   int       // of the response; 0 until it is sent
+	traced   bool      // requests are traced
 
 	body    body
 	pairs   []string
@@ -40,7 +42,7 @@ func newExchange(traced bool) *exchange {
 
 // begin prepares an exchange for a request.
 func (x *exchange) begin(w http.ResponseWriter, r *http.Request) {
-	x.w, x.r, x.status, x.endpoint = w, r, 0, "none"
+	x.w, x.r, x.status, x.endpoint, x.login = w, r, 0, "none", acl.Login{}
 	x.conn, _ = r.Context().Value(connKey{}).(*conn)
 	if x.conn == nil { // a test without a connection
 		x.conn = &conn{begun: true}

@@ -53,7 +53,7 @@ func (s *Server) routeCheck(x *exchange, rest string) {
 		x.endpoint = checkNames[i]
 		x.markError() // until there is a decision
 		token, ok := tokenOf(x.r)
-		if s.authenticate(x, credentials{token, ok, true}) {
+		if s.authenticate(x, credentials{password: token, ok: ok, check: true}) {
 			x.conn.accepted()
 			s.check(x, &gateways[i], rest)
 		}
@@ -105,7 +105,7 @@ func (s *Server) check(x *exchange, g *gateway, rest string) {
 	x.pairs = pairs
 	x.reqs = append(x.reqs[:0], decision.Request{Domain: domain, Pairs: pairs, Cost: 1})
 	x.results = grow(x.results, 1)
-	if err := s.checker.Check(x.reqs, x.results); err != nil {
+	if err := s.checker.Check(x.login, x.reqs, x.results); err != nil {
 		s.unavailable(x, err)
 		return
 	}
@@ -178,6 +178,10 @@ func (s *Server) refuseCheck(x *exchange, g *gateway, err error) {
 func (s *Server) answerCheck(x *exchange, g *gateway, r *decision.Result) {
 	var e *decision.Error
 	switch {
+	case errors.As(r.Err, &e) && e.Denied():
+		// 401 as for a wrong password: gateways treat 403 as the refusal of a client.
+		s.warn("a check request was refused", "gateway", g.name, "user", x.login.Name(), "error", r.Err)
+		x.fail(http.StatusUnauthorized, "forbidden", messageOf(r.Err))
 	case errors.As(r.Err, &e) && e.Unavailable():
 		s.unavailable(x, e)
 	case r.Err != nil && !s.hasDomain(x.reqs[0].Domain):

@@ -18,7 +18,7 @@ func (s *Server) postCheck(x *exchange) {
 	}
 	x.reqs = append(x.reqs[:0], b.request(b.attributes))
 	x.results = grow(x.results, 1)
-	if err := s.checker.Check(x.reqs, x.results); err != nil {
+	if err := s.checker.Check(x.login, x.reqs, x.results); err != nil {
 		s.unavailable(x, err)
 		return
 	}
@@ -33,7 +33,7 @@ func (s *Server) postBatch(x *exchange) {
 		}
 	}
 	x.results = grow(x.results, len(b.checks))
-	if err := s.checker.Check(b.checks, x.results); err != nil {
+	if err := s.checker.Check(x.login, b.checks, x.results); err != nil {
 		s.unavailable(x, err)
 		return
 	}
@@ -49,7 +49,7 @@ func (s *Server) postReport(x *exchange) {
 	report := decision.Report{Domain: b.domain, Outcome: b.outcome, Pairs: b.attributes, Cost: b.cost}
 	x.results = grow(x.results, 1)
 	r := &x.results[0]
-	if err := s.checker.Report(&report, r); err != nil {
+	if err := s.checker.Report(x.login, &report, r); err != nil {
 		s.unavailable(x, err)
 		return
 	}
@@ -83,7 +83,7 @@ func (s *Server) limit(x *exchange, args []string) {
 		return
 	}
 	x.results = grow(x.results, 1)
-	if err := s.checker.Limit([][]string{args}, x.results); err != nil {
+	if err := s.checker.Limit(x.login, [][]string{args}, x.results); err != nil {
 		s.unavailable(x, err)
 		return
 	}
@@ -119,6 +119,9 @@ func (s *Server) answered(x *exchange, err error) bool {
 	switch {
 	case err == nil:
 		return false
+	case errors.As(err, &e) && e.Denied():
+		x.markError()
+		x.fail(http.StatusForbidden, "forbidden", messageOf(err))
 	case errors.As(err, &e) && e.Unavailable():
 		s.unavailable(x, e)
 	default:

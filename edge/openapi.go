@@ -45,7 +45,7 @@ var securitySchemes = object{
 // commonResponses are those of all endpoints; those of bodies are of endpoints with a body.
 var commonResponses = []response{
 	{http.StatusUnauthorized, "Problem", "A password is required, or it is wrong."},
-	{http.StatusForbidden, "Problem", "Protected mode, the header Origin, or a refund without a password."},
+	{http.StatusForbidden, "Problem", "Protected mode, the header Origin, a refund without a password, or a user without the permission."},
 	{http.StatusMisdirectedRequest, "Problem", "The name in the header Host is unknown."},
 	{http.StatusTooManyRequests, "Problem", "The address has sent too many wrong passwords."},
 	{http.StatusInternalServerError, "Problem", "The request has failed because of a bug."},

@@ -45,10 +45,11 @@ type conn struct {
 	sender netip.Addr // address from which the connection came: differs from peer if it has a PROXY header
 	begun  bool
 
-	// password is the last password that was right, and checkedFor the users by which it was: requests with the same
-	// password on this connection need no further check.
-	password   string
-	checkedFor *acl.Set
+	// login belongs to the last credentials that were right among users: requests with the same credentials on this
+	// connection need no further check until the users are changed.
+	right credentials
+	users *acl.Set
+	login acl.Login
 }
 
 // enter makes a connection a newcomer. It returns false if there is no place. Otherwise, victim is a connection that must be

@@ -100,6 +100,9 @@ func (s *Server) routePath(x *exchange, p *path) {
 		x.fail(http.StatusMethodNotAllowed, "method_not_allowed", "use "+p.allow[0])
 		return
 	}
+	if !s.permits(x, e) {
+		return
+	}
 	if e.fields != nil && !s.decode(x, e.fields) {
 		return
 	}

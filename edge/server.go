@@ -26,13 +26,16 @@ import (
 type Access interface {
 	// Accepts reports whether a client with this address may connect.
 	Accepts(addr net.Addr) bool
-	// Authenticate returns the login of a user if the password is right. An error with a method RetryAfter() time.Duration
+	// Authenticate returns the login of a user if the password is right. Without the name of a user, the password is a token,
+	// see acl.Set.SplitToken. An error with a method RetryAfter() time.Duration
 	// means that the address has failed too often; its text is shown to the client.
 	Authenticate(addr net.Addr, user, password []byte) (acl.Login, error)
-	// Users returns the current users. After each change it returns another pointer.
-	Users() *acl.Set
 	// RequiresPassword reports whether a password is required.
 	RequiresPassword() bool
+	// Users returns the current users. After each change it returns another pointer.
+	Users() *acl.Set
+	// MayRun reports whether a user may run a command, such as "info".
+	MayRun(login acl.Login, command string) bool
 	// Ready returns nil if requests can be decided, or the reason why they cannot.
 	Ready() error
 	// ClientLimit returns the maximum number of connections.

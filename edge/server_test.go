@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -134,6 +135,8 @@ func TestDrain(t *testing.T) {
 
 // gate is a Runner that blocks until it is released.
 type gate struct{ entered, release chan struct{} }
+
+func (gate) As(acl.Login) {}
 
 func (g gate) Run(_, replies []byte) ([]byte, error) {
 	g.entered <- struct{}{}

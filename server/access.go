@@ -33,9 +33,13 @@ func (s *Server) Accepts(addr net.Addr) bool {
 }
 
 // Authenticate returns the login of a user if the password is right. Otherwise it returns ErrPassword or a
-// *TooManyFailuresError. Failures have the same limit by address as those of AUTH. If RequiresPassword is false, the user
+// *TooManyFailuresError. Failures have the same limit by address as those of AUTH. Without the name of a user, the
+// password is a token, see acl.Set.SplitToken. If RequiresPassword is false, the user
 // "default" has any password.
 func (s *Server) Authenticate(addr net.Addr, user, password []byte) (Login, error) {
+	if len(user) == 0 {
+		user, password = s.currentUsers().SplitToken(password)
+	}
 	u, wait := s.authenticate(addr, &redisListener, user, password)
 	switch {
 	case u != nil:
@@ -46,6 +50,13 @@ func (s *Server) Authenticate(addr net.Addr, user, password []byte) (Login, erro
 	}
 	s.warn("auth", "wrong password", "addr", addr)
 	return Login{}, ErrPassword
+}
+
+// MayRun reports whether a user exists and may run a command, such as "info" or "cl.rules|get".
+func (s *Server) MayRun(login Login, command string) bool {
+	u := s.currentUsers().Get(login.Name())
+	id, known := s.users.catalog.ID(command)
+	return u != nil && known && u.MayRun(id)
 }
 
 // authenticate returns a user if the password is right. If the address has failed too often, the password is not checked,

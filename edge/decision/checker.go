@@ -3,6 +3,8 @@ package decision
 import (
 	"fmt"
 	"sync"
+
+	"github.com/throttledhq/throttled/acl"
 )
 
 // Runner runs commands in-process. A server.Caller is a Runner.
@@ -10,6 +12,8 @@ type Runner interface {
 	// Run runs commands in the format of RESP, and appends their replies in the format of RESP3 to replies. After an
 	// error, the Runner is not used again.
 	Run(commands, replies []byte) ([]byte, error)
+	// As sets the user whose permissions the following commands have.
+	As(login acl.Login)
 	Close()
 }
 
@@ -27,19 +31,19 @@ type Checker struct {
 // New returns a Checker that gets its Runners from open.
 func New(open func() Runner) *Checker { return &Checker{open: open} }
 
-// Check runs one CL.CHECK for each request, in one pipeline, and stores the replies in results, which must have the
+// Check runs one CL.CHECK for each request as a user, in one pipeline, and stores the replies in results, which must have the
 // length of reqs. It reuses the slices in results.
-func (c *Checker) Check(reqs []Request, results []Result) error {
-	s := c.take()
+func (c *Checker) Check(as acl.Login, reqs []Request, results []Result) error {
+	s := c.take(as)
 	for i := range reqs {
 		s.appendCheck(&reqs[i])
 	}
 	return c.finish(s, s.run(results, (*session).parseCheck))
 }
 
-// Report runs one CL.REPORT.
-func (c *Checker) Report(r *Report, result *Result) error {
-	s := c.take()
+// Report runs one CL.REPORT as a user.
+func (c *Checker) Report(as acl.Login, r *Report, result *Result) error {
+	s := c.take(as)
 	s.appendReport(r)
 	results := [1]Result{*result}
 	err := c.finish(s, s.run(results[:], (*session).parseCheck))
@@ -47,10 +51,10 @@ func (c *Checker) Report(r *Report, result *Result) error {
 	return err
 }
 
-// Limit runs commands whose replies are the five integers of a limit, such as CL.THROTTLE, in one pipeline. It stores
-// the decisions in results, which must have the length of commands. The commands must not have the option MS.
-func (c *Checker) Limit(commands [][]string, results []Result) error {
-	s := c.take()
+// Limit runs commands as a user, whose replies are the five integers of a limit, such as CL.THROTTLE, in one pipeline. It
+// stores the decisions in results, which must have the length of commands. The commands must not have the option MS.
+func (c *Checker) Limit(as acl.Login, commands [][]string, results []Result) error {
+	s := c.take(as)
 	for _, args := range commands {
 		s.appendLimit(args)
 	}
@@ -65,7 +69,15 @@ func (c *Checker) Close() {
 	c.idle = nil
 }
 
-func (c *Checker) take() *session {
+// take returns a session for the commands of a user.
+func (c *Checker) take(as acl.Login) *session {
+	s := c.first()
+	s.runner.As(as)
+	return s
+}
+
+// first returns an idle session, or a new one.
+func (c *Checker) first() *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := len(c.idle)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/acl"
 )
 
 // script is a Runner that returns fixed replies, and records the commands.
@@ -17,6 +19,8 @@ type script struct {
 	commands *[]string
 	closed   *int
 }
+
+func (script) As(acl.Login) {}
 
 func (s script) Run(commands, replies []byte) ([]byte, error) {
 	if s.commands != nil {
@@ -58,7 +62,7 @@ func TestCheck(t *testing.T) {
 	c := checkerOf(script{replies: refusal + noLeader + refusal, commands: &commands})
 	results := make([]Result, 3)
 	pairs := []string{"path", "/login", "peek", ""}
-	err := c.Check([]Request{
+	err := c.Check(acl.Login{}, []Request{
 		{Domain: "shop", Pairs: pairs, Cost: 1},
 		{Domain: "shop", Cost: -3, DryRun: true},
 		{Domain: "shop", Cost: 9, Peek: true},
@@ -87,7 +91,7 @@ func TestReport(t *testing.T) {
 	var commands []string
 	c := checkerOf(script{replies: refusal, commands: &commands})
 	var result Result
-	if err := c.Report(&Report{Domain: "shop", Outcome: "status=401", Pairs: []string{"ip", "::1"}, Cost: 2}, &result); err != nil {
+	if err := c.Report(acl.Login{}, &Report{Domain: "shop", Outcome: "status=401", Pairs: []string{"ip", "::1"}, Cost: 2}, &result); err != nil {
 		t.Fatalf("Report: %v", err)
 	}
 	if got, want := words(commands[0]), "CL.REPORT shop OUTCOME status=401 COST 2 MS -- ip ::1"; got != want {
@@ -102,7 +106,7 @@ func TestLimit(t *testing.T) {
 	var commands []string
 	c := checkerOf(script{replies: "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60000\r\n*6\r\n:1\r\n:2\r\n:0\r\n:9223372036854775807\r\n:1\r\n:0\r\n-ERR invalid\r\n", commands: &commands})
 	results := make([]Result, 3)
-	if err := c.Limit([][]string{{"CL.THROTTLE", "a", "1", "1", "60"}, {"CL.LEAKY"}, {"CL.WINDOW"}}, results); err != nil {
+	if err := c.Limit(acl.Login{}, [][]string{{"CL.THROTTLE", "a", "1", "1", "60"}, {"CL.LEAKY"}, {"CL.WINDOW"}}, results); err != nil {
 		t.Fatalf("Limit: %v", err)
 	}
 	if got, want := words(commands[0]), "CL.THROTTLE a 1 1 60 MS CL.LEAKY MS CL.WINDOW MS"; got != want {
@@ -127,7 +131,7 @@ func TestCheck_Malformed(t *testing.T) {
 		"%1\r\n$6\r\nlimits\r\n*1\r\n%1\r\n$6\r\nwindow\r\n+1\r\n", "%1\r\n$7\r\nversion\r\n:x\r\n"} {
 		closed := 0
 		c := checkerOf(script{replies: replies, closed: &closed})
-		if err := c.Check(make([]Request, 1), make([]Result, 1)); err == nil || closed != 1 {
+		if err := c.Check(acl.Login{}, make([]Request, 1), make([]Result, 1)); err == nil || closed != 1 {
 			t.Errorf("%q: error %v, %d closed; want an error, and a closed Runner", replies, err, closed)
 		}
 	}
@@ -137,7 +141,7 @@ func TestCheck_Malformed(t *testing.T) {
 func TestCheck_Unknown(t *testing.T) {
 	c := checkerOf(script{replies: "%5\r\n$1\r\na\r\n%1\r\n:1\r\n*2\r\n~0\r\n_\r\n$1\r\nb\r\n=5\r\ntxt:x\r\n$1\r\nc\r\n#t\r\n$1\r\nd\r\n,1.5\r\n$4\r\nname\r\n$1\r\nx\r\n"})
 	results := make([]Result, 1)
-	if err := c.Check(make([]Request, 1), results); err != nil || results[0].Name != "x" {
+	if err := c.Check(acl.Login{}, make([]Request, 1), results); err != nil || results[0].Name != "x" {
 		t.Errorf("name %q, error %v", results[0].Name, err)
 	}
 }
@@ -145,7 +149,7 @@ func TestCheck_Unknown(t *testing.T) {
 func TestCheck_RunnerFails(t *testing.T) {
 	broken, closed := errors.New("broken"), 0
 	c := checkerOf(script{err: broken, closed: &closed})
-	if err := c.Check(make([]Request, 1), make([]Result, 1)); !errors.Is(err, broken) || closed != 1 {
+	if err := c.Check(acl.Login{}, make([]Request, 1), make([]Result, 1)); !errors.Is(err, broken) || closed != 1 {
 		t.Errorf("error %v, %d closed", err, closed)
 	}
 }
@@ -164,7 +168,7 @@ func TestChecker_Concurrent(t *testing.T) {
 	var running sync.WaitGroup
 	for range 3 {
 		running.Go(func() {
-			if err := c.Check(make([]Request, 1), make([]Result, 1)); err != nil {
+			if err := c.Check(acl.Login{}, make([]Request, 1), make([]Result, 1)); err != nil {
 				t.Errorf("Check: %v", err)
 			}
 		})
@@ -207,7 +211,7 @@ func TestCheckDoesNotAllocate(t *testing.T) {
 	c := checkerOf(script{replies: refusal})
 	reqs, results := []Request{{Domain: "shop", Pairs: []string{"path", "/login"}, Cost: 1}}, make([]Result, 1)
 	run := func() {
-		if err := c.Check(reqs, results); err != nil {
+		if err := c.Check(acl.Login{}, reqs, results); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +225,7 @@ func BenchmarkCheck(b *testing.B) {
 	c := checkerOf(script{replies: refusal})
 	reqs, results := []Request{{Domain: "shop", Pairs: []string{"path", "/login", "ip", "192.0.2.1"}, Cost: 1}}, make([]Result, 1)
 	for b.Loop() {
-		if err := c.Check(reqs, results); err != nil {
+		if err := c.Check(acl.Login{}, reqs, results); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -233,8 +237,8 @@ func FuzzReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, replies string) {
 		c := checkerOf(script{replies: replies})
-		_ = c.Check(make([]Request, 1), make([]Result, 1))
-		_ = c.Limit([][]string{{"CL.THROTTLE"}}, make([]Result, 1))
+		_ = c.Check(acl.Login{}, make([]Request, 1), make([]Result, 1))
+		_ = c.Limit(acl.Login{}, [][]string{{"CL.THROTTLE"}}, make([]Result, 1))
 	})
 }
 

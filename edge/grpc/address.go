@@ -28,7 +28,7 @@ type addressed struct {
 // RemoteAddr returns the clientAddr.
 func (c *addressed) RemoteAddr() net.Addr { return c.addr }
 
-// clientAddr is the address of a connection, and remembers its password: calls with the same password need no further
+// clientAddr is the address of a connection, and remembers its credentials: calls with the same ones need no further
 // check. Wrong passwords from the same address, such as that of a NAT gateway, therefore do not affect clients that have
 // authenticated on a connection already.
 type clientAddr struct {
@@ -36,14 +36,18 @@ type clientAddr struct {
 	right atomic.Pointer[authenticated] // nil until a call had the right password
 }
 
-// authenticated is a password that was right with these users.
+// authenticated is the login of a call with credentials that were right among users.
 type authenticated struct {
-	users    *acl.Set
-	password string
+	users *acl.Set
+	given credentials
+	login acl.Login
 }
 
-// knows reports whether an earlier call had the password, with the same users.
-func (a *clientAddr) knows(users *acl.Set, password string) bool {
+// knows returns the login of an earlier call with the same credentials and the same users.
+func (a *clientAddr) knows(users *acl.Set, given credentials) (login acl.Login, ok bool) {
 	right := a.right.Load()
-	return right != nil && right.users == users && right.password == password
+	if right == nil || right.users != users || right.given != given {
+		return acl.Login{}, false
+	}
+	return right.login, true
 }

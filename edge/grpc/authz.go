@@ -42,7 +42,7 @@ func (s *authorization) Check(ctx context.Context, req *auth.CheckRequest) (*aut
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	var results [1]decision.Result
-	if err := s.Checker.Check([]decision.Request{r}, results[:]); err != nil {
+	if err := s.Checker.Check(loginOf(ctx), []decision.Request{r}, results[:]); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	result := &results[0]

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/throttledhq/throttled/acl"
+	"github.com/throttledhq/throttled/edge/httpauth"
 )
 
 // healthPrefix begins the names of the methods of health checks.
@@ -31,30 +32,56 @@ func (c *core) authorize(ctx context.Context, info *tap.Info) (context.Context, 
 		return nil, status.Error(codes.Internal, "the address of the client is unknown")
 	case !c.Access.Accepts(plainAddr(p.Addr)):
 		return nil, status.Error(codes.PermissionDenied, "in protected mode without a password, only clients on this host are accepted; set requirepass")
-	case !c.Access.RequiresPassword():
-		return ctx, nil
 	}
-	password, given := passwordOf(info.Header.Get("authorization"))
-	if !given {
+	values := info.Header.Get("authorization")
+	if len(values) == 1 {
+		if user, password, parsed := httpauth.Parse(values[0]); parsed {
+			return c.authenticate(ctx, p.Addr, credentials{user, password})
+		}
+	}
+	if c.Access.RequiresPassword() {
 		return nil, status.Error(codes.Unauthenticated, `a password is required: send it in the metadata "authorization: Bearer PASSWORD"`)
 	}
-	return ctx, c.authenticate(p.Addr, password)
+	return ctx, nil
 }
 
-// authenticate returns a status unless the password is right.
-func (c *core) authenticate(addr net.Addr, password string) error {
+// credentials are a password and the name of the user, or a token without a name.
+type credentials struct{ user, password string }
+
+// authenticate returns a context with the login of the call, or a status if the password is wrong.
+func (c *core) authenticate(ctx context.Context, addr net.Addr, given credentials) (context.Context, error) {
 	users := c.Access.Users() // before the check: users that change meanwhile are another pointer
 	known, ok := addr.(*clientAddr)
-	if ok && known.knows(users, password) {
-		return nil
+	if ok {
+		if login, ok := known.knows(users, given); ok {
+			return withLogin(ctx, login), nil
+		}
 	}
-	if _, err := c.Access.Authenticate(plainAddr(addr), []byte(acl.DefaultName), []byte(password)); err != nil {
-		return status.Error(codes.Unauthenticated, err.Error())
+	login, err := c.Access.Authenticate(plainAddr(addr), []byte(given.user), []byte(given.password))
+	if err != nil {
+		return nil, status.Error(codes.Unauthenticated, err.Error())
 	}
 	if ok {
-		known.right.Store(&authenticated{users, password})
+		known.right.Store(&authenticated{users, given, login})
 	}
-	return nil
+	return withLogin(ctx, login), nil
+}
+
+// loginKey is the key of the login in the context of a call.
+type loginKey struct{}
+
+// withLogin adds a login to a context. That of the user "default" needs none.
+func withLogin(ctx context.Context, login acl.Login) context.Context {
+	if login.Name() == acl.DefaultName {
+		return ctx
+	}
+	return context.WithValue(ctx, loginKey{}, login)
+}
+
+// loginOf returns the login of a call.
+func loginOf(ctx context.Context) acl.Login {
+	login, _ := ctx.Value(loginKey{}).(acl.Login)
+	return login
 }
 
 // plainAddr returns the address of a clientAddr.
@@ -63,18 +90,6 @@ func plainAddr(addr net.Addr) net.Addr {
 		return a.Addr
 	}
 	return addr
-}
-
-// passwordOf returns the password in the metadata "authorization". given is false if there is none, or more than one.
-func passwordOf(values []string) (password string, given bool) {
-	if len(values) != 1 {
-		return "", false
-	}
-	scheme, rest, found := strings.Cut(values[0], " ")
-	if !found || !strings.EqualFold(scheme, "Bearer") {
-		return "", false
-	}
-	return strings.TrimLeft(rest, " "), true
 }
 
 // intercept converts a panic to an error, and observes the call.

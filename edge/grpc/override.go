@@ -9,6 +9,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/decision"
 )
 
@@ -79,7 +80,7 @@ func (o *override) command(hits int64) []string {
 //
 // As in the service, a refused request is charged too: it uses up what remains, so that a client that keeps sending is
 // refused until the window ends. This takes a second command, which does not run in one atomic step with the first.
-func decideOverrides(c *decision.Checker, overrides []override, results []decision.Result) error {
+func decideOverrides(c *decision.Checker, as acl.Login, overrides []override, results []decision.Result) error {
 	if len(overrides) == 0 {
 		return nil
 	}
@@ -87,7 +88,7 @@ func decideOverrides(c *decision.Checker, overrides []override, results []decisi
 	for i := range overrides {
 		commands[i] = overrides[i].command(overrides[i].hits)
 	}
-	if err := c.Limit(commands, results); err != nil {
+	if err := c.Limit(as, commands, results); err != nil {
 		return err
 	}
 	for i := range results {
@@ -95,11 +96,11 @@ func decideOverrides(c *decision.Checker, overrides []override, results []decisi
 			r.Decision = decision.Decision{Limited: o.hits > 0, RetryAfter: -1}
 		}
 	}
-	return fillOverrides(c, overrides, results)
+	return fillOverrides(c, as, overrides, results)
 }
 
 // fillOverrides charges the overrides that have refused a request with the units that remain.
-func fillOverrides(c *decision.Checker, overrides []override, results []decision.Result) error {
+func fillOverrides(c *decision.Checker, as acl.Login, overrides []override, results []decision.Result) error {
 	var commands [][]string
 	var refused []*decision.Result
 	for i := range results {
@@ -112,7 +113,7 @@ func fillOverrides(c *decision.Checker, overrides []override, results []decision
 		return nil
 	}
 	filled := make([]decision.Result, len(commands))
-	if err := c.Limit(commands, filled); err != nil {
+	if err := c.Limit(as, commands, filled); err != nil {
 		return err
 	}
 	for i, r := range refused {

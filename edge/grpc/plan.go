@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
@@ -166,15 +167,15 @@ func isUnlimited(l *rules.Limit) bool {
 }
 
 // decide runs the commands of the plan. The error is a status; the commands may or may not have been run then.
-func (p *plan) decide(c *decision.Checker) error {
+func (p *plan) decide(c *decision.Checker, as acl.Login) error {
 	p.checked = grow(p.checked, len(p.checks))
 	p.overridden = grow(p.overridden, len(p.overrides))
 	if len(p.checks) > 0 {
-		if err := c.Check(p.checks, p.checked); err != nil {
+		if err := c.Check(as, p.checks, p.checked); err != nil {
 			return status.Error(codes.Unavailable, err.Error())
 		}
 	}
-	if err := decideOverrides(c, p.overrides, p.overridden); err != nil {
+	if err := decideOverrides(c, as, p.overrides, p.overridden); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return p.firstError()

@@ -39,7 +39,7 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 	if err := p.build(req, domain, s.Options); err != nil {
 		return nil, err
 	}
-	if err := p.decide(s.Checker); err != nil {
+	if err := p.decide(s.Checker, loginOf(ctx)); err != nil {
 		return nil, err
 	}
 	if s.Trace != nil && domain != nil {

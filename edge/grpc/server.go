@@ -46,12 +46,13 @@ type Config struct {
 type Access interface {
 	// Accepts reports whether a client with the address may call methods.
 	Accepts(addr net.Addr) bool
-	// Authenticate returns the login of a user if the password is right.
+	// Authenticate returns the login of a user if the password is right. Without the name of a user, the password is a token,
+	// see acl.Set.SplitToken.
 	Authenticate(addr net.Addr, user, password []byte) (acl.Login, error)
-	// Users returns the current users. After each change it returns another pointer.
-	Users() *acl.Set
 	// RequiresPassword reports whether a password is required.
 	RequiresPassword() bool
+	// Users returns the current users. After each change it returns another pointer.
+	Users() *acl.Set
 	// ClientLimit returns the maximum number of connections.
 	ClientLimit() int
 }

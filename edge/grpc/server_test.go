@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/options"
 )
@@ -230,6 +231,8 @@ func (r brokenRunner) Run(_, replies []byte) ([]byte, error) {
 	return append(replies, r.reply...), nil
 }
 
+func (brokenRunner) As(acl.Login) {}
+
 func (brokenRunner) Close() {}
 
 // TestStorageErrors checks that requests that cannot be decided are UNAVAILABLE, so that Envoy applies its failure mode.
@@ -289,6 +292,8 @@ func (r blockingRunner) Run(_, replies []byte) ([]byte, error) {
 	<-r.release
 	return append(replies, "-ERR released\r\n"...), nil
 }
+
+func (blockingRunner) As(acl.Login) {}
 
 func (blockingRunner) Close() {}
 

@@ -152,8 +152,11 @@ func (a *answer) ruleOf() *rules.Limit {
 // statusOf converts the error reply of a command.
 func statusOf(err error) error {
 	var reply *decision.Error
-	if errors.As(err, &reply) && !reply.Unavailable() {
-		return status.Error(codes.InvalidArgument, reply.Message)
+	switch {
+	case !errors.As(err, &reply) || reply.Unavailable():
+		return status.Error(codes.Unavailable, err.Error())
+	case reply.Denied():
+		return status.Error(codes.PermissionDenied, reply.Message)
 	}
-	return status.Error(codes.Unavailable, err.Error())
+	return status.Error(codes.InvalidArgument, reply.Message)
 }
