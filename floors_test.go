@@ -60,7 +60,8 @@ var floors = map[string]int{
 	"limiter/limitertest": 1, // rules that all algorithms obey, for tests
 
 	"leaky":              2, // built on gcra
-	"internal/tlsserver": 2, // TLS for listeners of clients; reads serial lists as cluster/transport/certs does
+	"internal/tlstest":   2, // files and clients of servers with TLS, for tests
+	"internal/tlsserver": 3, // TLS for listeners of clients; reads serial lists as cluster/transport/certs does
 
 	"buckets":     3,
 	"rules":       3, // parses rules files; glob for matchers, the algorithms to compile amounts

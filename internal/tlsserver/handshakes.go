@@ -15,7 +15,7 @@ import (
 const HandshakeTimeout = 5 * time.Second
 
 // MaxHandshakes is the maximum number of concurrent handshakes. It is lower if the process may open only few files: see
-// Store.Limit.
+// Limit.
 const MaxHandshakes = 256
 
 // filesShare is the inverse of the share of the file descriptors of the process that handshakes may use.
@@ -42,12 +42,14 @@ type attempt struct {
 }
 
 func (h *handshakes) init() {
-	h.limit = handshakeLimit()
+	h.limit = Limit()
 	h.byAddr = map[netip.Addr]int{}
 	h.turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 }
 
-func handshakeLimit() int {
+// Limit returns the maximum number of concurrent handshakes: MaxHandshakes, or a quarter of the files that the process may
+// open.
+func Limit() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return MaxHandshakes
@@ -130,6 +132,3 @@ func (s *Store) Stats() Stats {
 	defer h.mu.Unlock()
 	return Stats{h.completed.Load(), h.failed.Load(), h.timedOut.Load(), h.displaced.Load(), len(h.pending)}
 }
-
-// Limit returns the maximum number of concurrent handshakes.
-func (s *Store) Limit() int { return s.handshakes.limit }

@@ -3,76 +3,30 @@ package tlsserver
 import (
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/throttledhq/throttled/cluster/transport/certs"
+	"github.com/throttledhq/throttled/internal/tlstest"
 )
 
 // patience is the maximum time that a test waits for an expected event. It is much longer than any event takes.
 const patience = time.Minute
 
-// site is a directory with the files of a server, and the CA that has signed them.
-type site struct {
-	t   testing.TB
-	dir string
-	ca  *certs.CA
-}
+// site is a tlstest.Site with settings.
+type site struct{ *tlstest.Site }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), ca: newCA(t)}
-	s.replace("server", s.issue("server"))
-	s.write("ca.pem", s.ca.Pair().Cert)
-	return s
-}
-
-func newCA(t testing.TB) *certs.CA {
-	t.Helper()
-	ca, err := certs.NewCA("c1", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ca
-}
-
-// issue returns a certificate that is valid for a day.
-func (s *site) issue(name string) certs.Pair { return issueAt(s.t, s.ca, name, time.Now()) }
-
-func issueAt(t testing.TB, ca *certs.CA, name string, at time.Time) certs.Pair {
-	t.Helper()
-	p, err := ca.Issue(name, "c1", 1, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
-
-func (s *site) write(name string, content []byte) {
-	s.t.Helper()
-	if err := os.WriteFile(s.path(name), content, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// replace writes a certificate and its key.
-func (s *site) replace(name string, p certs.Pair) {
-	s.write(name+"-key.pem", p.Key)
-	s.write(name+".pem", p.Cert)
+	return &site{tlstest.New(t)}
 }
 
 // settings returns settings for the files of the site, without client certificates.
 func (s *site) settings() Settings {
 	return Settings{
-		CertFile: s.path("server.pem"), KeyFile: s.path("server-key.pem"), CAFile: s.path("ca.pem"),
+		CertFile: s.Path("server.pem"), KeyFile: s.Path("server-key.pem"), CAFile: s.Path("ca.pem"),
 		ClientAuth: tls.NoClientCert, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13,
 	}
 }
@@ -81,22 +35,6 @@ func (s *site) verified() Settings {
 	o := s.settings()
 	o.ClientAuth = tls.RequireAndVerifyClientCert
 	return o
-}
-
-// client returns the configuration of a client, with a certificate if p is not nil.
-func (s *site) client(p *certs.Pair) *tls.Config {
-	s.t.Helper()
-	c := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: certs.Name("server", "c1")}
-	c.RootCAs.AppendCertsFromPEM(s.ca.Pair().Cert)
-	if p != nil {
-		cert, err := tls.X509KeyPair(p.Cert, p.Key)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		// Sent although the server has not listed its CA.
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
-	}
-	return c
 }
 
 // logText is a log that is read by tests.

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/cluster/transport/certs"
+	"github.com/throttledhq/throttled/internal/tlstest"
 )
 
 func TestListen(t *testing.T) {
 	s := newSite(t)
 	for _, protocol := range []string{Redis, HTTP, GRPC} {
 		e := startEcho(t, s.settings(), protocol)
-		config := s.client(nil)
+		config := s.Client(nil)
 		config.NextProtos = []string{"h2", "http/1.1"}
 		conn, greeting, err := e.dial(config)
 		if err != nil || greeting != "<>" {
@@ -41,13 +42,13 @@ func TestListen(t *testing.T) {
 // TestListen_ClientCertificates checks which clients are accepted, by the certificate that they present.
 func TestListen_ClientCertificates(t *testing.T) {
 	s := newSite(t)
-	alice, revoked, rogue := s.issue("alice"), s.issue("mallory"), issueAt(t, newCA(t), "alice", time.Now())
-	old := issueAt(t, s.ca, "alice", time.Now().Add(-48*time.Hour))
+	alice, revoked, rogue := s.Issue("alice"), s.Issue("mallory"), tlstest.IssueAt(t, tlstest.NewCA(t), "alice", time.Now())
+	old := tlstest.IssueAt(t, s.CA, "alice", time.Now().Add(-48*time.Hour))
 	serial, err := revoked.Serial()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.write("revoked", []byte(serial+" # mallory\n"))
+	s.Write("revoked", []byte(serial+" # mallory\n"))
 	for _, test := range []struct {
 		name string
 		auth tls.ClientAuthType
@@ -68,9 +69,9 @@ func TestListen_ClientCertificates(t *testing.T) {
 	} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			settings := s.settings()
-			settings.ClientAuth, settings.RevokedFile = test.auth, s.path("revoked")
+			settings.ClientAuth, settings.RevokedFile = test.auth, s.Path("revoked")
 			e := startEcho(t, settings, Redis)
-			config := s.client(test.cert)
+			config := s.Client(test.cert)
 			config.MinVersion, config.MaxVersion = version, version
 			_, got, err := e.dial(config)
 			if err != nil {
@@ -105,7 +106,7 @@ func TestListen_Versions(t *testing.T) {
 		settings := s.settings()
 		settings.MinVersion, settings.MaxVersion = test.min, test.max
 		e := startEcho(t, settings, Redis)
-		config := s.client(nil)
+		config := s.Client(nil)
 		config.MinVersion, config.MaxVersion = test.client, test.client
 		if _, _, err := e.dial(config); (err == nil) != test.accepted {
 			t.Errorf("server %x to %x, client %x: %v", test.min, test.max, test.client, err)
@@ -130,7 +131,7 @@ func TestListen_Garbage(t *testing.T) {
 		}
 	}
 	await(t, "five failed handshakes", func() bool { return e.Stats().Failed == 5 })
-	if _, _, err := e.dial(s.client(nil)); err != nil {
+	if _, _, err := e.dial(s.Client(nil)); err != nil {
 		t.Errorf("a client after garbage: %v", err)
 	}
 	if got := e.log.count("first record does not look like a TLS handshake"); got == 0 || got > 3 {
@@ -148,9 +149,12 @@ func TestListen_Silent(t *testing.T) {
 	for i := range silent {
 		silent[i] = e.raw()
 	}
-	await(t, "the limit of handshakes", func() bool { got := e.Stats(); return got.Pending == e.Limit() && got.Displaced == int64(len(silent)-e.Limit()) })
+	await(t, "the limit of handshakes", func() bool {
+		got := e.Stats()
+		return got.Pending == Limit() && got.Displaced == int64(len(silent)-Limit())
+	})
 	for range 20 {
-		if _, _, err := e.dial(s.client(nil)); err != nil {
+		if _, _, err := e.dial(s.Client(nil)); err != nil {
 			t.Fatalf("a client beside silent ones: %v", err)
 		}
 	}
@@ -235,10 +239,10 @@ func (c *closedConn) Close() error         { c.closed = true; return nil }
 // TestResumption checks that a session is resumed only if there are no client certificates.
 func TestResumption(t *testing.T) {
 	s := newSite(t)
-	alice := s.issue("alice")
+	alice := s.Issue("alice")
 	for _, settings := range []Settings{s.settings(), s.verified()} {
 		e := startEcho(t, settings, Redis)
-		config := s.client(&alice)
+		config := s.Client(&alice)
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 		for i, want := range []bool{false, settings.ClientAuth == tls.NoClientCert} {
 			conn, _, err := e.dial(config)
@@ -277,7 +281,7 @@ func (w wrapped) NetConn() net.Conn { return w.Conn }
 func TestServerName(t *testing.T) {
 	s := newSite(t)
 	e := startEcho(t, s.settings(), Redis)
-	config := s.client(nil)
+	config := s.Client(nil)
 	config.RootCAs = x509.NewCertPool()
 	if _, _, err := e.dial(config); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("a client with another CA: %v", err)

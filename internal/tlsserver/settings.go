@@ -33,7 +33,7 @@ var (
 const readableByAll = 0o004
 
 // files returns the names of the files, without empty ones.
-func (s *Settings) files() []string {
+func (s Settings) files() []string {
 	var list []string
 	for _, name := range []string{s.CertFile, s.KeyFile, s.CAFile, s.RevokedFile} {
 		if name != "" {

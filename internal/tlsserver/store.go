@@ -91,8 +91,23 @@ func (s *Store) replace(settings Settings) error {
 // Settings returns the current settings.
 func (s *Store) Settings() Settings { return s.current.Load().settings }
 
-// Reload reads the files again. After an error, which is one of those of Replace, the previous files stay in use.
-func (s *Store) Reload() error { return s.Replace(s.Settings()) }
+// Reload reads the files again. After an error, which is one of those of Replace, the previous files stay in use, and the
+// error is logged unless it was the last one that was logged.
+func (s *Store) Reload() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reload()
+}
+
+// reload is Reload while s.mu is held.
+func (s *Store) reload() error {
+	err := s.replace(s.Settings())
+	if err != nil && err.Error() != s.failure {
+		s.failure = err.Error()
+		s.log.Error("the files of TLS cannot be used, the previous ones stay in use: correct the files", "error", err)
+	}
+	return err
+}
 
 // Watch reloads the files after each change, until ctx is done. A reason why changed files cannot be used is logged once.
 func (s *Store) Watch(ctx context.Context) {
@@ -114,20 +129,15 @@ func (s *Store) Watch(ctx context.Context) {
 func (s *Store) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	files := stat(s.current.Load().settings.files())
+	files := stat(s.Settings().files())
 	settled := slices.EqualFunc(files, s.checked, fsutil.SameState)
 	s.checked = files
 	if !settled || slices.EqualFunc(files, s.read, fsutil.SameState) {
 		return
 	}
 	s.read = files
-	err := s.replace(s.current.Load().settings)
-	switch {
-	case err == nil:
+	if s.reload() == nil {
 		s.log.Info("loaded changed files of TLS", "certificate_expires", s.current.Load().cert.Leaf.NotAfter)
-	case err.Error() != s.failure:
-		s.failure = err.Error()
-		s.log.Error("changed files of TLS cannot be used, the previous ones stay in use: correct the files", "error", err)
 	}
 }
 

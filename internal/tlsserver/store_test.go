@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/cluster/transport/certs"
+	"github.com/throttledhq/throttled/internal/tlstest"
 )
 
 func TestOpen_Invalid(t *testing.T) {
 	s := newSite(t)
-	s.write("junk", []byte("junk"))
-	s.replace("other", s.issue("other"))
+	s.Write("junk", []byte("junk"))
+	s.Replace("other", s.Issue("other"))
 	for _, test := range []struct {
 		name   string
 		change func(o *Settings)
@@ -25,14 +26,14 @@ func TestOpen_Invalid(t *testing.T) {
 	}{
 		{"no certificate", func(o *Settings) { o.CertFile = "" }, ErrNoFiles, "set tls-cert-file and tls-key-file"},
 		{"no key", func(o *Settings) { o.KeyFile = "" }, ErrNoFiles, ""},
-		{"missing certificate", func(o *Settings) { o.CertFile = s.path("none") }, fs.ErrNotExist, "tls-cert-file"},
-		{"junk", func(o *Settings) { o.CertFile = s.path("junk") }, nil, "failed to find any PEM data"},
-		{"key of another certificate", func(o *Settings) { o.KeyFile = s.path("other-key.pem") }, nil, "does not match"},
+		{"missing certificate", func(o *Settings) { o.CertFile = s.Path("none") }, fs.ErrNotExist, "tls-cert-file"},
+		{"junk", func(o *Settings) { o.CertFile = s.Path("junk") }, nil, "failed to find any PEM data"},
+		{"key of another certificate", func(o *Settings) { o.KeyFile = s.Path("other-key.pem") }, nil, "does not match"},
 		{"no CA", func(o *Settings) { o.CAFile = "" }, ErrNoCA, "set tls-ca-cert-file"},
-		{"missing CA", func(o *Settings) { o.CAFile = s.path("none") }, fs.ErrNotExist, "tls-ca-cert-file"},
-		{"junk as CA", func(o *Settings) { o.CAFile = s.path("junk") }, nil, "contains no certificate"},
-		{"missing list", func(o *Settings) { o.RevokedFile = s.path("none") }, fs.ErrNotExist, "tls-revoked-file"},
-		{"junk as list", func(o *Settings) { o.RevokedFile = s.path("junk") }, certs.ErrSerials, "line 1"},
+		{"missing CA", func(o *Settings) { o.CAFile = s.Path("none") }, fs.ErrNotExist, "tls-ca-cert-file"},
+		{"junk as CA", func(o *Settings) { o.CAFile = s.Path("junk") }, nil, "contains no certificate"},
+		{"missing list", func(o *Settings) { o.RevokedFile = s.Path("none") }, fs.ErrNotExist, "tls-revoked-file"},
+		{"junk as list", func(o *Settings) { o.RevokedFile = s.Path("junk") }, certs.ErrSerials, "line 1"},
 	} {
 		o := s.verified()
 		test.change(&o)
@@ -71,29 +72,29 @@ func serialOf(t *testing.T, p certs.Pair) string {
 // are reported once.
 func TestWatch(t *testing.T) {
 	s := newSite(t)
-	first, second := s.issue("server"), s.issue("server")
-	s.replace("server", first)
+	first, second := s.Issue("server"), s.Issue("server")
+	s.Replace("server", first)
 	e := startEcho(t, s.settings(), Redis)
-	kept, _, err := e.dial(s.client(nil))
+	kept, _, err := e.dial(s.Client(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	go e.Watch(t.Context())
 
-	s.write("server.pem", second.Cert) // its key is still the first one
+	s.Write("server.pem", second.Cert) // its key is still the first one
 	await(t, "a report", func() bool { return e.log.count("cannot be used") > 0 })
-	if got := e.serverSerial(s.client(nil)); got != serialOf(t, first) {
+	if got := e.serverSerial(s.Client(nil)); got != serialOf(t, first) {
 		t.Errorf("a certificate without its key is used")
 	}
-	expired := issueAt(t, s.ca, "server", time.Now().Add(-48*time.Hour))
-	s.replace("server", expired)
+	expired := tlstest.IssueAt(t, s.CA, "server", time.Now().Add(-48*time.Hour))
+	s.Replace("server", expired)
 	await(t, "a report of the expired certificate", func() bool { return e.log.count("expired, or not valid yet") > 0 })
-	if got := e.serverSerial(s.client(nil)); got != serialOf(t, first) {
+	if got := e.serverSerial(s.Client(nil)); got != serialOf(t, first) {
 		t.Errorf("an expired certificate is used")
 	}
-	s.replace("server", second)
+	s.Replace("server", second)
 	await(t, "the second certificate", func() bool { return e.log.count("loaded changed files") > 0 })
-	if got := e.serverSerial(s.client(nil)); got != serialOf(t, second) {
+	if got := e.serverSerial(s.Client(nil)); got != serialOf(t, second) {
 		t.Errorf("the second certificate is not used")
 	}
 	if got := e.log.count("cannot be used"); got != 2 {
@@ -111,10 +112,10 @@ func TestWatch(t *testing.T) {
 func TestReplace_CA(t *testing.T) {
 	s := newSite(t)
 	e := startEcho(t, s.verified(), Redis)
-	other := newCA(t)
-	ours, theirs := s.issue("alice"), issueAt(t, other, "bob", time.Now())
+	other := tlstest.NewCA(t)
+	ours, theirs := s.Issue("alice"), tlstest.IssueAt(t, other, "bob", time.Now())
 	greeting := func(p certs.Pair) string {
-		_, got, err := e.dial(s.client(&p))
+		_, got, err := e.dial(s.Client(&p))
 		if err != nil {
 			return "refused"
 		}
@@ -123,7 +124,7 @@ func TestReplace_CA(t *testing.T) {
 	if a, b := greeting(ours), greeting(theirs); a != "<alice>" || b != "refused" {
 		t.Errorf("before: %s, %s", a, b)
 	}
-	s.write("ca.pem", other.Pair().Cert)
+	s.Write("ca.pem", other.Pair().Cert)
 	if err := e.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestReplace_CA(t *testing.T) {
 	if _, ca := e.Expiry(); !ca.Equal(other.Expires()) {
 		t.Errorf("the CA expires at %v, want %v", ca, other.Expires())
 	}
-	s.write("ca.pem", nil)
+	s.Write("ca.pem", nil)
 	if err := e.Reload(); err == nil || greeting(theirs) != "<bob>" {
 		t.Errorf("an empty file: %v; want an error, and the previous CA", err)
 	}
@@ -146,13 +147,13 @@ func TestOpen_Warnings(t *testing.T) {
 	if _, err := Open(s.settings(), log.logger()); err != nil || log.count("level=") != 0 {
 		t.Fatalf("error: %v; warnings: %d, want none", err, log.count("level="))
 	}
-	if err := os.Chmod(s.path("server-key.pem"), 0o644); err != nil {
+	if err := os.Chmod(s.Path("server-key.pem"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(s.settings(), log.logger()); err != nil || log.count("can be read by all users") != 1 {
 		t.Errorf("error: %v; want a warning about the key", err)
 	}
-	s.replace("server", issueAt(t, s.ca, "server", time.Now().Add(-48*time.Hour)))
+	s.Replace("server", tlstest.IssueAt(t, s.CA, "server", time.Now().Add(-48*time.Hour)))
 	store, err := Open(s.settings(), log.logger())
 	if err != nil || log.count("clients will refuse TLS connections") != 1 {
 		t.Errorf("error: %v; want an error about the expired certificate in the log", err)
@@ -170,8 +171,8 @@ func TestOpen_Warnings(t *testing.T) {
 // TestExpiry checks the times for metrics.
 func TestExpiry(t *testing.T) {
 	s := newSite(t)
-	p := s.issue("server")
-	s.replace("server", p)
+	p := s.Issue("server")
+	s.Replace("server", p)
 	cert, err := tls.X509KeyPair(p.Cert, p.Key)
 	if err != nil {
 		t.Fatal(err)
