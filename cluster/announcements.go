@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/throttledhq/throttled/cluster/raftstore"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // Announcement describes a node to the other nodes.
@@ -24,6 +25,7 @@ type Announcement struct {
 	ClusterPort  int               `json:"cluster_port"`
 	SentinelPort int               `json:"sentinel_port"`
 	LeaderPort   int               `json:"leader_port"`
+	TLS          topology.Ports    `json:"tls,omitzero"`
 }
 
 // stored returns a copy without Lineage. This is the form in which applied announcements are stored.

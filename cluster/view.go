@@ -129,7 +129,7 @@ func (o *observer) members() []topology.Member {
 		list = append(list, topology.Member{
 			ID: string(s.ID), Raft: string(s.Address), Voter: isVoter(s),
 			Host: a.Host, Port: a.Port, ClusterPort: a.ClusterPort, SentinelPort: a.SentinelPort,
-			LeaderPort: a.LeaderPort,
+			LeaderPort: a.LeaderPort, TLS: a.TLS,
 		})
 	}
 	slices.SortFunc(list, func(a, b topology.Member) int { return cmp.Compare(a.ID, b.ID) })

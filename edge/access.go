@@ -107,11 +107,19 @@ func (s *Server) authenticate(x *exchange, c credentials) bool {
 	switch {
 	case c.ok:
 		return s.logIn(x, c)
+	case s.certified(x):
+		return true
 	case s.access.RequiresPassword():
 		s.refuseUnauthenticated(x, c, "a password is required: send Authorization: Bearer PASSWORD or X-Throttled-Token: PASSWORD")
 		return false
 	}
 	return true
+}
+
+// certified finds the user of a request by the certificate of the client.
+func (s *Server) certified(x *exchange) (ok bool) {
+	x.login, ok = s.access.CertificateUser(x.conn.user)
+	return ok
 }
 
 // logIn checks the credentials of a request.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/headers"
+	"github.com/throttledhq/throttled/internal/tlsserver"
 )
 
 // places limits the number of connections. A connection is a newcomer until its first request is accepted. If there is no
@@ -44,6 +45,7 @@ type conn struct {
 	peer   netip.Addr // address of the client or the gateway; valid after begin
 	sender netip.Addr // address from which the connection came: differs from peer if it has a PROXY header
 	begun  bool
+	user   string // common name of the verified client certificate, or ""; valid after begin
 
 	// login belongs to the last credentials that were right among users: requests with the same credentials on this
 	// connection need no further check until the users are changed.
@@ -146,6 +148,8 @@ func (c *conn) CloseWrite() error {
 	switch under := c.Conn.(type) {
 	case *net.TCPConn:
 		return under.CloseWrite()
+	case *tlsserver.Conn:
+		return under.CloseWrite()
 	case *proxyproto.Conn:
 		if tcp, ok := under.TCPConn(); ok {
 			return tcp.CloseWrite()
@@ -171,7 +175,11 @@ func (c *conn) begin() {
 	c.begun = true
 	c.peer = addrOf(c.RemoteAddr())
 	c.sender = c.peer
-	if p, ok := c.Conn.(*proxyproto.Conn); ok {
+	under := c.Conn
+	if secured := tlsserver.Of(under); secured != nil {
+		under, c.user = secured.Under(), secured.User()
+	}
+	if p, ok := under.(*proxyproto.Conn); ok {
 		c.sender = addrOf(p.Raw().RemoteAddr())
 	}
 }

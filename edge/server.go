@@ -18,6 +18,7 @@ import (
 	"github.com/throttledhq/throttled/edge/headers"
 	"github.com/throttledhq/throttled/edge/http1"
 	"github.com/throttledhq/throttled/internal/lograte"
+	"github.com/throttledhq/throttled/internal/tlsserver"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/ruleset"
 )
@@ -36,6 +37,9 @@ type Access interface {
 	Users() *acl.Set
 	// MayRun reports whether a user may run a command, such as "info".
 	MayRun(login acl.Login, command string) bool
+	// CertificateUser returns the login of a client without a password whose verified certificate has this common name, which
+	// may be empty. ok is false if certificates of this name have no user.
+	CertificateUser(commonName string) (login acl.Login, ok bool)
 	// Ready returns nil if requests can be decided, or the reason why they cannot.
 	Ready() error
 	// ClientLimit returns the maximum number of connections.
@@ -163,9 +167,17 @@ func (noObserver) ObserveRequest(string, int, time.Duration) {}
 
 // Serve accepts connections from ln until Shutdown is called, and then returns nil. It may be called for several
 // listeners.
-func (s *Server) Serve(ln net.Listener) error {
+func (s *Server) Serve(ln net.Listener) error { return s.serve(ln, nil) }
+
+// ServeTLS is like Serve, for connections with TLS. A PROXY header is not encrypted: it is before the handshake.
+func (s *Server) ServeTLS(ln net.Listener, store *tlsserver.Store) error { return s.serve(ln, store) }
+
+func (s *Server) serve(ln net.Listener, store *tlsserver.Store) error {
 	if s.opts.Get().HTTPProxyProtocol {
 		ln = s.proxied(ln)
+	}
+	if store != nil {
+		ln = store.Listen(ln, tlsserver.HTTP)
 	}
 	err := s.front.Serve(&listener{Listener: ln, places: &s.places})
 	if errors.Is(err, http.ErrServerClosed) {

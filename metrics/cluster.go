@@ -64,7 +64,7 @@ var clusterRows = []row{
 		})},
 	{"throttled_log_time_behind_seconds", gauge, nil, "Time by which limiter time is behind the wall clock of this node; negative if it is ahead.",
 		logged(func(s *snapshot, out *values) { out.add(s.status.Behind.Seconds()) })},
-	{"throttled_certificate_expiry_seconds", gauge, []string{"certificate"}, "Time until the certificate of this node (node) or of the CA of the cluster (ca) expires; negative after that. Absent without certificates.",
+	{"throttled_certificate_expiry_seconds", gauge, []string{"certificate"}, "Time until a certificate expires, negative after that: that of this node (node) or of the CA of the cluster (ca), of the ports for clients with TLS (server), or the first of the CAs of clients (client_ca). Absent without certificates.",
 		func(s *snapshot, out *values) {
 			for _, name := range slices.Sorted(maps.Keys(s.certificates)) {
 				out.add(s.certificates[name].Seconds(), name)

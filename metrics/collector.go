@@ -66,8 +66,9 @@ func (c *Sources) read() *snapshot {
 		s.readRules(c.Rules)
 	}
 	if c.Certificates != nil {
-		if node, ca, ok := c.Certificates(); ok {
-			s.certificates = map[string]time.Duration{"node": time.Until(node), "ca": time.Until(ca)}
+		s.certificates = map[string]time.Duration{}
+		for name, end := range c.Certificates() {
+			s.certificates[name] = time.Until(end)
 		}
 	}
 	return s

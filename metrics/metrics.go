@@ -21,9 +21,8 @@ type Sources struct {
 	Server  func() statistics.Server // required
 	Rules   *ruleset.Store           // nil: no metrics of rules
 	Node    Node                     // nil: the server has no log
-	// Certificates returns the times at which the certificates of this node and of its CA expire. Optional; nil: the node
-	// has no certificates.
-	Certificates func() (node, ca time.Time, ok bool)
+	// Certificates returns the times at which certificates expire, by the value of the label "certificate". Optional.
+	Certificates func() map[string]time.Time
 	Log          *slog.Logger // optional; nil disables logging
 }
 

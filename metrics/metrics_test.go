@@ -57,6 +57,7 @@ func fakeServer() statistics.Server {
 	times.AddDurations(2*time.Millisecond, 2)
 	times.AddDurations(time.Hour, 1)
 	return statistics.Server{
+		TLS:     statistics.TLS{Used: true, Completed: 71, Failed: 72, TimedOut: 73, Displaced: 74, Pending: 75},
 		Clients: 11, MaxClients: 12, Peers: 13, Connections: 14, Rejected: 15, Displaced: 16, EvictedClients: 17, TimedOut: 18, ProtocolErrors: 19,
 		Panics: 20, ReadBytes: 21, WrittenBytes: 22, AuthFailed: 23, AuthRefused: 24, ClientMemory: 25, ClientMemoryMax: 26, MaxMemory: 27,
 		SnapshotFailed: true, SnapshotTime: time.Unix(28, 0), SnapshotsEnabled: true, Loading: true,
@@ -93,8 +94,8 @@ func fakeSources(t testing.TB) Sources {
 	limits.At(2).Add(counts.Admitted, 4)
 	return Sources{
 		Version: "v1", Server: fakeServer, Rules: store, Node: fakeNode{},
-		Certificates: func() (node, ca time.Time, ok bool) {
-			return time.Now().Add(time.Hour), time.Now().Add(-time.Hour), true
+		Certificates: func() map[string]time.Time {
+			return map[string]time.Time{"node": time.Now().Add(time.Hour), "ca": time.Now().Add(-time.Hour)}
 		},
 	}
 }
@@ -212,7 +213,7 @@ func TestStandalone(t *testing.T) {
 			t.Errorf("the scrape has %s", absent)
 		}
 	}
-	insecure := New(Sources{Server: func() statistics.Server { return statistics.Server{} }, Certificates: func() (node, ca time.Time, ok bool) { return }})
+	insecure := New(Sources{Server: func() statistics.Server { return statistics.Server{} }, Certificates: func() map[string]time.Time { return nil }})
 	if text := strings.Join(scrape(t, insecure), "\n"); strings.Contains(text, "throttled_certificate") {
 		t.Error("a node without certificates has an expiry time")
 	}

@@ -73,6 +73,21 @@ var memoryRows = []row{
 			out.add(p.Sweep.Seconds(), "sweep")
 			out.add(p.Copy.Seconds(), "snapshot")
 		}},
+	{"throttled_tls_handshakes_total", counter, []string{"result"}, "TLS handshakes of clients: completed, failed, timed_out (not completed within 5 s), or displaced (aborted because too many were in progress). Absent without TLS.",
+		func(s *snapshot, out *values) {
+			if t := &s.server.TLS; t.Used {
+				out.count(t.Completed, "completed")
+				out.count(t.Failed, "failed")
+				out.count(t.TimedOut, "timed_out")
+				out.count(t.Displaced, "displaced")
+			}
+		}},
+	{"throttled_tls_handshakes_pending", gauge, nil, "TLS handshakes of clients in progress. Absent without TLS.",
+		func(s *snapshot, out *values) {
+			if s.server.TLS.Used {
+				out.count(int64(s.server.TLS.Pending))
+			}
+		}},
 	{"throttled_snapshot_failed", gauge, nil, "1 if the last snapshot could not be written, otherwise 0. Absent without snapshots.",
 		func(s *snapshot, out *values) {
 			if s.server.SnapshotsEnabled {

@@ -16,7 +16,7 @@ type Options struct {
 	// Network.
 
 	Bind          []string      // addresses to listen on: IP addresses, host names or "*" for all; at least one
-	Port          int           // TCP port; 0 selects any free port
+	Port          int           // TCP port; 0 selects any free port, or no port if TLSPort is set
 	ProtectedMode bool          // accept only loopback clients while RequirePass is empty
 	RequirePass   string        // password of the user "default"; empty requires none, see Password
 	ACLFile       string        // file of users; empty means none. See package acl
@@ -27,6 +27,22 @@ type Options struct {
 	// none. The file is read when the options are loaded.
 	RequirePassFile string
 	filePassword    string // content of RequirePassFile
+
+	// TLS. Each port has a counterpart for TLS; 0 means none. The ports require TLSCertFile and TLSKeyFile.
+
+	TLSPort            int      // counterpart of Port
+	TLSClusterPort     int      // counterpart of ClusterPort; unused without ClusterID
+	TLSSentinelPort    int      // counterpart of SentinelPort; unused without ClusterID
+	TLSLeaderPort      int      // counterpart of LeaderPort; 0 means TLSPort. See ServedTLSLeaderPort
+	TLSHTTPPort        int      // counterpart of HTTPPort
+	TLSGRPCPort        int      // counterpart of GRPCPort
+	TLSCertFile        string   // certificate of the server, in PEM, followed by those of intermediate CAs
+	TLSKeyFile         string   // key of TLSCertFile, in PEM
+	TLSCACertFile      string   // certificates of the CAs of clients, in PEM; required unless TLSAuthClients is "no"
+	TLSRevokedFile     string   // serial numbers of revoked client certificates; empty means none
+	TLSAuthClients     string   // client certificates: "yes" (required), "optional" or "no" (not requested)
+	TLSAuthClientsUser string   // "CN": the common name of a client certificate is the user of the client; "off"
+	TLSProtocols       []string // accepted versions: "TLSv1.2", "TLSv1.3"; empty means both
 
 	// Limits.
 
@@ -147,6 +163,10 @@ func Default() Options {
 		Port:          6380,
 		ProtectedMode: true,
 		TCPKeepAlive:  60 * time.Second,
+
+		TLSAuthClients:     "yes",
+		TLSAuthClientsUser: "off",
+		TLSProtocols:       []string{"TLSv1.2", "TLSv1.3"},
 
 		MaxClients:             10000,
 		ClientQueryBufferLimit: 1 * mib,

@@ -20,6 +20,19 @@ var otherValue = map[string]string{
 	"requirepass":               "se\"cr et\n#\\\x00\xff'",
 	"tcp-keepalive":             "0",
 	"timeout":                   "300",
+	"tls-port":                  "6390",
+	"tls-cluster-port":          "6394",
+	"tls-sentinel-port":         "26390",
+	"tls-leader-port":           "6396",
+	"tls-http-port":             "6391",
+	"tls-grpc-port":             "6393",
+	"tls-cert-file":             "/etc/tls/server.pem",
+	"tls-key-file":              "/etc/tls/key.pem",
+	"tls-ca-cert-file":          "/etc/tls/ca.pem",
+	"tls-revoked-file":          "/etc/tls/revoked",
+	"tls-auth-clients":          "optional",
+	"tls-auth-clients-user":     "CN",
+	"tls-protocols":             "TLSv1.3",
 	"maxclients":                "1",
 	"client-query-buffer-limit": "2097152",
 	"proto-max-bulk-len":        "1024",
@@ -150,7 +163,7 @@ func TestTable_NamesSpellTheirFields(t *testing.T) {
 
 func TestTable_IsInOrder(t *testing.T) {
 	shape := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
-	groups := []string{network, limits, edges, memory, snapshots, replication, diagnostics, compatibility}
+	groups := []string{network, security, limits, edges, memory, snapshots, replication, diagnostics, compatibility}
 	at := 0
 	for i, r := range table {
 		if !shape.MatchString(r.name) {
@@ -217,6 +230,8 @@ func TestDefault(t *testing.T) {
 		"timeout": "0", "maxclients": "10000", "client-query-buffer-limit": "1048576", "proto-max-bulk-len": "524288",
 		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10",
 		"shutdown-timeout": "10", "window-log-max-entries": "8192", "rules": "",
+		"tls-port": "0", "tls-cluster-port": "0", "tls-sentinel-port": "0", "tls-leader-port": "0", "tls-http-port": "0", "tls-grpc-port": "0",
+		"tls-cert-file": "", "tls-key-file": "", "tls-ca-cert-file": "", "tls-revoked-file": "", "tls-auth-clients": "yes", "tls-auth-clients-user": "off", "tls-protocols": "TLSv1.2 TLSv1.3",
 		"http-port": "0", "grpc-port": "0", "edge-domain": "", "edge-attributes": "", "trusted-proxies": "127.0.0.0/8 ::1/128", "http-hosts": "",
 		"ratelimit-headers": "ratelimit x-ratelimit", "x-ratelimit-reset": "delta", "forwarded-header": "x-forwarded-for", "http-proxy-protocol": "no", "grpc-negative-hits": "no", "rls-headers": "no", "rls-metadata": "no",
 		"maxmemory": "0", "maxmemory-policy": "noeviction",

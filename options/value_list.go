@@ -71,11 +71,13 @@ func (v choices) String() string { return strings.Join(*v.p, " ") }
 func (v choices) want() string   { return "a list of " + strings.Join(v.names, ", ") + `, or ""` }
 
 func (v choices) Set(s string) error {
-	list := fields(strings.ToLower(s))
+	list := fields(s)
 	for i, word := range list {
-		if !slices.Contains(v.names, word) || slices.Contains(list[:i], word) {
+		at := slices.IndexFunc(v.names, func(name string) bool { return strings.EqualFold(name, word) })
+		if at < 0 || slices.Contains(list[:i], v.names[at]) {
 			return fmt.Errorf("argument must be a list of %s, each at most once, not %s", strings.Join(v.names, ", "), quote(word))
 		}
+		list[i] = v.names[at]
 	}
 	*v.p = list
 	return nil

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/tlsserver"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -149,6 +150,9 @@ func (s *Server) crowded(o *options.Options) bool {
 
 // keepAlive sets the interval of TCP keep-alive probes; 0 disables them.
 func keepAlive(conn net.Conn, interval time.Duration) {
+	if secured := tlsserver.Of(conn); secured != nil {
+		conn = secured.Under()
+	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: interval > 0, Idle: interval, Interval: interval})
 	}
@@ -180,8 +184,12 @@ func clientLimit(o *options.Options) int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return o.MaxClients
 	}
-	protocols := int64(1 + countTrue(o.HTTPPort > 0) + countTrue(o.GRPCPort > 0))
-	if room := (int64(files.Cur) - spareFiles) / protocols; room < int64(o.MaxClients) {
+	protocols := int64(1 + countTrue(o.HTTPPort > 0 || o.TLSHTTPPort > 0) + countTrue(o.GRPCPort > 0 || o.TLSGRPCPort > 0))
+	spare := int64(spareFiles)
+	if o.UsesTLS() {
+		spare += int64(tlsserver.Limit())
+	}
+	if room := (int64(files.Cur) - spare) / protocols; room < int64(o.MaxClients) {
 		return max(1, int(room))
 	}
 	return o.MaxClients

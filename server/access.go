@@ -117,3 +117,24 @@ func (s *Server) Users() *acl.Set { return s.currentUsers() }
 
 // RequiresPassword reports whether clients must authenticate: the user "default" has a password or is disabled.
 func (s *Server) RequiresPassword() bool { return !s.currentUsers().Open() }
+
+// CertificateUser returns the login of a client of another protocol whose verified certificate has this common name, which
+// may be empty. ok is false unless it is the name of an enabled user, and the option tls-auth-clients-user is "CN".
+func (s *Server) CertificateUser(commonName string) (login Login, ok bool) {
+	u := s.userOfCertificate(s.currentUsers(), commonName)
+	if u == nil {
+		return Login{}, false
+	}
+	return acl.NewLogin(u), true
+}
+
+// userOfCertificate returns the user of clients whose verified certificate has this common name, or nil.
+func (s *Server) userOfCertificate(set *acl.Set, commonName string) *acl.User {
+	if commonName == "" || s.opts.Get().TLSAuthClientsUser != "CN" {
+		return nil
+	}
+	if u := set.Get(commonName); u != nil && u.Enabled() {
+		return u
+	}
+	return nil
+}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/acl"
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/options"
 )
 

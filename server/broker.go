@@ -20,9 +20,16 @@ type broker struct {
 
 // leaderAddr is the address of the leader for clients.
 type leaderAddr struct {
-	id, host     string
-	port         int // port for Redis clients
-	reportedPort int // port that commands of Sentinel report; see topology.Member.ReportedPort
+	id, host      string
+	plain, secure topology.Ports // see topology.Member.Ports
+}
+
+// ports returns the ports for clients with TLS (secure is true) or without.
+func (a *leaderAddr) ports(secure bool) *topology.Ports {
+	if secure {
+		return &a.secure
+	}
+	return &a.plain
 }
 
 // subscriber is the feed and the subscriptions of a subscribed client.
@@ -31,6 +38,7 @@ type subscriber struct {
 	feed               *feed
 	channels, patterns []string
 	protocol           int
+	secure             bool // the client uses TLS
 }
 
 // register stores the current subscriptions of a client. A client without subscriptions is removed.
@@ -42,7 +50,7 @@ func (b *broker) register(o *output) {
 	}
 	b.shared = nil
 	s := &o.session.subscriptions
-	b.subscribers[o] = subscriber{o.listener, o.feed, s.channels, s.patterns, o.out.Protocol()}
+	b.subscribers[o] = subscriber{o.listener, o.feed, s.channels, s.patterns, o.out.Protocol(), o.session.secure}
 	if !s.any() {
 		delete(b.subscribers, o)
 	}
@@ -93,18 +101,29 @@ var switchChannels = [...]string{"+switch-master", "switch-master"}
 // address.
 func (b *broker) announceLeader(view *topology.View, name string) {
 	m := view.Find(view.Leader)
-	if m == nil || m.Host == "" || m.Port == 0 {
+	if m == nil || m.Host == "" || m.Ports(false).Redis == 0 {
 		return
 	}
-	now := leaderAddr{m.ID, m.Host, m.Port, m.ReportedPort()}
+	now := leaderAddr{m.ID, m.Host, m.Ports(false), m.Ports(true)}
 	old := b.replace(now)
-	if old.host == "" || old.host == now.host && old.reportedPort == now.reportedPort {
+	if old.host == "" {
 		return
 	}
-	subscribers := b.sharedCopy()
-	text := fmt.Sprintf("%s %s %d %s %d", name, old.host, old.reportedPort, now.host, now.reportedPort)
+	for _, secure := range []bool{false, true} {
+		from, to := old.ports(secure).Leader, now.ports(secure).Leader
+		if old.host != now.host || from != to {
+			b.publishSwitch(secure, fmt.Sprintf("%s %s %d %s %d", name, old.host, from, now.host, to))
+		}
+	}
+}
+
+// publishSwitch publishes the message about a new leader to the subscribers with TLS, or to those without.
+func (b *broker) publishSwitch(secure bool, text string) {
 	for _, channel := range switchChannels {
-		for o, s := range subscribers {
+		for o, s := range b.sharedCopy() {
+			if s.secure != secure {
+				continue
+			}
 			if message, matches := s.message(channel, text); matches > 0 {
 				s.feed.push(o.closing, message)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/acl"
+	"github.com/throttledhq/throttled/internal/tlsserver"
 	"github.com/throttledhq/throttled/resp"
 )
 
@@ -39,6 +40,9 @@ func newClient(s *Server, conn net.Conn, l *listenerProfile) *client {
 	c.session.init()
 	c.pipe.init(c)
 	c.conn.init(c, newSocket(conn))
+	if secured := tlsserver.Of(conn); secured != nil {
+		c.session.secure, c.session.certificate = true, secured.User()
+	}
 	c.resetAuth()
 	return c
 }
@@ -46,9 +50,13 @@ func newClient(s *Server, conn net.Conn, l *listenerProfile) *client {
 // resetAuth sets the client to the authentication state of a new connection.
 func (c *client) resetAuth() {
 	set := c.srv.currentUsers()
-	c.session.become(set.Default())
+	user, certified := set.Default(), c.srv.userOfCertificate(set, c.session.certificate)
+	if certified != nil {
+		user = certified
+	}
+	c.session.become(user)
 	c.session.users = set
-	c.setAuthenticated(c.listener.trusted || set.Open())
+	c.setAuthenticated(c.listener.trusted || set.Open() || certified != nil)
 }
 
 // become authenticates the client as a user.

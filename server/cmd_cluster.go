@@ -60,7 +60,7 @@ func cmdClusterSlots(c *client, _ [][]byte) error {
 	for _, m := range nodes {
 		c.out.Array(4)
 		c.out.Text(m.Host)
-		c.out.Int(int64(m.ClusterPort))
+		c.out.Int(int64(m.Ports(c.session.secure).Cluster))
 		c.out.Text(c.srv.nodeID(m.ID))
 		c.out.Map(0) // no networking metadata
 	}
@@ -97,9 +97,14 @@ func replyShardNode(out *resp.Reply, id string, m *topology.Member, master bool,
 		out.Text(name)
 		out.Int(value)
 	}
-	out.Map(7)
+	out.Map(6 + countTrue(m.ClusterPort != 0) + countTrue(m.TLS.Cluster != 0))
 	texts("id", id)
-	numbers("port", int64(m.ClusterPort))
+	if m.ClusterPort != 0 {
+		numbers("port", int64(m.ClusterPort))
+	}
+	if m.TLS.Cluster != 0 {
+		numbers("tls-port", int64(m.TLS.Cluster))
+	}
 	texts("ip", m.Host)
 	texts("endpoint", m.Host)
 	texts("role", [...]string{"replica", "master"}[countTrue(master)])
@@ -124,7 +129,7 @@ func cmdClusterNodes(c *client, _ [][]byte) error {
 			flags, link = flags+",fail", "disconnected"
 		}
 		_, bus, _ := net.SplitHostPort(m.Raft) // cannot fail: addresses in the log have been validated
-		fmt.Fprintf(&b, "%s %s:%d@%s %s %s 0 0 %d %s%s\n", c.srv.nodeID(m.ID), m.Host, m.ClusterPort, bus, flags, master, view.Term, link, slots)
+		fmt.Fprintf(&b, "%s %s:%d@%s %s %s 0 0 %d %s%s\n", c.srv.nodeID(m.ID), m.Host, m.Ports(c.session.secure).Cluster, bus, flags, master, view.Term, link, slots)
 	}
 	c.out.Verbatim(b.String())
 	return nil

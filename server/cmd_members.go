@@ -83,6 +83,9 @@ func describeMember(m *topology.Member, view *topology.View, status *topology.St
 		return b.String()
 	}
 	fmt.Fprintf(&b, " host=%s port=%d cluster-port=%d sentinel-port=%d leader-port=%d", m.Host, m.Port, m.ClusterPort, m.SentinelPort, m.LeaderPort)
+	if t := m.TLS; t != (topology.Ports{}) {
+		fmt.Fprintf(&b, " tls-port=%d tls-cluster-port=%d tls-sentinel-port=%d tls-leader-port=%d", t.Redis, t.Cluster, t.Sentinel, t.Leader)
+	}
 	return b.String()
 }
 

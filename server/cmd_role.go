@@ -13,13 +13,13 @@ import (
 func cmdRole(c *client, _ [][]byte) error {
 	switch {
 	case c.srv.cluster == nil:
-		replyLeaderRole(&c.out, &topology.View{}, &topology.Status{})
+		replyLeaderRole(c, &topology.View{}, &topology.Status{})
 	case !c.pipe.leads():
 		leader, _ := c.srv.broker.leader()
-		replyFollowerRole(&c.out, leader, c.srv.cluster)
+		replyFollowerRole(c, leader)
 	default:
 		status := c.srv.cluster.Status()
-		replyLeaderRole(&c.out, c.srv.cluster.View(), &status)
+		replyLeaderRole(c, c.srv.cluster.View(), &status)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func cmdSentinelRole(c *client, _ [][]byte) error {
 // replicas returns the members other than leader that have announced an address for clients.
 func replicas(view *topology.View, leader string) (list []topology.Member) {
 	for _, m := range view.Members {
-		if m.ID != leader && m.Host != "" && m.Port != 0 {
+		if m.ID != leader && m.Host != "" && m.Ports(false).Redis != 0 {
 			list = append(list, m)
 		}
 	}
@@ -73,22 +73,24 @@ func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
 }
 
 // replyLeaderRole appends the role of a leader, with the replication offset of each follower.
-func replyLeaderRole(out *resp.Reply, view *topology.View, status *topology.Status) {
+func replyLeaderRole(c *client, view *topology.View, status *topology.Status) {
+	out := &c.out
 	followers := connected(view, status)
 	out.Array(3)
 	out.Text("master")
 	out.Int(int64(status.Applied))
 	out.Array(len(followers))
 	for _, m := range followers {
-		replyTexts(out, []string{m.Host, strconv.Itoa(m.Port), decimal(offsetOf(view, status, m.ID))})
+		replyTexts(out, []string{m.Host, strconv.Itoa(m.Ports(c.session.secure).Redis), decimal(offsetOf(view, status, m.ID))})
 	}
 }
 
-func replyFollowerRole(out *resp.Reply, leader leaderAddr, cluster topology.Cluster) {
+func replyFollowerRole(c *client, leader leaderAddr) {
+	out, cluster := &c.out, c.srv.cluster
 	out.Array(5)
 	out.Text("slave")
 	out.Text(leader.host)
-	out.Int(int64(leader.port))
+	out.Int(int64(leader.ports(c.session.secure).Redis))
 	out.Text(linkWord(cluster.View(), "connected", "connect"))
 	out.Int(int64(cluster.Status().Applied))
 }

@@ -15,7 +15,7 @@ import (
 // sentinels returns the members that have announced an address for clients of Redis Sentinel.
 func sentinels(view *topology.View) (list []topology.Member) {
 	for _, m := range view.Members {
-		if m.Host != "" && m.SentinelPort != 0 {
+		if m.Host != "" && m.Ports(false).Sentinel != 0 {
 			list = append(list, m)
 		}
 	}
@@ -43,14 +43,14 @@ func cmdSentinelAddr(c *client, args [][]byte) error {
 		c.out.NullArray()
 		return nil
 	}
-	replyTexts(&c.out, []string{m.host, strconv.Itoa(m.reportedPort)})
+	replyTexts(&c.out, []string{m.host, strconv.Itoa(m.ports(c.session.secure).Leader)})
 	return nil
 }
 
 func cmdSentinelMaster(c *client, args [][]byte) error {
 	m, err := masterNamed(c.srv, args[2])
 	if err == nil {
-		replyFields(&c.out, describeMaster(c.srv, m))
+		replyFields(&c.out, describeMaster(c, m))
 	}
 	return err
 }
@@ -59,7 +59,7 @@ func cmdSentinelMasters(c *client, _ [][]byte) error {
 	m, known := c.srv.broker.leader()
 	c.out.Array(countTrue(known))
 	if known {
-		replyFields(&c.out, describeMaster(c.srv, m))
+		replyFields(&c.out, describeMaster(c, m))
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func cmdSentinelReplicas(c *client, args [][]byte) error {
 	list := replicas(view, m.id)
 	c.out.Array(len(list))
 	for i := range list {
-		replyFields(&c.out, describeReplica(c.srv, &list[i], m, view, &status))
+		replyFields(&c.out, describeReplica(c, &list[i], m, view, &status))
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func cmdSentinelSentinels(c *client, args [][]byte) error {
 	list := otherSentinels(c.srv.cluster.View())
 	c.out.Array(len(list))
 	for i := range list {
-		replyFields(&c.out, describeSentinel(c.srv, &list[i]))
+		replyFields(&c.out, describeSentinel(c, &list[i]))
 	}
 	return nil
 }
@@ -139,9 +139,9 @@ func masterFlags(view *topology.View) string {
 	return "master"
 }
 
-func describeMaster(s *Server, m leaderAddr) []field {
-	view := s.cluster.View()
-	fields := append(instance(s, s.opts.Get().SentinelMaster, m.id, m.host, m.reportedPort, masterFlags(view)), reported("master")...)
+func describeMaster(c *client, m leaderAddr) []field {
+	s, view := c.srv, c.srv.cluster.View()
+	fields := append(instance(s, s.opts.Get().SentinelMaster, m.id, m.host, m.ports(c.session.secure).Leader, masterFlags(view)), reported("master")...)
 	return append(fields, []field{
 		{"config-epoch", strconv.FormatUint(view.Term, 10)},
 		{"num-slaves", strconv.Itoa(len(replicas(view, m.id)))},
@@ -152,26 +152,26 @@ func describeMaster(s *Server, m leaderAddr) []field {
 	}...)
 }
 
-func describeReplica(s *Server, r *topology.Member, of leaderAddr, view *topology.View, status *topology.Status) []field {
-	port, flags, link, downFor := r.ReportedPort(), "slave", "ok", int64(0)
+func describeReplica(c *client, r *topology.Member, of leaderAddr, view *topology.View, status *topology.Status) []field {
+	port, flags, link, downFor := r.Ports(c.session.secure).Leader, "slave", "ok", int64(0)
 	if isDown(status, r.ID) {
 		flags, link, downFor = "s_down,slave,disconnected", "err", status.Follower(r.ID).Silent.Milliseconds()
 	}
 	name := r.Host + ":" + strconv.Itoa(port)
-	fields := append(instance(s, name, r.ID, r.Host, port, flags), reported("slave")...)
+	fields := append(instance(c.srv, name, r.ID, r.Host, port, flags), reported("slave")...)
 	return append(fields, []field{
 		{"master-link-down-time", strconv.FormatInt(downFor, 10)},
 		{"master-link-status", link},
 		{"master-host", of.host},
-		{"master-port", strconv.Itoa(of.reportedPort)},
+		{"master-port", strconv.Itoa(of.ports(c.session.secure).Leader)},
 		{"slave-priority", "100"},
 		{"slave-repl-offset", decimal(offsetOf(view, status, r.ID))},
 		{"replica-announced", "1"},
 	}...)
 }
 
-func describeSentinel(s *Server, m *topology.Member) []field {
-	return append(instance(s, s.nodeID(m.ID), m.ID, m.Host, m.SentinelPort, "sentinel"), []field{
+func describeSentinel(c *client, m *topology.Member) []field {
+	return append(instance(c.srv, c.srv.nodeID(m.ID), m.ID, m.Host, m.Ports(c.session.secure).Sentinel, "sentinel"), []field{
 		{"last-hello-message", "0"}, {"voted-leader", "?"}, {"voted-leader-epoch", "0"},
 	}...)
 }

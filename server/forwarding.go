@@ -111,7 +111,7 @@ func (f *forwarding) prepare(b *batch) bool {
 		return false
 	}
 	if f.client.listener.onFollower == redirects {
-		redirect(v.Find(v.Leader), b.calls)
+		redirect(v.Find(v.Leader), b.calls, f.client.session.secure)
 	}
 	b.collectUndone()
 	return len(b.forwarded.Calls) > 0

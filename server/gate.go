@@ -32,7 +32,7 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 	case !cmd.is(loading) && c.srv.snapshots.Loading():
 		return errLoading
 	case s.tx.queueing && l.onFollower == redirects && cmd.keys.first > 0 && !c.pipe.leads():
-		return redirected(c.srv.cluster.View(), cmd, args)
+		return redirected(c.srv.cluster.View(), cmd, args, c.session.secure)
 	}
 	return nil
 }

@@ -166,6 +166,13 @@ func infoStats(s *Server, w *infoWriter) {
 	}
 	w.field("auth_attempts_refused", s.auth.refused.Load())
 	w.field("displaced_connections", s.stats.displaced.Load())
+	if t := s.tlsStatistics(); t.Used {
+		w.field("tls_handshakes", t.Completed)
+		w.field("tls_handshakes_failed", t.Failed)
+		w.field("tls_handshakes_timed_out", t.TimedOut)
+		w.field("tls_handshakes_displaced", t.Displaced)
+		w.field("tls_handshakes_pending", t.Pending)
+	}
 	w.field("limited_decisions", s.stats.limited())
 	for _, count := range s.rules.counts.all() {
 		w.field(count.name, count.n.Load())

@@ -33,7 +33,7 @@ func infoLeader(view *topology.View, status *topology.Status, w *infoWriter) {
 	w.field("connected_slaves", len(list))
 	for i, m := range list {
 		lag := int64(status.Follower(m.ID).Silent.Seconds())
-		w.field(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=online,offset=%d,lag=%d", m.Host, m.Port, offsetOf(view, status, m.ID), lag))
+		w.field(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=online,offset=%d,lag=%d", m.Host, m.Ports(false).Redis, offsetOf(view, status, m.ID), lag))
 	}
 }
 
@@ -41,7 +41,7 @@ func infoFollower(s *Server, view *topology.View, status *topology.Status, w *in
 	leader, _ := s.broker.leader()
 	w.field("role", "slave")
 	w.field("master_host", leader.host)
-	w.field("master_port", leader.port)
+	w.field("master_port", leader.plain.Redis)
 	w.field("master_link_status", linkWord(view, "up", "down"))
 	w.field("master_last_io_seconds_ago", int64(status.Contact.Seconds()))
 	w.field("master_sync_in_progress", 0)
@@ -90,7 +90,7 @@ func infoSentinel(s *Server, w *infoWriter) {
 		status = "sdown"
 	}
 	w.field("master0", fmt.Sprintf("name=%s,status=%s,address=%s:%d,slaves=%d,sentinels=%d",
-		s.opts.Get().SentinelMaster, status, leader.host, leader.reportedPort, len(replicas(view, view.Leader)), len(sentinels(view))))
+		s.opts.Get().SentinelMaster, status, leader.host, leader.plain.Leader, len(replicas(view, view.Leader)), len(sentinels(view))))
 }
 
 func yesNo(is bool) string {

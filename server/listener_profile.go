@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net"
 	"strings"
 
@@ -10,9 +11,9 @@ import (
 // listenerProfile determines how the server treats the clients of one port. Profiles differ only in these fields and in
 // their rows of the command table.
 type listenerProfile struct {
-	set  profileSet // selects the rows of the command table that apply
-	mode string     // server mode in HELLO and INFO
-	port func(o *options.Options) int
+	set  profileSet                   // selects the rows of the command table that apply
+	mode string                       // server mode in HELLO and INFO
+	port func(o *options.Options) int // port without TLS, or the one with TLS if there is none
 
 	onFollower followerPolicy // treatment of commands that need the leader, if this node is not the leader
 	notLeading replyError     // reply to a command that needs the leader, if the leader did not run it
@@ -49,25 +50,25 @@ const (
 // forwarded at most once.
 var (
 	redisListener = listenerProfile{
-		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.Port },
+		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return cmp.Or(o.Port, o.TLSPort) },
 		onFollower: forwards, notLeading: errNotLeading, database: errDBIndex,
 	}
 	clusterListener = listenerProfile{
-		set: onCluster, mode: "cluster", port: func(o *options.Options) int { return o.ClusterPort },
+		set: onCluster, mode: "cluster", port: func(o *options.Options) int { return cmp.Or(o.ClusterPort, o.TLSClusterPort) },
 		onFollower: redirects, notLeading: errClusterDown, database: errSelectCluster,
 	}
 	// leaderListener is for clients that got the address of this node from a Sentinel. When they are disconnected, they
 	// query the Sentinel again.
 	leaderListener = listenerProfile{
-		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.LeaderPort },
+		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return cmp.Or(o.LeaderPort, o.TLSLeaderPort) },
 		onFollower: forwards, notLeading: errNotLeading, database: errDBIndex, closesOnStepDown: true,
 	}
 	sentinelListener = listenerProfile{
-		set: onSentinel, mode: "sentinel", port: func(o *options.Options) int { return o.SentinelPort },
+		set: onSentinel, mode: "sentinel", port: func(o *options.Options) int { return cmp.Or(o.SentinelPort, o.TLSSentinelPort) },
 		onFollower: refuses, notLeading: errNotLeading, noRole: true,
 	}
 	peerListener = listenerProfile{
-		set: onPeers, mode: "standalone", port: func(o *options.Options) int { return o.Port },
+		set: onPeers, mode: "standalone", port: func(o *options.Options) int { return cmp.Or(o.Port, o.TLSPort) },
 		onFollower: refuses, notLeading: errPeerNotLeading, database: errDBIndex, trusted: true,
 	}
 )

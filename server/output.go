@@ -71,7 +71,7 @@ func (o *output) write(b []byte) error {
 	}
 	n := o.socket.tryWrite(b)
 	o.countWrite(n)
-	if n == len(b) {
+	if n == len(b) && !o.socket.hasUnsent() {
 		return nil
 	}
 	return o.writeRest(b[n:])
@@ -141,6 +141,16 @@ func (o *output) writeSlowly(b []byte) (written int, err error) {
 	return written, err
 }
 
+// writeUnsent writes the bytes that tryWrite has encrypted but not written.
+func (o *output) writeUnsent() error {
+	if !o.socket.hasUnsent() {
+		return nil
+	}
+	defer o.activity.writing.Store(0)
+	o.activity.writing.Store(o.srv.ticks.Load())
+	return o.socket.cipher.flush()
+}
+
 // stalled reports whether a client has read less than flushAt bytes within write-timeout while there was no room for
 // more replies, either because its own queue was full or because client memory was tight. For a client that also
 // receives pushed output (messages of PUBLISH, lines of MONITOR), stalled does not check whether there was room.
@@ -155,6 +165,10 @@ func (o *output) stalled(opts *options.Options, m reaperRun) bool {
 // writeFeed writes the queue of a feed until f.take reports that the goroutine must stop, or a write fails.
 func (o *output) writeFeed(f *feed) {
 	defer f.end()
+	if err := o.writeUnsent(); err != nil {
+		o.closing.hangUp()
+		return
+	}
 	for {
 		b, last := f.take()
 		if last {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/internal/lograte"
+	"github.com/throttledhq/throttled/internal/tlsserver"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/ruleset"
@@ -50,6 +51,8 @@ type Config struct {
 	Local Decider
 	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
+	// TLS accepts the connections with TLS. Its statistics are published. Optional; if nil, no connection uses TLS.
+	TLS *tlsserver.Store
 	// Stop is called at most once: for the first SHUTDOWN that the server does not refuse. If save is set, the program
 	// must save the state after the last decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does
 	// not stop the process.
@@ -72,6 +75,7 @@ type Server struct {
 	live      *ruleset.Editor // nil if there are no rules
 	opts      *options.Store
 	log       *slog.Logger
+	tls       *tlsserver.Store // nil without TLS
 	version   string
 	stopOnce  sync.Once
 	stopWith  func(save bool)
@@ -131,6 +135,7 @@ func New(c Config) *Server {
 		snapshots:      c.Snapshots,
 		opts:           c.Options,
 		log:            c.Log,
+		tls:            c.TLS,
 		version:        c.Version,
 		stopWith:       c.Stop,
 		commands:       map[profileSet]*registry{},

@@ -24,6 +24,10 @@ type session struct {
 	subscriptionsChanged bool    // the subscriptions have changed since they were last registered for delivery
 	monitoring           bool    // MONITOR is on
 	backup               *backup // snapshot that the client reads; nil if there is none
+	secure               bool    // the connection uses TLS; does not change
+	// certificate is the common name of the verified client certificate, or "". It does not change. If the option
+	// tls-auth-clients-user is CN, it is the name of the user of a new connection.
+	certificate string
 
 	lastRun atomic.Pointer[command]
 

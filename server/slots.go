@@ -53,23 +53,25 @@ func clusterNodeID(cluster, node string) string {
 }
 
 // inSlots reports whether a member has announced an address for clients of Redis Cluster.
-func inSlots(m *topology.Member) bool { return m != nil && m.Host != "" && m.ClusterPort != 0 }
+func inSlots(m *topology.Member) bool {
+	return m != nil && m.Host != "" && m.Ports(false).Cluster != 0
+}
 
-// errMoved returns the error that redirects a client to the node that serves the slot of a key. IPv6 addresses have no
+// errMoved returns the error that redirects a client, with TLS if secure is set, to the node that serves the slot of a key. IPv6 addresses have no
 // brackets, since clients split the address at the last colon.
-func errMoved(key []byte, to *topology.Member) replyError {
-	return replyError(fmt.Sprintf("MOVED %d %s:%d", slotOf(key), to.Host, to.ClusterPort))
+func errMoved(key []byte, to *topology.Member, secure bool) replyError {
+	return replyError(fmt.Sprintf("MOVED %d %s:%d", slotOf(key), to.Host, to.Ports(secure).Cluster))
 }
 
 // redirect fails each pending call that has a key. The error is MOVED with the address of the leader. It does nothing
 // if the leader's address is unknown.
-func redirect(leader *topology.Member, list []call) {
+func redirect(leader *topology.Member, list []call, secure bool) {
 	if !inSlots(leader) {
 		return
 	}
 	for i := range list {
 		if e := &list[i]; !e.done && e.key() != nil {
-			e.fail(errMoved(e.key(), leader))
+			e.fail(errMoved(e.key(), leader, secure))
 		}
 	}
 }
@@ -77,13 +79,13 @@ func redirect(leader *topology.Member, list []call) {
 // redirected returns the error for a command that cannot be queued in a transaction because a different node is the
 // leader. It returns nil if this node is the leader. It also returns nil if there is no leader, for example during a
 // hand-over. The command can then be queued, because EXEC waits for the next leader.
-func redirected(view *topology.View, cmd *command, args [][]byte) error {
+func redirected(view *topology.View, cmd *command, args [][]byte, secure bool) error {
 	leader := view.Find(view.Leader)
 	switch {
 	case view.Leader == "" || view.Leader == view.Self:
 		return nil
 	case inSlots(leader):
-		return errMoved(cmd.keysOf(args)[0], leader)
+		return errMoved(cmd.keysOf(args)[0], leader, secure)
 	}
 	return errClusterDown
 }

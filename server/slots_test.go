@@ -28,7 +28,7 @@ func TestClusterNodeID(t *testing.T) {
 	if len(a) != 40 || a == b || a == c || a != clusterNodeID("x", "a") {
 		t.Errorf("node ids %s, %s and %s: want 40 hexadecimal digits that depend on cluster and node", a, b, c)
 	}
-	if got := errMoved([]byte("foo"), &topology.Member{Host: "::1", ClusterPort: 7}); got != "MOVED 12182 ::1:7" {
+	if got := errMoved([]byte("foo"), &topology.Member{Host: "::1", ClusterPort: 7}, false); got != "MOVED 12182 ::1:7" {
 		t.Errorf("errMoved returns %q, want the IPv6 address without brackets", got)
 	}
 }

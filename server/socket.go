@@ -1,12 +1,13 @@
 package server
 
 import (
-	"errors"
 	"io"
 	"net"
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/tlsserver"
 )
 
 // socket reads and writes one connection.
@@ -14,7 +15,8 @@ import (
 // A server that handles many small requests spends most of its time in system calls. net.Conn tries to read before it
 // waits, although nearly always no bytes have arrived yet. It also notifies the scheduler of each system call, although
 // these calls never block. A socket therefore uses the descriptor directly, and waits once, reads once and writes once
-// for each request. Connections without a descriptor are read and written through net.Conn.
+// for each request. Connections without a descriptor are read and written through net.Conn. Connections with TLS are
+// read and written through package tls, which uses the descriptor through ciphertext.
 //
 // Waiting uses syscall.RawConn on every system. The system calls for Linux are in socket_linux.go, and those for other
 // systems in socket_portable.go. For tests, the build tag "portable" selects socket_portable.go on Linux as well.
@@ -24,6 +26,7 @@ import (
 // for the calling goroutine, neither of the two can continue.
 type socket struct {
 	net.Conn
+	cipher  *ciphertext     // nil without TLS
 	raw     syscall.RawConn // nil if there is no descriptor
 	fd      uintptr         // valid while loop runs
 	drained bool            // the last Read returned all available bytes
@@ -31,6 +34,11 @@ type socket struct {
 
 func newSocket(conn net.Conn) *socket {
 	s := &socket{Conn: conn}
+	if c, ok := conn.(*tlsserver.Conn); ok {
+		s.cipher = &ciphertext{socket: s, Conn: c.Under()}
+		conn = c.Under()
+		c.SetTransport(s.cipher)
+	}
 	if owner, ok := conn.(syscall.Conn); ok {
 		if raw, err := owner.SyscallConn(); err == nil {
 			s.raw = raw
@@ -61,8 +69,14 @@ func (s *socket) loop(step func() readResult) error {
 		}
 		return nil
 	}
+	if s.cipher != nil {
+		defer s.cipher.useDescriptor(false)
+	}
 	return s.raw.Read(func(fd uintptr) (done bool) {
 		s.fd = fd
+		if s.cipher != nil {
+			s.cipher.useDescriptor(true)
+		}
 		for {
 			switch step() {
 			case readWait:
@@ -80,9 +94,16 @@ func (s *socket) loop(step func() readResult) error {
 // Read reads the available bytes. If there is a descriptor and no bytes are available, Read immediately returns
 // errNothing.
 func (s *socket) Read(p []byte) (int, error) {
-	if s.raw == nil {
+	if s.raw == nil || s.cipher != nil {
 		return s.Conn.Read(p)
 	}
+	n, err := s.readAvailable(p)
+	s.drained = shortReadDrains && err == nil && n < len(p)
+	return n, err
+}
+
+// readAvailable reads the available bytes from the descriptor. If there are none, it returns errNothing.
+func (s *socket) readAvailable(p []byte) (int, error) {
 	for {
 		n, errno := readDescriptor(s.fd, p)
 		switch {
@@ -95,19 +116,30 @@ func (s *socket) Read(p []byte) (int, error) {
 		case n == 0 && len(p) > 0:
 			return 0, io.EOF
 		}
-		s.drained = shortReadDrains && n < len(p)
 		return n, nil
 	}
 }
 
 // errNothing is returned by Read if no bytes are available.
-var errNothing = errors.New("nothing to read")
+var errNothing error = nothingError{}
+
+// nothingError is the type of errNothing. It is a temporary net.Error, so that package tls can continue to read the record
+// of which it has read a part.
+type nothingError struct{}
+
+func (nothingError) Error() string   { return "nothing to read" }
+func (nothingError) Timeout() bool   { return false }
+func (nothingError) Temporary() bool { return true }
 
 // tryWrite writes as much of p as possible without blocking, and returns the number of bytes written. It returns 0 on
-// an error or if there is no descriptor. The caller must pass the rest to Write.
+// an error or if there is no descriptor. The caller must pass the rest to Write. With TLS, encrypted bytes may be left that
+// were not written: see hasUnsent.
 func (s *socket) tryWrite(p []byte) int {
-	if s.raw == nil {
+	switch {
+	case s.raw == nil:
 		return 0
+	case s.cipher != nil:
+		return s.cipher.tryWrite(p)
 	}
 	n, errno := writeDescriptor(s.fd, p)
 	if errno != 0 {
@@ -157,8 +189,7 @@ func (s *socket) control(f func(fd int)) {
 // returned. If the write side cannot be closed separately, linger returns immediately unless the anyway parameter is
 // set.
 func (s *socket) linger(anyway bool) {
-	half, ok := s.Conn.(interface{ CloseWrite() error })
-	if closed := ok && half.CloseWrite() == nil; !closed && !anyway {
+	if s.CloseWrite() != nil && !anyway {
 		return
 	}
 	_ = s.SetReadDeadline(time.Now().Add(lingerTime))

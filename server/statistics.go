@@ -16,7 +16,7 @@ func (s *Server) Statistics() statistics.Server {
 		ClientMemory: s.ClientMemory(), ClientMemoryMax: o.ClientMemory(), MaxMemory: o.MaxMemory,
 		SnapshotFailed: snapshots.LastFailed, SnapshotTime: snapshots.LastSave, SnapshotsEnabled: !none,
 		Commands: s.commandStatistics(), Errors: c.errorCounts(), Forward: s.forwardStatistics(),
-		Rules: s.rules.counts.statistics(), Usage: s.engine.Usage(),
+		Rules: s.rules.counts.statistics(), Usage: s.engine.Usage(), TLS: s.tlsStatistics(),
 	}
 	s.mu.Lock()
 	v.Clients, v.Peers = len(s.clients)-s.peers, s.peers
@@ -59,4 +59,13 @@ func (c *ruleCounts) statistics() statistics.Rules {
 		ShadowLimited: c.shadowLimited.Load(), ShadowErrors: c.shadowErrors.Load(),
 		FailOpen: c.failOpen.Load(), FailClosed: c.failClosed.Load(), Local: c.local.Load(),
 	}
+}
+
+// tlsStatistics returns the statistics of handshakes.
+func (s *Server) tlsStatistics() statistics.TLS {
+	if s.tls == nil {
+		return statistics.TLS{}
+	}
+	h := s.tls.Stats()
+	return statistics.TLS{Used: true, Completed: h.Completed, Failed: h.Failed, TimedOut: h.TimedOut, Displaced: h.Displaced, Pending: h.Pending}
 }

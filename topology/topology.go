@@ -8,6 +8,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -26,14 +27,29 @@ type Member struct {
 	ClusterPort  int    // port for clients of Redis Cluster
 	SentinelPort int    // port for clients of Redis Sentinel
 	LeaderPort   int    // connections to this port are closed when the node loses leadership
+	TLS          Ports  // ports for clients with TLS
 }
 
-// ReportedPort returns the port of the member in replies of Sentinel: LeaderPort, or Port if LeaderPort is 0.
-func (m *Member) ReportedPort() int {
-	if m.LeaderPort != 0 {
-		return m.LeaderPort
+// Ports are the ports of a member for clients with TLS, or for clients without. A port is 0 if the member does not have it.
+type Ports struct {
+	Redis    int `json:"port,omitempty"`
+	Cluster  int `json:"cluster_port,omitempty"`
+	Sentinel int `json:"sentinel_port,omitempty"`
+	Leader   int `json:"leader_port,omitempty"`
+}
+
+// Ports returns the ports of the member that are reported to clients with TLS (secure is true) or without. If the member does
+// not have such a port, the port is the one for other clients, which the client cannot use unless it is configured to do so.
+// Leader is the port in replies of Sentinel: that for clients of all kinds if there is no port for clients of the leader.
+func (m *Member) Ports(secure bool) Ports {
+	own, other := Ports{m.Port, m.ClusterPort, m.SentinelPort, m.LeaderPort}, m.TLS
+	if secure {
+		own, other = other, own
 	}
-	return m.Port
+	return Ports{
+		Redis: cmp.Or(own.Redis, other.Redis), Cluster: cmp.Or(own.Cluster, other.Cluster), Sentinel: cmp.Or(own.Sentinel, other.Sentinel),
+		Leader: cmp.Or(own.Leader, own.Redis, other.Leader, other.Redis),
+	}
 }
 
 // View is the cluster as seen by one node.

@@ -12,6 +12,7 @@ import (
 	"github.com/throttledhq/throttled/edge"
 	"github.com/throttledhq/throttled/edge/decision"
 	grpcedge "github.com/throttledhq/throttled/edge/grpc"
+	"github.com/throttledhq/throttled/internal/tlsserver"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/tracing"
@@ -21,8 +22,8 @@ import (
 // clients.
 type edges struct {
 	checker *decision.Checker
-	http    *edge.Server     // nil if http-port is 0
-	grpc    *grpcedge.Server // nil if grpc-port is 0
+	http    *edge.Server     // nil if http-port and tls-http-port are 0
+	grpc    *grpcedge.Server // nil if grpc-port and tls-grpc-port are 0
 	traces  *tracing.Provider
 }
 
@@ -30,7 +31,11 @@ type edges struct {
 func (p *program) listenEdges(o *options.Options) error {
 	return errors.Join(
 		p.bindIf("http-port", o.HTTPPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.http.Serve(ln) })),
-		p.bindIf("grpc-port", o.GRPCPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.grpc.Serve(ln) })))
+		p.bindIf("grpc-port", o.GRPCPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.grpc.Serve(ln) })),
+		p.bindIf("tls-http-port", o.TLSHTTPPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.http.ServeTLS(ln, p.tls) })),
+		p.bindIf("tls-grpc-port", o.TLSGRPCPort, o.Bind, p.whenReady(o, func(ln net.Listener) error {
+			return p.edges.grpc.Serve(p.tls.Listen(ln, tlsserver.GRPC))
+		})))
 }
 
 // readyPatience is the maximum time for which a node of a cluster refuses connections of gateways after its start. A node
@@ -89,7 +94,7 @@ func (p *program) openEdges(o *options.Options) (err error) {
 }
 
 func (p *program) openHTTP(o *options.Options) (err error) {
-	if o.HTTPPort == 0 {
+	if o.HTTPPort == 0 && o.TLSHTTPPort == 0 {
 		return nil
 	}
 	config := edge.Config{
@@ -110,7 +115,7 @@ func (p *program) openHTTP(o *options.Options) (err error) {
 }
 
 func (p *program) openGRPC(o *options.Options) (err error) {
-	if o.GRPCPort == 0 {
+	if o.GRPCPort == 0 && o.TLSGRPCPort == 0 {
 		return nil
 	}
 	observe := p.metrics.GRPC().ObserveRequest

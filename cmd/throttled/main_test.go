@@ -85,9 +85,16 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
+// start starts a program on a free port.
 func start(t *testing.T, args ...string) *running {
 	t.Helper()
-	opts, err := options.Load(append(args, "--port", "0"), noEnv)
+	return startWith(t, append(args, "--port", "0")...)
+}
+
+// startWith starts a program, whose address is that of its first listener.
+func startWith(t *testing.T, args ...string) *running {
+	t.Helper()
+	opts, err := options.Load(args, noEnv)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/throttledhq/throttled/cluster"
 	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/internal/sdnotify"
+	"github.com/throttledhq/throttled/internal/tlsserver"
 	"github.com/throttledhq/throttled/metrics"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/persistence"
@@ -44,6 +45,7 @@ type program struct {
 	server     *server.Server
 	edges      edges
 	metrics    *metrics.Metrics
+	tls        *tlsserver.Store // nil if no port uses TLS
 	listeners  []listener
 	supervisor supervisor
 	stopped    chan bool // receives a value when a client sends SHUTDOWN: whether to save
@@ -83,9 +85,10 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	if err := p.openState(o, &config); err != nil {
 		return err
 	}
-	if err := p.listen(o); err != nil {
+	if err := errors.Join(p.openTLS(o), p.listen(o)); err != nil {
 		return err
 	}
+	config.TLS = p.tls
 	if err := p.openRules(o, &config); err != nil { // after listen: if a port is in use, the log must not report active rules
 		return err
 	}
@@ -105,11 +108,27 @@ func (p *program) metricSources() metrics.Sources {
 	s := metrics.Sources{Version: version, Server: p.server.Statistics, Rules: p.rules, Log: p.log}
 	if p.replica != nil {
 		s.Node = p.replica.node
-		if p.replica.link != nil {
-			s.Certificates = p.replica.link.Expiry
+	}
+	s.Certificates = p.certificates
+	return s
+}
+
+// certificates returns the times at which certificates expire, by their names in metrics.
+func (p *program) certificates() map[string]time.Time {
+	ends := map[string]time.Time{}
+	if p.replica != nil && p.replica.link != nil {
+		if node, ca, ok := p.replica.link.Expiry(); ok {
+			ends["node"], ends["ca"] = node, ca
 		}
 	}
-	return s
+	if p.tls != nil {
+		server, ca := p.tls.Expiry()
+		ends["server"] = server
+		if !ca.IsZero() {
+			ends["client_ca"] = ca
+		}
+	}
+	return ends
 }
 
 // The table for limits with on_failure: local.
@@ -211,6 +230,12 @@ func (p *program) applyOptions(old, o *options.Options, level *slog.LevelVar) er
 			return &options.SetError{Name: "logfile", Reason: err.Error()}
 		}
 	}
+	if err := p.applyTLS(old, o); err != nil {
+		if o.LogFile != old.LogFile {
+			err = errors.Join(err, p.logs.open(old.LogFile))
+		}
+		return err
+	}
 	level.Set(logLevel(o.LogLevel))
 	p.limitMemory(o.MaxMemory)
 	p.table.SetEviction(eviction(o))
@@ -265,10 +290,12 @@ func byServer(serve func(*server.Server, net.Listener) error) serveFunc {
 
 // listen binds the addresses of all listeners.
 func (p *program) listen(o *options.Options) error {
-	if err := p.bind("port", o.Bind, o.Port, byServer((*server.Server).Serve)); err != nil {
-		return err
+	if o.ServesPlain() {
+		if err := p.bind("port", o.Bind, o.Port, byServer((*server.Server).Serve)); err != nil {
+			return err
+		}
 	}
-	if err := p.listenEdges(o); err != nil {
+	if err := errors.Join(p.listenTLS(o), p.listenEdges(o)); err != nil {
 		return err
 	}
 	if o.ClusterID == "" {
@@ -358,6 +385,9 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	running.Go(func() { paceCollector(ctx, p.memoryUse) })
 	if p.rulesFile != nil {
 		running.Go(func() { p.rulesFile.run(ctx) })
+	}
+	if p.tls != nil {
+		running.Go(func() { p.tls.Watch(ctx) })
 	}
 	failed := make(chan error, len(p.listeners)+2)
 	for _, f := range p.listeners {

@@ -40,6 +40,9 @@ func (p *program) reload() {
 			p.log.Error("the certificates were not reloaded, the previous ones stay in use: correct the files, and send SIGHUP again", "error", err)
 		}
 	}
+	if p.tls != nil {
+		_ = p.tls.Reload() // it logs its error
+	}
 	if p.rulesFile != nil {
 		p.rulesFile.reload()
 	}

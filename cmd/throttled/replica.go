@@ -179,6 +179,9 @@ func memberConfig(o *options.Options) cluster.Config {
 		Self: cluster.Announcement{
 			ID: o.NodeID, Host: o.AnnounceHost, Port: o.Port, ClusterPort: o.ClusterPort, SentinelPort: o.SentinelPort,
 			LeaderPort: o.ServedLeaderPort(),
+			TLS: topology.Ports{
+				Redis: o.TLSPort, Cluster: o.TLSClusterPort, Sentinel: o.TLSSentinelPort, Leader: o.ServedTLSLeaderPort(),
+			},
 		},
 	}
 	if c.Self.Host == "" {

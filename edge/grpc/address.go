@@ -25,6 +25,9 @@ type addressed struct {
 	addr *clientAddr
 }
 
+// NetConn returns the connection that was accepted.
+func (c *addressed) NetConn() net.Conn { return c.Conn }
+
 // RemoteAddr returns the clientAddr.
 func (c *addressed) RemoteAddr() net.Addr { return c.addr }
 
@@ -39,12 +42,12 @@ type clientAddr struct {
 // authenticated is the login of a call with credentials that were right among users.
 type authenticated struct {
 	users *acl.Set
-	given credentials
+	given secret
 	login acl.Login
 }
 
 // knows returns the login of an earlier call with the same credentials and the same users.
-func (a *clientAddr) knows(users *acl.Set, given credentials) (login acl.Login, ok bool) {
+func (a *clientAddr) knows(users *acl.Set, given secret) (login acl.Login, ok bool) {
 	right := a.right.Load()
 	if right == nil || right.users != users || right.given != given {
 		return acl.Login{}, false

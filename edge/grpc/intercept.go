@@ -36,8 +36,11 @@ func (c *core) authorize(ctx context.Context, info *tap.Info) (context.Context, 
 	values := info.Header.Get("authorization")
 	if len(values) == 1 {
 		if user, password, parsed := httpauth.Parse(values[0]); parsed {
-			return c.authenticate(ctx, p.Addr, credentials{user, password})
+			return c.authenticate(ctx, p.Addr, secret{user, password})
 		}
+	}
+	if login, ok := c.Access.CertificateUser(userOf(p.AuthInfo)); ok {
+		return withLogin(ctx, login), nil
 	}
 	if c.Access.RequiresPassword() {
 		return nil, status.Error(codes.Unauthenticated, `a password is required: send it in the metadata "authorization: Bearer PASSWORD"`)
@@ -45,11 +48,11 @@ func (c *core) authorize(ctx context.Context, info *tap.Info) (context.Context, 
 	return ctx, nil
 }
 
-// credentials are a password and the name of the user, or a token without a name.
-type credentials struct{ user, password string }
+// secret is a password and the name of the user, or a token without a name.
+type secret struct{ user, password string }
 
 // authenticate returns a context with the login of the call, or a status if the password is wrong.
-func (c *core) authenticate(ctx context.Context, addr net.Addr, given credentials) (context.Context, error) {
+func (c *core) authenticate(ctx context.Context, addr net.Addr, given secret) (context.Context, error) {
 	users := c.Access.Users() // before the check: users that change meanwhile are another pointer
 	known, ok := addr.(*clientAddr)
 	if ok {

@@ -49,6 +49,9 @@ type Access interface {
 	// Authenticate returns the login of a user if the password is right. Without the name of a user, the password is a token,
 	// see acl.Set.SplitToken.
 	Authenticate(addr net.Addr, user, password []byte) (acl.Login, error)
+	// CertificateUser returns the login of a client without a password whose verified certificate has this common name, which
+	// may be empty. ok is false if certificates of this name have no user.
+	CertificateUser(commonName string) (login acl.Login, ok bool)
 	// RequiresPassword reports whether a password is required.
 	RequiresPassword() bool
 	// Users returns the current users. After each change it returns another pointer.
@@ -125,9 +128,10 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// options returns the options of the gRPC server. The transport is not encrypted, as that of the Redis protocol.
+// options returns the options of the gRPC server.
 func (c *core) options() []grpc.ServerOption {
 	list := []grpc.ServerOption{
+		grpc.Creds(transportCredentials{}),
 		grpc.InTapHandle(c.authorize),
 		grpc.UnaryInterceptor(c.intercept),
 		grpc.MaxRecvMsgSize(maxMessage),
@@ -151,6 +155,8 @@ func (c *core) options() []grpc.ServerOption {
 
 // Serve accepts connections until Shutdown is called, and then returns nil. It closes the listener. It may be called for
 // several listeners.
+//
+// Connections of a listener of a tlsserver.Store use TLS.
 func (s *Server) Serve(l net.Listener) error {
 	err := s.grpc.Serve(addresses{connlimit.New(l, s.core.Access.ClientLimit(), s.refusedConnection)})
 	if errors.Is(err, grpc.ErrServerStopped) {

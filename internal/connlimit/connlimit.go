@@ -88,6 +88,9 @@ type counted struct {
 	release func()
 }
 
+// NetConn returns the connection that was accepted.
+func (c *counted) NetConn() net.Conn { return c.Conn }
+
 // Close closes the connection.
 func (c *counted) Close() error {
 	defer c.release()

@@ -41,6 +41,17 @@ type Server struct {
 	Forward  Forward
 	Rules    Rules
 	Usage    limiter.Usage
+	TLS      TLS
+}
+
+// TLS is the statistics of handshakes. CONFIG RESETSTAT does not change them.
+type TLS struct {
+	Used      bool // the server has ports for TLS
+	Completed int64
+	Failed    int64 // for other reasons than those below
+	TimedOut  int64 // not completed in time
+	Displaced int64 // aborted because there were too many
+	Pending   int   // in progress
 }
 
 // Command is the statistics of one command.
