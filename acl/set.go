@@ -2,6 +2,7 @@ package acl
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"maps"
 	"slices"
 	"strings"
@@ -82,6 +83,18 @@ func (s *Set) SplitToken(token []byte) (name, password []byte) {
 		return before, after
 	}
 	return []byte(DefaultName), token
+}
+
+// IsPassword reports whether a text is the password of a user. It is for texts that a client has sent in the wrong place,
+// and that must not be shown then.
+func (s *Set) IsPassword(text []byte) bool {
+	d, found := digestOf(string(text)), 0
+	for _, u := range s.users {
+		for i := range u.login.digests {
+			found |= subtle.ConstantTimeCompare(d[:], u.login.digests[i][:])
+		}
+	}
+	return found == 1
 }
 
 // nobody is a user that can never log in.

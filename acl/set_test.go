@@ -48,6 +48,16 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
+// TestIsPassword recognizes the passwords of enabled and disabled users.
+func TestIsPassword(t *testing.T) {
+	s := mustParse(t, "user app on >one >two +ttl\nuser off >three\n")
+	for text, want := range map[string]bool{"one": true, "two": true, "three": true, "app": false, "": false} {
+		if got := s.IsPassword([]byte(text)); got != want {
+			t.Errorf("IsPassword(%q) is %t, want %t", text, got, want)
+		}
+	}
+}
+
 // TestAuthenticateComparesEqually checks that a login makes the same number of comparisons for every user: as many as
 // the user with the most passwords has.
 func TestAuthenticateComparesEqually(t *testing.T) {

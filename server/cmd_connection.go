@@ -108,6 +108,9 @@ func (c *client) login(user, password []byte, by string) error {
 		c.srv.warn("auth-limit", "login refused: too many wrong passwords from this address", "addr", c.addr(), "client", c.id)
 		return errTooManyFailures(wait)
 	}
+	if c.srv.users.Get().IsPassword(user) {
+		user = []byte("(hidden)") // user and password were exchanged
+	}
 	c.recordDenial(denial{kind: deniedLogin, object: by}, inToplevel, string(user))
 	c.srv.warn("auth", "wrong password", "addr", c.addr(), "client", c.id, "tries", c.session.failedLogins)
 	return errWrongPass

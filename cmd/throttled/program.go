@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
 	"github.com/throttledhq/throttled/cluster/transport"
@@ -65,6 +64,7 @@ func open(opts *options.Store, stderr io.Writer) (*program, error) {
 	if err := p.openLog(o, level); err != nil {
 		return nil, err
 	}
+	p.warnReadable()
 	if err := p.build(o, level); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
@@ -81,7 +81,9 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	p.rules = ruleset.NewStore()
 	p.rules.Counts().SetMax(o.MetricsMaxLimits)
 	config.Rules = p.rules
-	config.Users = acl.NewStore(acl.NewSet(server.UserCatalog()))
+	if err := p.openUsers(o, &config); err != nil {
+		return err
+	}
 	if err := p.openState(o, &config); err != nil {
 		return err
 	}
@@ -178,18 +180,21 @@ func (p *program) openRules(o *options.Options, config *server.Config) error {
 	}
 	if p.replica == nil {
 		if err := p.rulesFile.load(context.Background()); err != nil {
-			return &rulesError{err}
+			return &fileError{"rules", err}
 		}
 	}
 	return nil
 }
 
-// rulesError is the error for a rules file with which the server cannot start.
-type rulesError struct{ err error }
+// fileError is the error for a file, named by an option, with which the server cannot start.
+type fileError struct {
+	option string
+	err    error
+}
 
-func (e *rulesError) Error() string { return "option rules: " + e.err.Error() }
+func (e *fileError) Error() string { return "option " + e.option + ": " + e.err.Error() }
 
-func (e *rulesError) Unwrap() error { return e.err }
+func (e *fileError) Unwrap() error { return e.err }
 
 // openReplica opens an engine whose state is in the log in data-dir: a cluster node if cluster-id is set, otherwise a
 // standalone node.
