@@ -101,17 +101,27 @@ func load(target string, d depth, conns int) (figures, error) {
 	if err != nil {
 		return figures{}, err
 	}
+	return loadPort(pid, target, d, conns)
+}
+
+// loadPort runs the load on a port of a server with further arguments of redis-benchmark.
+func loadPort(pid int, target string, d depth, conns int, args ...string) (figures, error) {
 	before, err := cpuSeconds(pid)
 	if err != nil {
 		return figures{}, err
 	}
 	host, port, _ := strings.Cut(target, ":")
-	run := exec.Command("redis-benchmark", "-h", host, "-p", port, "-n", strconv.Itoa(d.requests), "-c", strconv.Itoa(conns),
+	args = append(args, "-h", host, "-p", port, "-n", strconv.Itoa(d.requests), "-c", strconv.Itoa(conns),
 		"-P", strconv.Itoa(d.pipeline), "-r", "1000000", "--csv", "cl.throttle", "user:__rand_int__", "15", "30", "60")
+	run := exec.Command("redis-benchmark", args...)
 	start := time.Now()
 	out, err := run.Output()
 	took := time.Since(start)
 	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w\n%s", err, exit.Stderr)
+		}
 		return figures{}, fmt.Errorf("redis-benchmark: %w", err)
 	}
 	after, err := cpuSeconds(pid)

@@ -4,6 +4,7 @@
 // that implements CL.THROTTLE.
 //
 //	bench compare   CPU and throughput at several pipeline depths, compared with a peer
+//	bench tls       CPU of requests with TLS, compared with the same load without
 //	bench idle      memory of idle connections, and one connection above the limit
 //	bench hotkey    many connections on one key: exact admission
 //	bench family    cost of each limiter command relative to CL.THROTTLE
@@ -57,6 +58,7 @@ var measurements = []struct {
 	run  func(s settings, b *board) error
 }{
 	{"compare", compare},
+	{"tls", costTLS},
 	{"idle", idle},
 	{"hotkey", hotKey},
 	{"family", compareFamily},
