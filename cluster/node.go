@@ -339,9 +339,8 @@ func (n *Node) LoadUsers() error {
 // use the new version. A member that cannot be reached within this time uses the version when it has applied the log.
 //
 // The error wraps topology.ErrUsersChanged if another version than base is the newest one. Then the number is that of the
-// newest one. Other errors are topology.ErrNoLeader; acl.ErrTooLong; and topology.ErrNoUsers, if base is 0 and a
-// member is down or runs a program without users. Another error of the log states whether nothing was changed, or whether
-// the outcome is unknown. If this node is a follower, only the first of these types is kept in an error of the leader.
+// newest one. Other errors are topology.ErrNoLeader; acl.ErrTooLong; topology.ErrNoUsers, if base is 0 and a member is down
+// or runs a program without users; topology.ErrUnchanged; and topology.ErrUsersUnknown.
 func (n *Node) ProposeUsers(ctx context.Context, base uint64, text string) (version uint64, err error) {
 	return n.users.ProposeUsers(ctx, base, text)
 }

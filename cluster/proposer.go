@@ -13,9 +13,6 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// errUnchanged is returned if the entry that makes a proposal effective was not appended to the log.
-var errUnchanged = errors.New("nothing was changed; repeat the change")
-
 // proposer is the common part of rulesProposals and usersProposals, which propose versions of a document: the rules or
 // the users. On the leader it appends entries to the log. On a follower it sends proposals to the leader.
 type proposer struct {
@@ -33,7 +30,7 @@ type proposer struct {
 // lock waits until no other proposal is in progress on this node. The caller must unlock p.proposing.
 func (p *proposer) lock(ctx context.Context) error {
 	if err := p.proposing.LockContext(ctx); err != nil {
-		return fmt.Errorf("wait for another change of the %s: %w: %w", p.document, errUnchanged, err)
+		return fmt.Errorf("wait for another change of the %s: %w: %w", p.document, topology.ErrUnchanged, err)
 	}
 	return nil
 }
@@ -96,7 +93,7 @@ func (p *proposer) appendError(err error, effective bool) error {
 	if errors.Is(err, topology.ErrNoLeader) {
 		return err // the proposal can be sent to another leader
 	}
-	consequence := errUnchanged
+	consequence := topology.ErrUnchanged
 	if effective {
 		consequence = p.unknown
 	}

@@ -412,14 +412,14 @@ func TestOutcomeOfRules(t *testing.T) {
 		defer cancel()
 		last := leader.raft.LastIndex()
 		_, err := leader.Propose(late, ruleset.Proposal{Text: rulesText("b")})
-		if !errors.Is(err, errUnchanged) || errors.Is(err, errRulesUnknown) || leader.raft.LastIndex() != last {
-			t.Errorf("a proposal after its deadline: error %v, want %v and no entry", err, errUnchanged)
+		if !errors.Is(err, topology.ErrUnchanged) || errors.Is(err, errRulesUnknown) || leader.raft.LastIndex() != last {
+			t.Errorf("a proposal after its deadline: error %v, want %v and no entry", err, topology.ErrUnchanged)
 		}
 		s.isolate(leader.node.id)
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if _, err = leader.Propose(short, ruleset.Proposal{Text: rulesText("c")}); !errors.Is(err, errUnchanged) {
-			t.Errorf("a proposal whose first chunk is not committed: error %v, want %v", err, errUnchanged)
+		if _, err = leader.Propose(short, ruleset.Proposal{Text: rulesText("c")}); !errors.Is(err, topology.ErrUnchanged) {
+			t.Errorf("a proposal whose first chunk is not committed: error %v, want %v", err, topology.ErrUnchanged)
 		}
 		short, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()

@@ -177,9 +177,7 @@ func (r *responder) usesUsers(ctx context.Context, q *Question, _ *Answer) error
 
 func (r *responder) usersProposal(ctx context.Context, q *Question, a *Answer) error {
 	version, err := r.proposeUsers(ctx, q.Users, string(q.body))
-	if err == nil || errors.Is(err, topology.ErrUsersChanged) {
-		a.Users = &usersAnswer{Version: version, Conflict: err != nil}
-	}
+	a.Users = usersAnswerOf(version, err)
 	return err
 }
 

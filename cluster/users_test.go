@@ -138,8 +138,10 @@ func TestFirstUsersNeedNewPrograms(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		leader.peers.peers = oldPeers{leader.peers.peers, topicUsers}
-		if _, err := leader.ProposeUsers(t.Context(), 0, "first"); !errors.Is(err, topology.ErrNoUsers) || !strings.Contains(err.Error(), errQuestion.Error()) {
-			t.Errorf("with old members, ProposeUsers returned the error %v, want %v", err, topology.ErrNoUsers)
+		for _, p := range s.processes() {
+			if _, err := p.ProposeUsers(t.Context(), 0, "first"); !errors.Is(err, topology.ErrNoUsers) || !strings.Contains(err.Error(), errQuestion.Error()) {
+				t.Errorf("%s: with old members, ProposeUsers returned the error %v, want %v", p.node.id, err, topology.ErrNoUsers)
+			}
 		}
 		s.converge()
 		s.checkUsers(0, "")
@@ -354,8 +356,8 @@ func TestUsersAfterUnknownOutcome(t *testing.T) {
 		base := s.setUsers(leader, "base")
 		short, cancel := context.WithTimeout(t.Context(), time.Microsecond) // much less than a commit takes
 		defer cancel()
-		if _, err := leader.ProposeUsers(short, base, "first"); !errors.Is(err, errUsersUnknown) {
-			t.Errorf("a change that is not committed in time: error %v, want %v", err, errUsersUnknown)
+		if _, err := leader.ProposeUsers(short, base, "first"); !errors.Is(err, topology.ErrUsersUnknown) {
+			t.Errorf("a change that is not committed in time: error %v, want %v", err, topology.ErrUsersUnknown)
 		}
 		newest, err := leader.ProposeUsers(t.Context(), base, "second")
 		if !errors.Is(err, topology.ErrUsersChanged) || leader.fsm.users.text != "first" || newest != leader.fsm.users.Number {
@@ -389,8 +391,8 @@ func TestOutcomeOfUsers(t *testing.T) {
 		first := s.setUsers(leader, "first")
 		late, cancel := context.WithTimeout(t.Context(), -1)
 		defer cancel()
-		if _, err := leader.ProposeUsers(late, first, "late"); !errors.Is(err, errUnchanged) {
-			t.Errorf("a change after its deadline: error %v, want %v", err, errUnchanged)
+		if _, err := leader.ProposeUsers(late, first, "late"); !errors.Is(err, topology.ErrUnchanged) {
+			t.Errorf("a change after its deadline: error %v, want %v", err, topology.ErrUnchanged)
 		}
 		follower := s.followers(leader)[0]
 		lose := func(from, to *process, text string) {
@@ -399,8 +401,8 @@ func TestOutcomeOfUsers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			base := from.users.active().Number
-			if _, err := follower.ProposeUsers(ctx, base, text); !errors.Is(err, errUsersUnknown) {
-				t.Errorf("a change by a follower, with messages from %s to %s lost: error %v, want %v", from.node.id, to.node.id, err, errUsersUnknown)
+			if _, err := follower.ProposeUsers(ctx, base, text); !errors.Is(err, topology.ErrUsersUnknown) {
+				t.Errorf("a change by a follower, with messages from %s to %s lost: error %v, want %v", from.node.id, to.node.id, err, topology.ErrUsersUnknown)
 			}
 			s.heal()
 		}
@@ -415,8 +417,8 @@ func TestOutcomeOfUsers(t *testing.T) {
 		s.isolate(old.node.id)
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if _, err := old.ProposeUsers(short, old.users.active().Number, "not committed"); !errors.Is(err, errUsersUnknown) {
-			t.Errorf("a change by an isolated leader: error %v, want %v", err, errUsersUnknown)
+		if _, err := old.ProposeUsers(short, old.users.active().Number, "not committed"); !errors.Is(err, topology.ErrUsersUnknown) {
+			t.Errorf("a change by an isolated leader: error %v, want %v", err, topology.ErrUsersUnknown)
 		}
 		version := s.setUsers(s.newLeader(old), "committed")
 		s.converge()
@@ -483,13 +485,46 @@ func TestUsersOverAStream(t *testing.T) {
 		return a
 	}
 	a := ask(0, strings.Repeat("x", acl.MaxText))
-	if a.Error != "" || a.Users == nil || a.Users.Version == 0 || a.Users.Conflict {
+	if a.Error != "" || a.Users == nil || a.Users.Version == 0 || a.Users.Problem != "" {
 		t.Fatalf("the answer is %+v, want a version", a)
 	}
-	if b := ask(0, "other"); b.Users == nil || !b.Users.Conflict || b.Users.Version != a.Users.Version {
+	if b := ask(0, "other"); b.Users == nil || usersProblems[b.Users.Problem] != topology.ErrUsersChanged || b.Users.Version != a.Users.Version {
 		t.Errorf("the answer to a change of version 0 is %+v, want a conflict with version %d", b, a.Users.Version)
 	}
 	if v, _ := n.fsm.newestUsers(); v.Number != a.Users.Version || v.Size != acl.MaxText {
 		t.Errorf("the newest version is %d of %d bytes, want %d", v.Number, v.Size, a.Users.Version)
 	}
 }
+
+// TestUsersErrorsOfLeader asks nodes that are not the leader any more, or whose proposal fails. The sentinels of the errors
+// are kept.
+func TestUsersErrorsOfLeader(t *testing.T) {
+	for _, want := range []error{topology.ErrUsersChanged, topology.ErrUsersUnknown, topology.ErrUnchanged, topology.ErrNoUsers, topology.ErrNoLeader} {
+		r, c := newAnswerRig()
+		r.takesPart, r.decides, r.err = true, true, want
+		p := usersProposals{proposer: proposer{document: "users", leaderships: newLeaderships(), peers: &peerClient{
+			peers: replies{c}, members: viewOf{{ID: "n1", Raft: "h1:1"}, {ID: "n2", Raft: "h2:1"}},
+		}}}
+		if _, err := p.ProposeUsers(t.Context(), 7, "text"); !errors.Is(err, want) || err.Error() != want.Error() {
+			t.Errorf("the error of the leader was %v, and the follower returned %v", want, err)
+		}
+	}
+}
+
+// replies answers questions by a control.
+type replies struct{ *control }
+
+func (r replies) Ask(ctx context.Context, _ topology.Member, q Question) (Answer, error) {
+	return r.reply(ctx, q), nil
+}
+
+func (replies) Dial(context.Context, topology.Member) (net.Conn, error) { return nil, net.ErrClosed }
+
+// viewOf is the members of a cluster, in which the first one is the leader and the last one asks.
+type viewOf []topology.Member
+
+func (v viewOf) View() *topology.View {
+	return &topology.View{Self: v[len(v)-1].ID, Leader: v[0].ID, Members: v}
+}
+
+func (v viewOf) member(string) *topology.Member { return nil }

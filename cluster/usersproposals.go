@@ -10,9 +10,6 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// errUsersUnknown is returned if the entry of a version of the users may or may not be committed later.
-var errUsersUnknown = errors.New("the outcome is unknown; run ACL LIST")
-
 // usersProposals proposes versions of the users. On the leader it appends them to the log. On a follower it sends them to
 // the leader.
 type usersProposals struct {
@@ -24,9 +21,35 @@ type usersProposals struct {
 
 // usersAnswer is the result of a proposal, for the node that has sent the proposal to the leader.
 type usersAnswer struct {
-	Version  uint64 `json:"version"`            // number of the new version, or of the newest one if Conflict is set
-	Conflict bool   `json:"conflict,omitempty"` // another version was the newest one
+	Version uint64 `json:"version"`           // number of the new version, or of the newest one if the problem is a conflict
+	Problem string `json:"problem,omitempty"` // key in usersProblems; "" if the users were changed, or for another error
 }
+
+// usersProblems names the errors that a follower returns in the same way as the leader.
+var usersProblems = map[string]error{
+	"changed":     topology.ErrUsersChanged,
+	"unknown":     topology.ErrUsersUnknown,
+	"unchanged":   topology.ErrUnchanged,
+	"unsupported": topology.ErrNoUsers,
+}
+
+// usersAnswerOf returns the answer to a proposal.
+func usersAnswerOf(version uint64, err error) *usersAnswer {
+	for name, problem := range usersProblems {
+		if errors.Is(err, problem) {
+			return &usersAnswer{version, name}
+		}
+	}
+	return &usersAnswer{Version: version}
+}
+
+// leaderError is an error of the leader that wraps one of usersProblems.
+type leaderError struct {
+	answerError
+	problem error
+}
+
+func (e leaderError) Unwrap() error { return e.problem }
 
 // ProposeUsers replaces the given version of the users, see Node.ProposeUsers.
 func (p *usersProposals) ProposeUsers(ctx context.Context, base uint64, text string) (version uint64, err error) {
@@ -38,8 +61,10 @@ func (p *usersProposals) ProposeUsers(ctx context.Context, base uint64, text str
 	}
 	a, err := p.askLeader(ctx, Question{About: topicProposeUsers, Users: base, body: []byte(text), Size: len(text)})
 	switch {
-	case a.Users != nil && a.Users.Conflict:
-		return a.Users.Version, changedUsers(base, a.Users.Version)
+	case a.Error == topology.ErrNoLeader.Error():
+		return 0, topology.ErrNoLeader
+	case a.Error != "" && a.Users != nil && usersProblems[a.Users.Problem] != nil:
+		return a.Users.Version, leaderError{answerError(a.Error), usersProblems[a.Users.Problem]}
 	case err != nil:
 		return 0, err
 	case a.Users == nil:

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // shared holds the parts that New passes to other parts but does not store in the Node.
@@ -127,7 +129,7 @@ func connectUsers(n *Node) {
 		log: c.Logger, advanced: make(chan struct{}),
 	}
 	n.users = &usersProposals{
-		proposer: newProposer(n, "users", errUsersUnknown), newest: n.fsm.newestUsers, active: active, log: c.Logger,
+		proposer: newProposer(n, "users", topology.ErrUsersUnknown), newest: n.fsm.newestUsers, active: active, log: c.Logger,
 	}
 }
 

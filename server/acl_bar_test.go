@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/topology"
@@ -148,5 +150,41 @@ func TestUserLog(t *testing.T) {
 	p.do(failure(errUsersInLog), "ACL", "SAVE")
 	p.do(failure(errUsersInLog), "ACL", "LOAD")
 	log.err = fmt.Errorf("propose: %w", topology.ErrNoUsers)
-	p.fails("ERR propose: all members must", "ACL", "DELUSER", "bob")
+	for err, want := range map[error]string{
+		topology.ErrNoUsers: "ERR propose: all members must", topology.ErrUsersUnknown: "UNCERTAIN propose: leadership was lost",
+		topology.ErrUnchanged: "TRYAGAIN propose: nothing was changed",
+	} {
+		log.err = fmt.Errorf("propose: %w", err)
+		p.fails(want, "ACL", "DELUSER", "bob")
+	}
+}
+
+// leaderlessUsers is a UserLog. Its first proposals fail because no node leads.
+type leaderlessUsers struct {
+	proposals
+	failures int
+}
+
+func (l *leaderlessUsers) ProposeUsers(ctx context.Context, base uint64, text string) (uint64, error) {
+	if l.failures--; l.failures >= 0 {
+		return 0, topology.ErrNoLeader
+	}
+	return l.proposals.ProposeUsers(ctx, base, text)
+}
+
+// TestUsersWithoutLeader changes users while no node leads. The change is repeated for at most leaderPatience.
+func TestUsersWithoutLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPipedLab(t, "a", "b").nodes["b"]
+		log := &leaderlessUsers{proposals{store: s.users.Store}, 20}
+		s.users.log = log
+		p := s.dial()
+		p.do("+OK\r\n", "ACL", "SETUSER", "bob", "on")
+		log.failures = 1 << 30
+		start := time.Now()
+		p.fails("LOADING no node leads", "ACL", "DELUSER", "bob")
+		if took := time.Since(start); took != leaderPatience {
+			t.Errorf("the error took %v, want %v", took, leaderPatience)
+		}
+	})
 }

@@ -143,6 +143,8 @@ var clusterErrors = []struct {
 	{topology.ErrSilent, "ERR"},
 	{topology.ErrNoUsers, "ERR"},
 	{topology.ErrUsersChanged, "TRYAGAIN"},
+	{topology.ErrUsersUnknown, "UNCERTAIN"},
+	{topology.ErrUnchanged, "TRYAGAIN"},
 }
 
 // asReply returns the reply for an error. If err is not a replyError, and is in neither of the two tables above, the

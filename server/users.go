@@ -171,7 +171,7 @@ func (s *Server) changeUsers(change func(*acl.Set) (*acl.Set, error)) error {
 			}
 			continue
 		}
-		if _, err = s.users.log.ProposeUsers(ctx, set.Version, text); !errors.Is(err, topology.ErrUsersChanged) {
+		if err = s.proposeUsers(ctx, set.Version, text); !errors.Is(err, topology.ErrUsersChanged) {
 			return err
 		}
 		select { // the other change is committed: wait until this node has applied it
@@ -181,4 +181,20 @@ func (s *Server) changeUsers(change func(*acl.Set) (*acl.Set, error)) error {
 		}
 	}
 	return err
+}
+
+// proposeUsers proposes a text to the log of the cluster. While no node leads, it tries again for as long as other
+// commands wait for a leader.
+func (s *Server) proposeUsers(ctx context.Context, base uint64, text string) error {
+	for deadline := time.Now().Add(s.leaderPatience); ; {
+		_, err := s.users.log.ProposeUsers(ctx, base, text)
+		left := time.Until(deadline)
+		if !errors.Is(err, topology.ErrNoLeader) || left <= 0 {
+			return err
+		}
+		select {
+		case <-s.cluster.View().Changed:
+		case <-time.After(min(left, retryPause)):
+		}
+	}
 }

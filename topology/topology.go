@@ -154,10 +154,14 @@ var (
 // ErrNoRules is returned if the first rules of a cluster cannot be set.
 var ErrNoRules = errors.New("all members must be running and support rules; start or remove the others, or replace their program")
 
+// ErrUnchanged is returned if a change of the rules or the users was not written to the log.
+var ErrUnchanged = errors.New("nothing was changed; repeat the change")
+
 // Errors returned if the users of a cluster cannot be changed.
 var (
 	ErrNoUsers      = errors.New("all members must be running and support users; start or remove the others, or replace their program")
 	ErrUsersChanged = errors.New("the users were changed meanwhile, nothing was changed; try again")
+	ErrUsersUnknown = errors.New("leadership was lost before the change was confirmed, it may have been made; see ACL LIST")
 )
 
 // Cluster is the interface through which the servers of a node use its cluster.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/acl"
+	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/server"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -54,6 +55,17 @@ type usersSeed struct {
 	target usersLog
 	ready  func() error // returns an error while this node cannot make proposals
 	log    *slog.Logger
+}
+
+// seedUsers makes the program propose the users in the option aclfile, if it is set, as the first ones of the cluster.
+func (p *program) seedUsers(o *options.Options, users *acl.Set) {
+	if o.ACLFile == "" {
+		return
+	}
+	p.usersSeed = &usersSeed{
+		path: o.ACLFile, text: users.Text(), target: p.replica.node, log: p.log,
+		ready: func() error { return p.server.Ready() }, // the server is created later
+	}
 }
 
 // run proposes the users until the log has users, or ctx is done.

@@ -41,6 +41,7 @@ type program struct {
 	replica    *replica // nil if the state is in memory only
 	rules      *ruleset.Store
 	rulesFile  *rulesFile // nil if the option rules is not set
+	usersSeed  *usersSeed // nil unless the option aclfile is set on a node of a cluster
 	server     *server.Server
 	edges      edges
 	metrics    *metrics.Metrics
@@ -203,9 +204,10 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 	p.storeErr = errReplicated
 	p.maxMemory = o.MaxMemory
 	p.table = buckets.New(buckets.Config{Clock: clock.Now, MaxMemory: o.MaxMemory, Eviction: eviction(o), Replicated: true})
+	users := newClusterUsers(config.Users, p.log)
 	state := replicated{table: p.table, clock: clock, rules: p.rules}
 	if o.ClusterID != "" {
-		state.users = newClusterUsers(config.Users, p.log)
+		state.users = users
 	}
 	if p.replica, err = openReplica(o, state, p.log); err != nil {
 		return err
@@ -214,6 +216,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 	config.Backup = p.replica.backup
 	if o.ClusterID != "" {
 		config.Cluster, config.UserLog = p.replica.node, p.replica.node
+		p.seedUsers(o, users.initial)
 		config.Turns = reserveProcessors()
 		config.Local = buckets.New(buckets.Config{MaxMemory: localMemory, Eviction: buckets.EvictSmallestDebt, Shards: localShards})
 	}
@@ -393,6 +396,9 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	}
 	if p.tls != nil {
 		running.Go(func() { p.tls.Watch(ctx) })
+	}
+	if p.usersSeed != nil {
+		running.Go(func() { p.usersSeed.run(ctx) })
 	}
 	failed := make(chan error, len(p.listeners)+2)
 	for _, f := range p.listeners {
