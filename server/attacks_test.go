@@ -54,7 +54,7 @@ var commandForms = []exchangeForm{
 	{words("CLIENT KILL ADDR x"), ":0\r\n"},
 	{words("CLIENT KILL x"), failure(errNoSuchClient)},
 	{words("CLIENT KILL ID 0"), "-ERR client-id should be greater than 0\r\n"},
-	{words("CLIENT PAUSE " + most64), "-ERR unknown subcommand 'PAUSE'. Try CLIENT HELP.\r\n"},
+	{words("CLIENT PAUSE " + most64), "-ERR timeout is not an integer or out of range\r\n"},
 	{words("AUTH x"), failure(errNoPassword)},
 	{words("ACL SETUSER x ((((("), "-ERR Error in ACL SETUSER modifier '(((((': " + acl.ErrSelector.Error() + "\r\n"},
 }

@@ -13,7 +13,7 @@ import (
 
 // Caller runs commands for another server of this process, such as the HTTP server. It is a client without a socket:
 // commands are forwarded to the leader, wait for commits, and are in the statistics as those of other clients. It is
-// authenticated as a user (see As), and it is not in CLIENT LIST.
+// authenticated as a user (see As), it is not in CLIENT LIST, and CLIENT PAUSE does not affect it.
 //
 // Only commands with exactly one reply may be run, and none that changes the state of the connection, such as
 // SUBSCRIBE, MONITOR, MULTI, RESET and CLIENT REPLY.
@@ -34,6 +34,7 @@ var (
 // NewCaller returns a Caller. Its replies have the format of RESP3.
 func (s *Server) NewCaller() *Caller {
 	c := newClient(s, noConn{}, &redisListener)
+	c.pipe.neverPaused = true
 	c.out.SetProtocol(3)
 	c.session.setInfo(func(i *clientInfo) { i.resp = 3 })
 	caller := &Caller{client: c}

@@ -50,7 +50,7 @@ type activity struct {
 	incomplete      atomic.Int64 // time since which an incomplete command has been buffered
 	unauthenticated atomic.Int64 // time since which the client has been unauthenticated
 	writing         atomic.Int64 // time since which a write has been blocked
-	awaiting        atomic.Bool  // the client is waiting for the cluster; timeouts are suspended
+	awaiting        atomic.Bool  // the client is waiting for the cluster or for the end of a pause; timeouts are suspended
 	checked         int64        // value of lastRead when the reaper last checked for the end of the stream; owned by the reaper
 }
 
@@ -222,7 +222,7 @@ func (c *connection) run() bool {
 	c.pipe.begin(c.in)
 	for {
 		n := c.pipe.advance()
-		c.suspendTimeouts(c.pipe.awaitsCluster())
+		c.suspendTimeouts(c.pipe.suspendsTimeouts())
 		switch n {
 		case needNothing:
 			return c.finish()

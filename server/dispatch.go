@@ -19,6 +19,15 @@ const (
 // start begins a command.
 func (p *pipeline) start(args [][]byte) {
 	p.current.cmd, p.current.args = p.client.commands.find(args, p.session.lastRun.Load()), args
+	if p.mustPause() {
+		p.current.stage = stagePause
+		return
+	}
+	p.resume()
+}
+
+// resume continues with a command that is not paused.
+func (p *pipeline) resume() {
 	if p.session.replies != replyOn {
 		p.current.stage = stageMute
 		return
@@ -56,6 +65,8 @@ func (p *pipeline) dispatch() {
 func (p *pipeline) advanceCommand() need {
 	cur := &p.current
 	switch cur.stage {
+	case stagePause:
+		return p.pauseCurrent()
 	case stageMute:
 		cur.stage = stageMuted
 		return needWrite // the write empties the buffer, so that only the reply to drop is in the buffer later
@@ -80,6 +91,22 @@ func (p *pipeline) advanceCommand() need {
 		p.done()
 	case stageRun:
 		return p.runCurrent()
+	}
+	return needNothing
+}
+
+// pauseCurrent waits until the current command is not paused, after the replies to earlier commands were written.
+func (p *pipeline) pauseCurrent() need {
+	switch {
+	case p.closing.hungUp.Load():
+		p.abort() // the command must not run
+		p.current.stage = stageNone
+	case !p.mustPause():
+		p.resume()
+	case p.out.Len() > 0:
+		return needWrite
+	default:
+		return needPause
 	}
 	return needNothing
 }

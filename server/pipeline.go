@@ -38,6 +38,8 @@ type pipeline struct {
 	charged   era  // era of the last charge by the client, for WAIT
 	need      need // result of the last advance
 	end       endMode
+	// neverPaused is set if the commands do not wait for the end of a pause by CLIENT PAUSE.
+	neverPaused bool
 }
 
 // commands holds the commands of one read.
@@ -64,6 +66,7 @@ type stage uint8
 
 const (
 	stageNone    stage = iota // no command is in progress
+	stagePause                // CLIENT PAUSE: write the replies to earlier commands, and wait until the pause ends
 	stageMute                 // CLIENT REPLY turns off the reply: first write the replies to earlier commands
 	stageMuted                // the earlier replies are written: dispatch the command
 	stageUnmute               // the command is complete: drop its reply
@@ -85,6 +88,7 @@ const (
 	needCommand             // a command that is not fast must run; wait runs it
 	needMemory              // a long reply needs client memory
 	needLeader              // commands are forwarded to the leader
+	needPause               // CLIENT PAUSE has paused the command
 	needView                // the cluster has no leader, or the leader refused the commands; wait for a new view
 )
 
@@ -161,16 +165,18 @@ func (p *pipeline) wait() {
 		p.collector.awaitMemory()
 	case needLeader:
 		p.collector.exchange()
+	case needPause:
+		p.awaitPause()
 	case needView:
 		p.collector.forwarding.awaitView()
 	}
 }
 
-// awaitsCluster reports whether the next wait depends on other nodes. The timeouts of the client are suspended during
-// such a wait.
-func (p *pipeline) awaitsCluster() bool {
+// suspendsTimeouts reports whether the next wait depends on other nodes or on the end of a pause. The timeouts of the
+// client are suspended during such a wait.
+func (p *pipeline) suspendsTimeouts() bool {
 	switch p.need {
-	case needCommit, needLeader, needView:
+	case needPause, needCommit, needLeader, needView:
 		return true
 	case needCommand:
 		return p.execution.cmd.leader

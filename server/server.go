@@ -99,6 +99,7 @@ type Server struct {
 	outage   outage
 	broker   broker
 	turns    turns
+	pausing  clientPause
 	logged   *lograte.Limiter
 	auth     authLimiter
 	users    users
