@@ -28,6 +28,7 @@
 //	bench elections    a cluster of three on an overloaded machine: elections, slow heartbeats
 //	bench edges        the HTTP and gRPC servers: compared with throttlecrab and envoyproxy/ratelimit, and under attack
 //	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
+//	bench overload     three times the load that the server can answer: goodput, and the time until it has recovered
 //	bench all       all measurements; compare, memory and replication include the peer only with -peer
 package main
 
@@ -82,6 +83,7 @@ var measurements = []struct {
 	{"elections", elections},
 	{"edges", edges},
 	{"attacked", attacked},
+	{"overload", overloaded},
 }
 
 // repository is the path of the repository root, relative to the directory of this

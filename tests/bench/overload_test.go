@@ -1,0 +1,64 @@
+package main
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+func TestDueBy(t *testing.T) {
+	o := &offered{phases: []phase{{10 * overloadConns, 2 * time.Second}, {overloadConns, 10 * time.Second}}}
+	for at, want := range map[time.Duration]int64{
+		-time.Second: 0, 0: 0, time.Second: 10, 2 * time.Second: 20, 3 * time.Second: 21, 12 * time.Second: 30, time.Hour: 30,
+	} {
+		if got := o.dueBy(at); got != want {
+			t.Errorf("dueBy(%v) = %d, want %d", at, got, want)
+		}
+	}
+}
+
+// TestReplyCounter divides replies at every byte.
+func TestReplyCounter(t *testing.T) {
+	const replies = "*5\r\n:0\r\n:5\r\n:5\r\n:-1\r\n:5\r\n-BUSY try again\r\n*5\r\n:1\r\n:5\r\n:5\r\n:5\r\n:5\r\n"
+	for at := range len(replies) {
+		client, server := net.Pipe()
+		go func() {
+			_, _ = server.Write([]byte(replies[:at]))
+			_, _ = server.Write([]byte(replies[at:]))
+		}()
+		c := replyCounter{conn: client}
+		var decided, busy int64
+		for decided+busy < 3 {
+			d, b, err := c.next(1)
+			if err != nil || d+b != 1 {
+				t.Fatalf("divided at %d: next(1) = %d, %d, error %v; want one reply", at, d, b, err)
+			}
+			decided, busy = decided+d, busy+b
+		}
+		if decided != 2 || busy != 1 {
+			t.Errorf("divided at %d: %d decisions and %d refusals, want 2 and 1", at, decided, busy)
+		}
+		_ = client.Close()
+	}
+}
+
+// TestRecovery checks the time until replies are fast again.
+func TestRecovery(t *testing.T) {
+	o := &offered{phases: []phase{{1, time.Second}, {1, 10 * time.Second}}}
+	for at := time.Duration(0); at < 11*time.Second; at += 50 * time.Millisecond {
+		latency := time.Millisecond
+		if at < 2500*time.Millisecond {
+			latency = time.Second
+		}
+		o.replies = append(o.replies, reply{at, latency})
+	}
+	if got := o.recovery(5); got != 1500*time.Millisecond {
+		t.Errorf("recovery = %v, want 1.5 s", got)
+	}
+	if got := o.recovery(0.5); got != 10*time.Second {
+		t.Errorf("recovery that is never reached = %v, want the rest of the time", got)
+	}
+	if got := o.percentile(0, 99); got != 1000 {
+		t.Errorf("p99 of the first phase = %v ms, want 1000", got)
+	}
+}
