@@ -24,7 +24,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -103,11 +103,16 @@ recipes: tools ## test the recipes of examples/ with Express, FastAPI, Rails, Sp
 handover-bars: tools ## check that no call of go-redis or redis-py fails in 100 hand-overs at 2,000 requests a second; needs an otherwise idle machine
 	cd tests/clients && THROTTLED_STRICT_HANDOVER=1 $(GO) test -timeout $(TIMEOUT) -count=1 -v -run '^TestHandOver' .
 
+upgrade: FROM ?= HEAD~1
+upgrade: ## replace the nodes of a cluster one by one under load, from the program of the commit FROM (HEAD~1) to this one, and back
+	$(GO) test -tags upgrade -count=1 -timeout $(TIMEOUT) -v -run '^TestUpgrade$$' ./cmd/throttled -args -from $(FROM)
+
 lint: $(LINT) ## check style and common mistakes, and that everything builds for macOS
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(LINT) run ./...
 	$(LINT) run --build-tags portable ./server
 	$(LINT) run --build-tags measure ./rules
+	$(LINT) run --build-tags upgrade ./cmd/throttled
 	GOOS=darwin $(GO) build ./...
 	GOOS=darwin $(GO) vet ./server
 	for dir in $(MODULES); do (cd $$dir && $(CURDIR)/$(LINT) run ./... && GOOS=darwin $(GO) build -o /dev/null ./...) || exit 1; done

@@ -44,6 +44,7 @@ type process struct {
 	dir      string
 	args     []string
 	env      []string // added to the environment of the tests
+	program  string // path; "" for the program of this test
 	cmd      *exec.Cmd
 	log      *lockedBuffer
 }
@@ -89,7 +90,11 @@ func prepareProcesses(t *testing.T, ids []string, args func(id string) []string)
 func (p *process) start() {
 	p.t.Helper()
 	p.log = &lockedBuffer{}
-	p.cmd = exec.Command(os.Args[0], p.args...)
+	program := p.program
+	if program == "" {
+		program = os.Args[0]
+	}
+	p.cmd = exec.Command(program, p.args...)
 	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {

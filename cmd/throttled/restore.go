@@ -103,6 +103,6 @@ func (c *restoreCommand) run(stderr io.Writer) (info persistence.Info, err error
 // recovery returns the recovery of the new cluster. It is the same for all of its nodes. Its number, the time of the backup, is
 // higher than that of any earlier cluster of this name, so nodes of such a cluster exit when they reach the new one.
 func (c *restoreCommand) recovery(info *persistence.Info) topology.Recovery {
-	before := topology.Recovery(fmt.Sprintf("%d-%016x", info.Created.Unix(), uint64(info.Ended)))
+	before := topology.Recovery(fmt.Sprintf("%d-%016x", info.Created.Unix(), info.Ended))
 	return before.Next(c.cluster, members(c.nodes))
 }
