@@ -44,7 +44,7 @@ type process struct {
 	dir      string
 	args     []string
 	env      []string // added to the environment of the tests
-	program  string // path; "" for the program of this test
+	program  string   // path; "" for the program of this test
 	cmd      *exec.Cmd
 	log      *lockedBuffer
 }
