@@ -309,3 +309,13 @@ func TestLimitSetWhileLoading(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSnapshotBehind loads a snapshot whose limiter time is decades behind the wall clock, like the log time of a cluster that
+// had no majority for a while. This time must not restore units.
+func TestSnapshotBehind(t *testing.T) {
+	file := snapshotOf(t, throttleRecord("user", uint64(16*time.Hour)))
+	r := startIn(t, filepath.Dir(file))
+	if got := r.ask("CL.THROTTLE user 15 1 3600"); !strings.HasPrefix(got, "*5\r\n:1\r\n:16\r\n:0\r\n") {
+		t.Errorf("a limit that was used up is answered with %q, want a refusal", got)
+	}
+}
