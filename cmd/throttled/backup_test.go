@@ -296,10 +296,21 @@ func TestBackup_Rules(t *testing.T) {
 	}
 }
 
+// TestBackup_User backs up a server as a user who may do nothing else.
+func TestBackup_User(t *testing.T) {
+	r := start(t)
+	r.wants("+OK\r\n+OK\r\n", "ACL SETUSER backup on >secret +cl.backup", "ACL SETUSER other on >secret +ping")
+	dir := t.TempDir()
+	password := filepath.Join(dir, "password")
+	writeFile(t, password, "secret")
+	executes(t, exitOK, "0 keys", "backup", "--from", r.addr, "--out", filepath.Join(dir, "b.thr"), "--user", "backup", "--password-file", password)
+	executes(t, exitError, "NOPERM", "backup", "--from", r.addr, "--out", filepath.Join(dir, "c.thr"), "--user", "other", "--password-file", password)
+}
+
 func TestBackup_Usage(t *testing.T) {
 	executes(t, exitOK, "--out FILE", "backup", "--help")
 	executes(t, exitUsage, "--out is missing", "backup")
-	executes(t, exitUsage, "unexpected argument", "backup", "--out", "x", "y")
+	executes(t, exitUsage, "wrong number of arguments", "backup", "--out", "x", "y")
 	executes(t, exitUsage, "--timeout", "backup", "--out", "x", "--timeout", "-1s")
 	executes(t, exitError, "refused", "backup", "--out", filepath.Join(t.TempDir(), "x"), "--from", freeAddr(t))
 	r := start(t, "--requirepass", "secret")

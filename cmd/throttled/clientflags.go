@@ -24,6 +24,7 @@ import (
 type clientFlags struct {
 	config            string // path of the configuration file; "" for that of the environment
 	addr              string
+	user              string // "" for the default user
 	passwordFile      string
 	tls               bool
 	cacert, cert, key string
@@ -33,6 +34,7 @@ type clientFlags struct {
 func (c *clientFlags) register(f *flag.FlagSet, addrName string) {
 	f.StringVar(&c.addr, addrName, "", "`HOST:PORT` of the server; default: bind and port of the configuration")
 	f.StringVar(&c.config, "config", "", "`FILE` with the configuration of the server; the environment is read as well")
+	f.StringVar(&c.user, "user", "", "`NAME` of the user; default: the default user")
 	f.StringVar(&c.passwordFile, "password-file", "", "`FILE` with the password; default: requirepass of the configuration")
 	f.BoolVar(&c.tls, "tls", false, "connect with TLS")
 	f.StringVar(&c.cacert, "cacert", "", "`FILE` with the certificate of the CA of the server; default: those of the system")
@@ -48,7 +50,7 @@ func (c *clientFlags) client(timeout time.Duration) (*redis.Client, error) {
 		return nil, err
 	}
 	r := &redis.Options{
-		Addr: c.addr, Password: o.RequirePass, Protocol: 2, PoolSize: 1, MaxRetries: -1, DisableIdentity: true,
+		Addr: c.addr, Username: c.user, Password: o.RequirePass, Protocol: 2, PoolSize: 1, MaxRetries: -1, DisableIdentity: true,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
