@@ -8,6 +8,10 @@ FUZZTIME ?= 30s
 STEPS ?= 10000000
 LINT_VERSION := v2.6.2
 LINT := bin/golangci-lint-$(LINT_VERSION)
+NFPM_VERSION := v2.45.2
+NFPM := bin/nfpm-$(NFPM_VERSION)
+HELM_VERSION := v3.22.0
+HELM := bin/helm-$(HELM_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Packages without goroutines. They run without the race detector, which would take ten times as long.
@@ -16,15 +20,16 @@ RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./res
 # without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal
 # The modules other than the server. The server does not depend on their dependencies.
-MODULES := cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/gateways tests/metrics tests/openapi tests/plots tests/recipes tests/schema tests/shape
+MODULES := cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/deploy tests/gateways tests/metrics tests/openapi tests/plots tests/recipes tests/schema tests/shape
 # Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
 TIMEOUT := 20m
 
 # Programs that the tests run.
-TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
+TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
 .PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots packages packages-test helm-test gateways gateways-rolling bench chaos chaos-bars tools clean clients
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -121,6 +126,26 @@ $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv bin/golangci-lint $@
 
+packages: $(NFPM) ## build the Debian package and the rpm into bin/packages; GOARCH=arm64 for another architecture
+	rm -rf bin/packages
+	NFPM=$(NFPM) packaging/build.sh bin/packages
+
+packages-test: packages tools ## install, upgrade, remove and purge the packages in a copy of the root directory (Debian, root)
+	@command -v lintian rpm >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends lintian rpm adduser >/dev/null; }
+	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && TMPDIR=$$dir $(GO) test -C tests/deploy -count=1 -tags packages -run '^Test(Deb|RPM)' ./...
+
+helm-test: $(HELM) tools ## render the Helm chart, check its objects, and start three nodes with its files
+	$(HELM) lint deploy/helm/throttled --set certificates.secret=c,password.secret=p --quiet
+	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && TMPDIR=$$dir HELM=$(CURDIR)/$(HELM) $(GO) test -C tests/deploy -count=1 -tags helm -run '^TestChart' ./...
+
+$(HELM):
+	GOBIN=$(CURDIR)/bin $(GO) install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	mv bin/helm $@
+
+$(NFPM):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+	mv bin/nfpm $@
+
 shape: ## print the shape of the code (sizes, duplicates, words) beside its committed figures; ARGS=-write replaces these
 	$(GO) run -C tests/shape . $(ARGS)
 
@@ -173,7 +198,7 @@ chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a m
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \
 	  echo "installing the Redis tools: $$tool is missing"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools python3 strace nftables iproute2 zsh fish mandoc man-db >/dev/null; break; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools python3 strace nftables iproute2 systemd zsh fish mandoc man-db >/dev/null; break; \
 	done
 	@command -v npm >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null; }
 	@python3 -c 'import ensurepip' 2>/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; }

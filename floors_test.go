@@ -102,6 +102,7 @@ var floors = map[string]int{
 	"tests/chaos/history":     5,
 	"tests/chaos":             7,
 	"tests/clients":           7,
+	"tests/deploy":            7,
 	"tests/metrics":           7,
 	"tests/openapi":           7,
 	"tests/gateways":          7,

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // time zones of rules, on systems without a database of time zones, such as an empty container image
 
 	"github.com/throttledhq/throttled/edge/attributes"
 	"github.com/throttledhq/throttled/internal/nearest"
