@@ -10,6 +10,13 @@ LINT_VERSION := v2.6.2
 LINT := bin/golangci-lint-$(LINT_VERSION)
 NFPM_VERSION := v2.45.2
 NFPM := bin/nfpm-$(NFPM_VERSION)
+VULNCHECK_VERSION := v1.9.0
+VULNCHECK := bin/govulncheck-$(VULNCHECK_VERSION)
+STATICCHECK_VERSION := v0.8.2
+STATICCHECK := bin/staticcheck-$(STATICCHECK_VERSION)
+GOSEC_VERSION := v2.30.0
+GOSEC := bin/gosec-$(GOSEC_VERSION)
+GOSEC_EXCLUDED := G101,G103,G104,G115,G301,G302,G304,G306,G401,G402,G404,G505,G703
 HELM_VERSION := v3.22.0
 HELM := bin/helm-$(HELM_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -30,6 +37,7 @@ TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3
 .DEFAULT_GOAL := help
 .PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients
 .PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots packages packages-test helm-test gateways gateways-rolling bench chaos chaos-bars tools clean clients
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots packages packages-test helm-test vulncheck security gateways gateways-rolling bench chaos chaos-bars tools clean clients
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -141,6 +149,26 @@ helm-test: $(HELM) tools ## render the Helm chart, check its objects, and start 
 $(HELM):
 	GOBIN=$(CURDIR)/bin $(GO) install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	mv bin/helm $@
+
+vulncheck: $(VULNCHECK) ## report known vulnerabilities in code that the server calls; needs https://vuln.go.dev
+	$(VULNCHECK) ./...
+
+# The findings of the excluded rules are answered in docs/security.md.
+security: $(STATICCHECK) $(GOSEC) ## check the server with staticcheck and gosec
+	$(STATICCHECK) -checks all,-ST1000,-ST1005 ./...
+	$(GOSEC) -quiet -exclude=$(GOSEC_EXCLUDED) -exclude-dir=tests -exclude-dir=middleware -exclude-dir=cmd/throttled-bench -exclude-dir=internal/testbuild ./...
+
+$(VULNCHECK):
+	GOBIN=$(CURDIR)/bin $(GO) install golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION)
+	mv bin/govulncheck $@
+
+$(STATICCHECK):
+	GOBIN=$(CURDIR)/bin $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+	mv bin/staticcheck $@
+
+$(GOSEC):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/securego/gosec/v2/cmd/gosec@$(GOSEC_VERSION)
+	mv bin/gosec $@
 
 $(NFPM):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)

@@ -1,0 +1,171 @@
+package throttled
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tableRows returns the cells of the rows of the first table after a heading of a document, without the head.
+func tableRows(t *testing.T, file, heading string) (rows [][]string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "\n"+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no heading %q", file, heading)
+	}
+	for line := range strings.Lines(section) {
+		if !strings.HasPrefix(line, "|") {
+			if rows != nil {
+				break
+			}
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], " `")
+		}
+		rows = append(rows, cells)
+	}
+	if len(rows) < 3 {
+		t.Fatalf("%s: the table after %q has no rows", file, heading)
+	}
+	return rows[2:]
+}
+
+// licenseTexts maps identifiers of licenses to a text that the license file contains.
+var licenseTexts = map[string]string{
+	"MIT": "Permission is hereby granted, free of charge", "Apache-2.0": "Apache License", "MPL-2.0": "Mozilla Public License",
+	"BSD-2-Clause": "Redistribution and use in source and binary forms", "BSD-3-Clause": "endorse or promote products",
+}
+
+// TestSupplyChain compares docs/supply-chain.md with the direct dependencies in go.mod, and with their license files.
+func TestSupplyChain(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{if not (or .Indirect .Main)}}{{.Path}} {{.Dir}}{{end}}", "all").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, unlisted := map[string]string{}, map[string]bool{}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		if path, dir, ok := strings.Cut(line, " "); ok {
+			dirs[path], unlisted[path] = dir, true
+		}
+	}
+	for _, row := range tableRows(t, "docs/supply-chain.md", "## Direct dependencies") {
+		dir, known := dirs[row[0]]
+		if !known {
+			t.Errorf("docs/supply-chain.md lists %s, which is not a direct dependency in go.mod", row[0])
+			continue
+		}
+		delete(unlisted, row[0])
+		if row[2] == "" {
+			t.Errorf("docs/supply-chain.md gives no reason for %s", row[0])
+		}
+		text := licenseOf(t, dir)
+		for _, name := range strings.Split(row[1], ", ") {
+			if want := licenseTexts[name]; want == "" || !strings.Contains(text, want) {
+				t.Errorf("%s does not have the license %s", row[0], name)
+			}
+		}
+	}
+	for path := range unlisted {
+		t.Errorf("docs/supply-chain.md does not list %s: add its license and the reason", path)
+	}
+}
+
+// licenseOf returns the text of the license files in the directory of a module, in one line.
+func licenseOf(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "LICEN[SC]E*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no license file, error %v", dir, err)
+	}
+	var all []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.Fields(string(text))...)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestParsers checks that the fuzz targets in docs/security.md exist, and that each fuzz target of a parser is listed.
+func TestParsers(t *testing.T) {
+	listed := map[string]bool{}
+	for _, row := range tableRows(t, "docs/security.md", "### Parsers") {
+		for _, target := range strings.Fields(strings.ReplaceAll(row[1], "`", "")) {
+			dir, name, _ := strings.Cut(strings.TrimSuffix(target, ","), ":")
+			listed[dir+":"+name] = true
+			if !declares(t, dir, name) {
+				t.Errorf("docs/security.md: %s has no fuzz target %s", dir, name)
+			}
+		}
+	}
+	for _, target := range []string{"resp:FuzzReader", "rules:FuzzParse", "acl:FuzzParse", "cluster/transport:FuzzReadHello", "persistence:FuzzReader"} {
+		if !listed[target] {
+			t.Errorf("docs/security.md does not list %s", target)
+		}
+	}
+}
+
+// declares reports whether a test file of a directory declares a function.
+func declares(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), "\nfunc "+name+"(f *testing.F)")
+	})
+}
+
+// TestWorkflow checks that the workflow for a public forge runs the commands of .ci/run, in the same order.
+func TestWorkflow(t *testing.T) {
+	script, err := os.ReadFile(".ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	workflow, err := os.ReadFile(".github/workflows/ci.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`(?m)^make .*$`).FindAllString(string(script), -1)
+	var got []string
+	for _, m := range regexp.MustCompile(`(?m)^ +- run: (make .*)$`).FindAllStringSubmatch(string(workflow), -1) {
+		got = append(got, m[1])
+	}
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("the workflow runs %q, and .ci/run runs %q", got, want)
+	}
+}
+
+// TestGosec checks that docs/security.md answers exactly the rules of gosec that the Makefile excludes.
+func TestGosec(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^GOSEC_EXCLUDED := (.*)$`).FindSubmatch(makefile)
+	if line == nil {
+		t.Fatal("the Makefile does not define GOSEC_EXCLUDED")
+	}
+	var answered []string
+	for _, row := range tableRows(t, "docs/security.md", "### Static analysis") {
+		answered = append(answered, strings.Split(row[0], ", ")...)
+	}
+	slices.Sort(answered)
+	if excluded := strings.Split(string(line[1]), ","); !slices.Equal(answered, excluded) {
+		t.Errorf("the Makefile excludes %q, docs/security.md answers %q", excluded, answered)
+	}
+}
