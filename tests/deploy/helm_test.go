@@ -225,38 +225,71 @@ func TestChart_Refused(t *testing.T) {
 	}
 }
 
-// TestChart_Runs starts the nodes with the files and variables of the chart. They reach each other by the names of pods.
-func TestChart_Runs(t *testing.T) {
-	r := render(t, "config=maxmemory 100mb")
-	replicas := int(*r.set.Spec.Replicas)
+// chartCluster is the nodes of the chart, in containers that reach each other by the names of the pods.
+type chartCluster struct {
+	lab        *lab
+	certs      *container
+	containers []*container
+	servers    []*server
+}
+
+// newChartCluster starts the nodes with the files and variables of a rendered chart. names has the names for certificates.
+func newChartCluster(t *testing.T, r *release, names ...string) *chartCluster {
+	t.Helper()
 	hosts := map[string]string{}
-	var names []string
-	for i := range replicas {
-		names = append(names, fmt.Sprintf("throttled-%d", i))
-		hosts[names[i]+".throttled-nodes.limits.svc.cluster.local"] = address(i)
+	for i := range int(*r.set.Spec.Replicas) {
+		hosts[fmt.Sprintf("throttled-%d.throttled-nodes.limits.svc.cluster.local", i)] = address(i)
 	}
-	l := newLab(t, hosts)
-	certs := l.newContainer(nil)
-	certs.run(append([]string{"certs", "--dir", "/certs", "--cluster", "throttled"}, names...)...)
+	c := &chartCluster{lab: newLab(t, hosts)}
+	c.certs = c.lab.newContainer(nil)
+	c.certs.run(append([]string{"certs", "--dir", "/certs", "--cluster", "throttled"}, names...)...)
+	for i := range len(hosts) {
+		c.containers = append(c.containers, c.newPod(t, r, i))
+		c.servers = append(c.servers, c.containers[i].start(r.container().Args...))
+	}
+	return c
+}
+
+// newPod returns the container of pod number i, with an empty volume.
+func (c *chartCluster) newPod(t *testing.T, r *release, i int) *container {
+	t.Helper()
+	pod := fmt.Sprintf("throttled-%d", i)
 	env := imageEnv(t)
 	env["THROTTLED_REQUIREPASS"] = composePassword
-	containers, servers := make([]*container, replicas), make([]*server, replicas)
-	for i, name := range names {
-		env["THROTTLED_BIND"] = address(i) // the pods have addresses of their own, but one network
-		containers[i] = l.newContainer(pairs(env))
-		config := strings.ReplaceAll(r.configs["throttled"].Data[name+".conf"], "0.0.0.0:", address(i)+":")
-		containers[i].write("etc/throttled/throttled.conf", config)
-		for _, item := range r.set.Spec.Template.Spec.Volumes[1].Secret.Items {
-			if dir, file, _ := strings.Cut(item.Path, "/"); dir == name {
-				containers[i].write("certs/"+file, readFile(t, filepath.Join(certs.root, "certs", item.Key)))
-			}
+	env["THROTTLED_BIND"] = address(i) // the pods have addresses of their own, but one network
+	container := c.lab.newContainer(pairs(env))
+	container.write("etc/throttled/throttled.conf", strings.ReplaceAll(r.configs["throttled"].Data[pod+".conf"], "0.0.0.0:", address(i)+":"))
+	for _, item := range r.set.Spec.Template.Spec.Volumes[1].Secret.Items {
+		if dir, file, _ := strings.Cut(item.Path, "/"); dir == pod {
+			container.write("certs/"+file, readFile(t, filepath.Join(c.certs.root, "certs", item.Key)))
 		}
-		servers[i] = containers[i].start(r.container().Args...)
 	}
-	for i := range replicas {
-		containers[i].awaitHealth(servers[i])
+	return container
+}
+
+// TestChart_Runs starts the nodes, and replaces one whose volume is lost by one with another name, as docs/kubernetes.md
+// describes.
+func TestChart_Runs(t *testing.T) {
+	r := render(t, "config=maxmemory 100mb")
+	c := newChartCluster(t, r, "throttled-0", "throttled-1", "throttled-2", "throttled-1b")
+	for i := range c.containers {
+		c.containers[i].awaitHealth(c.servers[i])
 	}
-	if got := l.ask(address(1), composePassword, "CL.THROTTLE", "k", "9", "1", "3600"); !strings.HasPrefix(got, "0\n10\n") {
+	if got := c.lab.ask(address(1), composePassword, "CL.THROTTLE", "k", "9", "1", "3600"); !strings.HasPrefix(got, "0\n10\n9\n") {
 		t.Errorf("the reply is %q, want an admitted request", got)
+	}
+	if got := c.lab.ask(address(0), composePassword, "CL.CLUSTER", "REMOVE", "throttled-1"); got != "OK" {
+		t.Fatalf("CL.CLUSTER REMOVE returns %q", got)
+	}
+	<-c.servers[1].done // a removed node exits
+
+	r = render(t, "config=maxmemory 100mb", "nodeIDs.1=throttled-1b")
+	pod := c.newPod(t, r, 1)
+	pod.awaitHealth(pod.start(r.container().Args...))
+	if got := c.lab.ask(address(0), composePassword, "CL.CLUSTER", "NODES"); !strings.Contains(got, "throttled-1b") {
+		t.Errorf("the new node is not a member:\n%s", got)
+	}
+	if got := c.lab.ask(address(1), composePassword, "CL.THROTTLE", "k", "9", "1", "3600"); !strings.HasPrefix(got, "0\n10\n8\n") {
+		t.Errorf("the reply of the new node is %q, want the state of the cluster", got)
 	}
 }
