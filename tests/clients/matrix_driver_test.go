@@ -28,12 +28,14 @@ type driver struct {
 	// installed clients.
 	command []string
 	env     []string
+	build   []string // command that builds the driver; the directory is drivers/
 	modes   []string // ways to connect
 	resp    []int    // protocol versions that can be selected; empty if there is no option
 	// callers is the number of concurrent callers in one process: loadCallers, or 1 if the
 	// language or the client has no concurrency.
 	callers int
 	// lacks has the checks and modes that the client does not support, with the reason.
+	// The key of a check in one mode is "MODE CHECK".
 	lacks map[string]string
 	// settings has the settings that the client needs to continue after the loss of the leader, by mode.
 	settings map[string]string
@@ -78,7 +80,31 @@ func cacheDir(t *testing.T) string {
 	return filepath.Join(dir, "throttled-clients")
 }
 
-// run is a running driver.
+// inCache replaces "{cache}" in words by the directory of installed clients.
+func inCache(t *testing.T, words []string) []string {
+	t.Helper()
+	list := make([]string, len(words))
+	for i, word := range words {
+		list[i] = strings.ReplaceAll(word, "{cache}", cacheDir(t))
+	}
+	return list
+}
+
+// prepare builds the driver, if it must be built.
+func (d *driver) prepare(t *testing.T) {
+	t.Helper()
+	if len(d.build) == 0 {
+		return
+	}
+	line := inCache(t, d.build)
+	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
+	cmd.Dir = "drivers"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the driver of %s: %v; run scripts/install-clients.sh %s\n%s", d.name, err, d.set, out)
+	}
+}
+
+// driverRun is a running driver.
 type driverRun struct {
 	cmd    *exec.Cmd
 	stop   context.CancelFunc
@@ -92,17 +118,10 @@ func (d *driver) begin(t *testing.T, timeout time.Duration, args ...string) *dri
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(stop)
-	cache := cacheDir(t)
-	var line []string
-	for _, word := range d.command {
-		line = append(line, strings.ReplaceAll(word, "{cache}", cache))
-	}
-	r := &driverRun{cmd: exec.CommandContext(ctx, line[0], append(line[1:], args...)...), stop: stop}
+	line := append(inCache(t, d.command), args...)
+	r := &driverRun{cmd: exec.CommandContext(ctx, line[0], line[1:]...), stop: stop}
 	r.cmd.Dir = "drivers"
-	r.cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	for _, setting := range d.env {
-		r.cmd.Env = append(r.cmd.Env, strings.ReplaceAll(setting, "{cache}", cache))
-	}
+	r.cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), inCache(t, d.env)...)
 	r.cmd.Stderr = &r.stderr
 	r.cmd.WaitDelay = time.Second
 	in, inErr := r.cmd.StdinPipe()
@@ -126,6 +145,13 @@ func (r *driverRun) next() (v verdict, err error) {
 		return v, fmt.Errorf("the driver prints %q: %w", r.out.Bytes(), err)
 	}
 	return v, nil
+}
+
+// nextWithin is like next, but kills the driver after a timeout.
+func (r *driverRun) nextWithin(timeout time.Duration) (verdict, error) {
+	timer := time.AfterFunc(timeout, r.stop)
+	defer timer.Stop()
+	return r.next()
 }
 
 // end waits until the driver exits. A driver must exit with code 0 and write nothing to standard error.

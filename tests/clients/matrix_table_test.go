@@ -31,4 +31,72 @@ var drivers = []driver{
 			"RESP3":     "version 4 has no RESP3",
 		},
 	},
+	{
+		name: "node-redis", set: "node", command: []string{"node", "node_redis.js"}, env: []string{nodePath},
+		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		settings: map[string]string{modeCluster: "`topologyRefreshOnReconnectionAttemptStrategy: 200`; the program repeats calls whose connection is lost"},
+	},
+	{
+		name: "ioredis", set: "node", command: []string{"node", "ioredis.js"}, env: []string{nodePath},
+		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+	},
+	{
+		name: "phpredis", set: "debian", command: []string{"php", "phpredis.php"},
+		modes: []string{modePlain, modeSentinel}, callers: 1,
+		lacks: map[string]string{
+			modeCluster: "a `RedisCluster` object that is used after an error hangs",
+			"RESP3":     "version 5 has no RESP3",
+		},
+		settings: map[string]string{modeSentinel: "the program asks `RedisSentinel` for the leader and connects anew after an error, and repeats this for up to 2 s"},
+	},
+	{
+		name: "predis", set: "debian", command: []string{"php", "predis.php"},
+		modes: []string{modePlain}, callers: 1,
+		lacks: map[string]string{
+			modeCluster:  "version 1 sends no command that it does not know to a cluster",
+			modeSentinel: "version 1 sends no password to a Sentinel, and has no transactions in this mode",
+			"RESP3":      "version 1 has no RESP3",
+		},
+	},
+	{
+		name: "redis-rb", set: "debian", command: []string{"ruby", "redis_rb.rb"},
+		modes: allModes, callers: loadCallers,
+		lacks: map[string]string{"RESP3": "version 4 has no RESP3"},
+		settings: map[string]string{
+			modeCluster:  "the program repeats calls that fail with `CannotConnectError`",
+			modeSentinel: "`reconnect_attempts: 10, reconnect_delay: 0.05, reconnect_delay_max: 0.2`",
+		},
+	},
+	{
+		name: "Perl Redis", set: "debian", command: []string{"perl", "redis_perl.pl"},
+		modes: []string{modePlain}, callers: 1,
+		lacks: map[string]string{
+			modeCluster:  "the module has no cluster client",
+			modeSentinel: "the module sends no password to a Sentinel",
+			"RESP3":      "the module has no RESP3",
+		},
+		settings: map[string]string{modePlain: "`reconnect => 1, every => 50_000`: without them, the module does not connect again"},
+	},
+	{
+		name: "lua-redis", set: "debian", command: []string{"lua5.1", "lua_redis.lua"},
+		modes: []string{modePlain}, callers: 1,
+		lacks: map[string]string{
+			modeCluster:  "the library has no cluster client",
+			modeSentinel: "the library has no Sentinel client",
+			"RESP3":      "the library has no RESP3",
+			"TLS":        "the library has no TLS",
+		},
+	},
+	{
+		name: "hiredis", set: "debian", command: []string{"{cache}/hiredis"}, build: []string{"cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", "{cache}/hiredis", "hiredis.c", "-lhiredis"},
+		modes: []string{modePlain}, callers: 1,
+		lacks: map[string]string{
+			modeCluster:  "the library has no cluster client",
+			modeSentinel: "the library has no Sentinel client",
+			"RESP3":      "version 0.14 has no RESP3",
+			"TLS":        "version 0.14 has no TLS",
+		},
+	},
 }
+
+const nodePath = "NODE_PATH={cache}/node/node_modules"

@@ -42,6 +42,9 @@ func TestMatrix(t *testing.T) {
 		t.Fatalf("-matrix %s selects no client", *matrixClients)
 	}
 	m := &matrix{versions: map[string]string{}, failed: map[string][]string{}, faults: map[string]map[string]outage{}}
+	for _, d := range selected() {
+		d.prepare(t)
+	}
 	t.Run("standalone", m.testStandalone)
 	t.Run("restart", m.testRestart)
 	t.Run("cluster", m.testCluster)
