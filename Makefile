@@ -76,7 +76,7 @@ test-portable: ## test the server with the socket calls of systems other than Li
 # Results of tests that build the server must not be cached: the go command does not detect that these tests
 # depend on the server.
 test-clients:
-	scripts/install-clients.sh debian >/dev/null
+	scripts/install-clients.sh debian node >/dev/null # node: for the programs in examples/clients
 	$(GO) test -C tests/clients -vet=off -timeout $(TIMEOUT) -count=1 ./...
 
 test-modules:
