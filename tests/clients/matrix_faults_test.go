@@ -55,6 +55,14 @@ func otherThan(id string) string {
 // defaultBeat is the default heartbeat. It needs an otherwise idle machine.
 const defaultBeat = "250"
 
+// heartbeat returns the heartbeat of the cluster.
+func heartbeat() string {
+	if *matrixStrict {
+		return defaultBeat
+	}
+	return usualBeat
+}
+
 // batchSize returns the number of clients that call during the same fault. With more clients the gaps are longer, because the
 // clients compete for the processor.
 func batchSize() int {
@@ -89,15 +97,12 @@ func subjects() (list []subject) {
 
 // testCluster runs the checks with a cluster, and then the load of each client through each fault.
 func (m *matrix) testCluster(t *testing.T) {
-	beat := usualBeat
-	if *matrixStrict {
-		beat = defaultBeat
-	}
-	c := startTrio(t, beat)
+	c := startTrio(t, heartbeat())
 	t.Run("checks", func(t *testing.T) {
 		for _, s := range subjects() {
 			t.Run(s.String(), func(t *testing.T) {
 				t.Parallel()
+				defer m.note(t, s.driver)
 				expectAll(t, s.check(t, s.supported("connect", "pipeline", "transaction", "error"), s.at(t, c)...))
 			})
 		}

@@ -38,10 +38,16 @@ func (m *matrix) write(t *testing.T) {
 // report returns the tables of results.
 func (m *matrix) report() string {
 	var b strings.Builder
-	b.WriteString("\n| client | version | RESP | plain: kill | plain: hand-over | cluster: kill | cluster: hand-over | Sentinel: kill | Sentinel: hand-over |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "\nIn the last six columns: failed calls / longest time without a successful call. The heartbeat was %s ms. A client with concurrency had %d callers, "+
+		"the others one, each with a call about every 10 ms.\n", heartbeat(), loadCallers)
+	b.WriteString("\n| client | version | RESP | checks | plain: kill | plain: hand-over | cluster: kill | cluster: hand-over | Sentinel: kill | Sentinel: hand-over |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, d := range selected() {
-		fmt.Fprintf(&b, "| %s | %s | %s |", d.name, m.versions[d.name], d.protocols())
+		checks := "pass"
+		if m.failed[d.name] {
+			checks = "**fail**"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |", d.name, m.versions[d.name], d.protocols(), checks)
 		for _, mode := range allModes {
 			for _, f := range faults {
 				fmt.Fprintf(&b, " %s |", m.cell(d, mode, f))

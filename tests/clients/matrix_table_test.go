@@ -15,13 +15,13 @@ var drivers = []driver{
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
 		settings: map[string]string{
 			modeCluster:  "`retry=Retry(NoBackoff(), 100)`",
-			modeSentinel: "`sentinel_kwargs={'password': ..., 'retry': Retry(NoBackoff(), 0)}`; `retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10)` and `retry_on_error=[BusyLoadingError, ConnectionError]` in `master_for`",
+			modeSentinel: "`sentinel_kwargs={'password': ..., 'retry': Retry(NoBackoff(), 0)}`; `retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 15)` and `retry_on_error=[BusyLoadingError, ConnectionError]` in `master_for`",
 		},
 	},
 	{
 		name: "redis-py, asyncio", set: "python", command: []string{"{cache}/python/bin/python", "redis_py_asyncio.py"},
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		settings: map[string]string{modeCluster: "`retry=Retry(NoBackoff(), 1000)`", modeSentinel: "as redis-py"},
+		settings: map[string]string{modeCluster: "the program repeats calls whose connection is refused or lost", modeSentinel: "as redis-py"},
 	},
 	{
 		name: "redis-py (Debian)", set: "debian", command: []string{"/usr/bin/python3", "redis_py.py"},
@@ -63,7 +63,7 @@ var drivers = []driver{
 		modes: allModes, callers: loadCallers,
 		lacks: map[string]string{"RESP3": "version 4 has no RESP3"},
 		settings: map[string]string{
-			modeCluster:  "the program repeats calls that fail with `CannotConnectError`",
+			modeCluster:  "the program repeats calls whose connection is refused or lost",
 			modeSentinel: "`reconnect_attempts: 10, reconnect_delay: 0.05, reconnect_delay_max: 0.2`",
 		},
 	},
@@ -85,6 +85,14 @@ var drivers = []driver{
 			modeSentinel: "the library has no Sentinel client",
 			"RESP3":      "the library has no RESP3",
 			"TLS":        "the library has no TLS",
+		},
+	},
+	{
+		name: "redis-cli", set: "debian", command: []string{"/usr/bin/python3", "redis_cli.py"},
+		modes: []string{modePlain}, resp: []int{2, 3}, callers: 1,
+		lacks: map[string]string{
+			modeCluster:  "`redis-cli -c` follows redirects, but has the address of one node only",
+			modeSentinel: "`redis-cli` does not ask a Sentinel for the leader",
 		},
 	},
 	{

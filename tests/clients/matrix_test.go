@@ -31,7 +31,7 @@ func selected() (list []*driver) {
 type matrix struct {
 	mu       sync.Mutex
 	versions map[string]string            // by client
-	failed   map[string][]string          // problems by client
+	failed   map[string]bool              // by client: a check without a fault has failed
 	faults   map[string]map[string]outage // by client, then by mode and fault
 }
 
@@ -41,14 +41,14 @@ func TestMatrix(t *testing.T) {
 	if len(selected()) == 0 {
 		t.Fatalf("-matrix %s selects no client", *matrixClients)
 	}
-	m := &matrix{versions: map[string]string{}, failed: map[string][]string{}, faults: map[string]map[string]outage{}}
+	m := &matrix{versions: map[string]string{}, failed: map[string]bool{}, faults: map[string]map[string]outage{}}
 	for _, d := range selected() {
 		d.prepare(t)
 	}
 	t.Run("standalone", m.testStandalone)
 	t.Run("restart", m.testRestart)
 	t.Run("cluster", m.testCluster)
-	if *matrixWrite && !t.Failed() {
+	if *matrixWrite {
 		m.write(t)
 	}
 }
@@ -68,12 +68,11 @@ func (m *matrix) testStandalone(t *testing.T) {
 	open := start(t, "")
 	t.Run("clients", func(t *testing.T) {
 		eachDriver(t, func(t *testing.T, d *driver) {
+			defer m.note(t, d)
 			m.testBasics(t, d, open)
-			// A server of its own: wrong passwords are limited by address.
-			secured := start(t, matrixPassword)
-			secured.allow(`level=WARN msg="(wrong password|login refused: too many wrong passwords from this address)"`)
-			verdicts := d.check(t, d.supported("connect", "auth"), target(modePlain, d.name, matrixPassword, secured.addr)...)
-			expectAll(t, verdicts)
+			for _, f := range securities {
+				t.Run(f.name, func(t *testing.T) { f.test(t, d) })
+			}
 			at := target(modePlain, d.name, "", open.addr)
 			if got := d.admitted(t, at...); got != concurrentLimit {
 				t.Errorf("%d callers: %d calls are admitted, want %d", concurrentCallers, got, concurrentLimit)
@@ -82,7 +81,12 @@ func (m *matrix) testStandalone(t *testing.T) {
 	})
 }
 
-const matrixPassword = "open sesame"
+// note records whether a test of a client has failed.
+func (m *matrix) note(t *testing.T, d *driver) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failed[d.name] = m.failed[d.name] || t.Failed()
+}
 
 // testBasics runs the checks of commands with each protocol version.
 func (m *matrix) testBasics(t *testing.T, d *driver, open *server) {

@@ -78,10 +78,10 @@ function queuedAt(multi, list) {
   return multi;
 }
 
-// persist repeats a call whose connection is lost, for up to 2 s. The library does not repeat calls that it has sent. A
+// persist repeats a call whose connection is lost, for up to 5 s. The library does not repeat calls that it has sent. A
 // repeated call may charge twice.
 async function persist(call) {
-  for (const deadline = Date.now() + 2000; ; await sleep(20)) {
+  for (const deadline = Date.now() + 5000; ; await sleep(20)) {
     try {
       return await call();
     } catch (error) {

@@ -12,7 +12,7 @@ from redis.sentinel import Sentinel
 import checks
 
 # Retries for about a second, which is longer than an election takes.
-PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
+PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 15),
                 retry_on_error=[redis.exceptions.BusyLoadingError, redis.ConnectionError])
 
 

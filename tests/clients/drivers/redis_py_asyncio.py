@@ -13,7 +13,7 @@ from redis.backoff import ExponentialBackoff, NoBackoff
 
 import checks
 
-PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
+PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 15),
                 retry_on_error=[redis.exceptions.BusyLoadingError, redis.ConnectionError])
 
 loop = asyncio.new_event_loop()
@@ -41,15 +41,26 @@ class Client:
         return redis.asyncio.Redis(host=host, port=port, **settings)
 
     async def open_cluster(self, addresses, settings):
-        # The library does not pause before these retries, and ten, the default, take less time than an election.
-        return RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in addresses], retry=Retry(NoBackoff(), 1000), **settings)
+        return RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in addresses], **settings)
 
     async def open_sentinel(self, addresses, settings):
         asking = dict(settings, retry=Retry(NoBackoff(), 0), socket_timeout=1)
         return Sentinel(addresses, sentinel_kwargs=asking, **settings).master_for("mymaster", **PATIENCE)
 
     def call(self, *args):
-        return wait(self.client.execute_command(*args))
+        return wait(self.client.execute_command(*args) if self.mode != "cluster" else self.persist(args))
+
+    async def persist(self, args):
+        """Repeats a call whose connection is refused or lost. The library does not pause before its retries, and raises an
+        AttributeError if another call closes the connection. A repeated call may charge twice."""
+        deadline = loop.time() + 5
+        while True:
+            try:
+                return await self.client.execute_command(*args)
+            except (redis.ConnectionError, AttributeError):
+                if loop.time() > deadline:
+                    raise
+                await asyncio.sleep(0.02)
 
     def pipeline(self, commands):
         return wait(self.send(self.client.pipeline() if self.mode == "cluster" else self.client.pipeline(transaction=False), commands))

@@ -44,11 +44,11 @@ end
 
 RETRIES = { reconnect_attempts: 10, reconnect_delay: 0.05, reconnect_delay_max: 0.2 }.freeze
 
-# Makes a call. The library does not retry refused connections of a cluster, so that calls would fail until the election.
-# A refused call has charged nothing.
-def persist(deadline = now + 2)
+# Repeats a call whose connection is refused or lost. The library does not repeat calls to a cluster often enough for an
+# election. A repeated call may charge twice.
+def persist(deadline = now + 5)
   yield
-rescue Redis::CannotConnectError
+rescue Redis::BaseConnectionError
   raise if now > deadline
 
   sleep 0.02
