@@ -110,6 +110,25 @@ var floors = map[string]int{
 	"tests/recipes":           7,
 	"tests/schema":            7,
 	"tests/shape":             7,
+	"cmd/throttled":            7,
+	"cmd/throttled-bench":      7,
+	"docs":                     7,
+	"scripts/redis-cli-tests":  7,
+	"tests/bench":              7,
+	"tests/bench/hostile":      7,
+	"tests/bench/loadgen":      0, // independent of the server
+	"tests/chaos/check":        6, // checks histories, independent of the server
+	"tests/chaos/history":      5,
+	"tests/chaos":              7,
+	"tests/clients":            7,
+	"tests/clients/drivers/go": 7,
+	"tests/metrics":            7,
+	"tests/openapi":            7,
+	"tests/gateways":           7,
+	"tests/plots":              7,
+	"tests/recipes":            7,
+	"tests/schema":             7,
+	"tests/shape":              7,
 }
 
 // arithmetic lists the imports that are forbidden in packages that only compute, with the reasons.

@@ -9,6 +9,7 @@ ioredis=6.0.0
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/throttled-clients
 mkdir -p "$cache"
+drivers=$(cd "$(dirname "$0")/../tests/clients/drivers" && pwd)
 
 # debian installs packages, unless the command given as the first argument succeeds.
 debian() {
@@ -48,10 +49,31 @@ install_node() {
   echo "$want" >"$cache/node/version"
 }
 
+# The drivers for Go, Java and Rust are programs that contain the libraries. They are built again after a change.
+install_go() {
+  go build -C "$drivers/.." -o "$cache/go/driver" ./drivers/go
+}
+
+install_java() {
+  local sum
+  sum=$(find "$drivers/java" -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+  [ "$(cat "$cache/java/sum" 2>/dev/null)" = "$sum" ] && return
+  debian 'command -v mvn' maven default-jdk-headless
+  rm -rf "$cache/java"
+  mvn -B -ntp -q -Dstyle.color=never -f "$drivers/java/pom.xml" -Doutput="$cache/java" compile \
+    dependency:copy-dependencies -DoutputDirectory="$cache/java/lib" -DincludeScope=runtime
+  echo "$sum" >"$cache/java/sum"
+}
+
+install_rust() {
+  debian 'command -v cargo && command -v cc' cargo-web gcc libc6-dev # the package cargo of Debian 12 is too old
+  CARGO_TARGET_DIR=$cache/rust cargo build --quiet --locked --manifest-path "$drivers/rust/Cargo.toml"
+}
+
 for set in "$@"; do
   case $set in
-    all) install_debian; install_python; install_node ;;
-    debian | python | node) "install_$set" ;;
+    all) install_debian; install_python; install_node; install_go; install_java; install_rust ;;
+    debian | python | node | go | java | rust) "install_$set" ;;
     *) echo "unknown set of clients: $set" >&2; exit 2 ;;
   esac
 done

@@ -1,5 +1,7 @@
 package clienttests
 
+import "slices"
+
 const (
 	loadCallers       = 10  // concurrent callers of the check "load", if the client has concurrency
 	concurrentCallers = 50  // concurrent callers of the check "concurrent"
@@ -9,7 +11,10 @@ const (
 var allModes = []string{modePlain, modeCluster, modeSentinel}
 
 // drivers are all drivers. The quick part of the matrix runs those of the set "debian".
-var drivers = []driver{
+var drivers = slices.Concat(scriptDrivers, compiledDrivers)
+
+// scriptDrivers are the drivers for scripting languages and tools.
+var scriptDrivers = []driver{
 	{
 		name: "redis-py", set: "python", command: []string{"{cache}/python/bin/python", "redis_py.py"},
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,

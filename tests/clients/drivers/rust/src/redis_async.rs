@@ -3,13 +3,18 @@
 
 use crate::client::{Client, Decision, Throttle};
 use crate::options::Options;
-use crate::redis_connect::{cluster, command, repeated, sentinel, single};
+use crate::redis_connect::{cluster, command, manager, repeated, sentinel};
 use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::sentinel::SentinelClient;
-use redis::{Cmd, FromRedisValue, Pipeline, RedisError, RedisResult};
+use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
+
+/// The time for which the driver waits for a leader, and the pause between two attempts.
+const LIMIT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Clone)]
 pub enum Driver {
@@ -26,12 +31,25 @@ pub struct Leader {
 }
 
 impl Leader {
+    /// Returns the connection. While there is no leader, it waits for one.
     async fn connection(&mut self) -> RedisResult<MultiplexedConnection> {
-        if self.connection.is_none() {
-            self.connection = Some(self.client.get_async_connection().await?);
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            if let Some(connection) = &self.connection {
+                return Ok(connection.clone());
+            }
+            match self.client.get_async_connection().await {
+                Ok(connection) => self.connection = Some(connection),
+                Err(error) if is_final(&error) || Instant::now() > deadline => return Err(error),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
         }
-        Ok(self.connection.clone().unwrap())
     }
+}
+
+/// Reports whether repetitions cannot help.
+fn is_final(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig)
 }
 
 /// A command or a pipeline.
@@ -77,7 +95,7 @@ impl Client for Driver {
                 leader.connection().await?;
                 Driver::Sentinel(Arc::new(Mutex::new(leader)))
             }
-            _ => Driver::Single(single(options)?.get_connection_manager().await?),
+            _ => Driver::Single(manager(options).await?),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Decision, Throttle};
 use crate::options::Options;
-use crate::redis_connect::single;
+use crate::redis_connect::manager;
 use redis::aio::ConnectionManager;
 use redis::{RedisError, RedisResult};
 use redis_cell_rs::{Cmd, Key, Policy, Verdict};
@@ -38,7 +38,7 @@ impl Client for Driver {
     type Error = RedisError;
 
     async fn open(options: &Options) -> RedisResult<Self> {
-        Ok(Driver(single(options)?.get_connection_manager().await?))
+        Ok(Driver(manager(options).await?))
     }
 
     async fn throttle(&self, call: Throttle) -> RedisResult<Decision> {

@@ -2,9 +2,11 @@
 
 use crate::client::Throttle;
 use crate::options::Options;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{Client, Cmd, ConnectionAddr, Pipeline, ProtocolVersion, RedisResult, TlsCertificates, TlsMode};
+use std::time::Duration;
 
 pub fn command(call: &Throttle) -> Cmd {
     let mut command = redis::cmd("CL.THROTTLE");
@@ -51,6 +53,13 @@ pub fn single(options: &Options) -> RedisResult<Client> {
         Some(certificates) => Client::build_with_tls(url, certificates),
         None => Client::open(url),
     }
+}
+
+/// Opens a connection to the first address that reconnects. Its timeout is longer than an election: the default of the
+/// library is 500 ms.
+pub async fn manager(options: &Options) -> RedisResult<ConnectionManager> {
+    let config = ConnectionManagerConfig::new().set_response_timeout(Some(Duration::from_secs(2)));
+    single(options)?.get_connection_manager_with_config(config).await
 }
 
 pub fn cluster(options: &Options) -> RedisResult<ClusterClient> {

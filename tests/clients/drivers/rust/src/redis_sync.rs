@@ -4,9 +4,10 @@ use crate::client::{Client, Decision, Throttle};
 use crate::options::Options;
 use crate::redis_connect::{cluster, command, repeated, sentinel, single};
 use r2d2::Pool;
-use redis::cluster::ClusterClient;
+use redis::cluster::{cluster_pipe, ClusterClient};
 use redis::sentinel::LockedSentinelClient;
-use redis::{Cmd, ConnectionLike, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult};
+use redis::{Cmd, ConnectionLike, ErrorKind, Pipeline, RedisError, RedisResult};
+use std::time::{Duration, Instant};
 
 #[derive(Clone)]
 pub enum Driver {
@@ -15,8 +16,15 @@ pub enum Driver {
     Sentinel(Pool<LockedSentinelClient>),
 }
 
+/// The longest time that a call waits for a connection.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// The time for which calls are repeated, and the pause before each repetition.
+const LIMIT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+
 fn pool<M: r2d2::ManageConnection>(client: M) -> RedisResult<Pool<M>> {
-    Pool::builder().min_idle(Some(1)).build(client).map_err(unavailable)
+    Pool::builder().min_idle(Some(1)).connection_timeout(WAIT).build(client).map_err(unavailable)
 }
 
 fn unavailable(error: r2d2::Error) -> RedisError {
@@ -25,23 +33,44 @@ fn unavailable(error: r2d2::Error) -> RedisError {
 
 impl Driver {
     /// Runs a blocking function with a connection of the pool.
-    async fn with<T: Send + 'static>(&self, run: impl FnOnce(&mut dyn ConnectionLike) -> RedisResult<T> + Send + 'static) -> RedisResult<T> {
+    async fn with<T: Send + 'static>(&self, run: impl Fn(&mut dyn ConnectionLike) -> RedisResult<T> + Send + 'static) -> RedisResult<T> {
         let driver = self.clone();
-        let work = move || match driver {
+        let once = move || match &driver {
             Driver::Single(pool) => run(&mut *pool.get().map_err(unavailable)?),
             Driver::Cluster(pool) => run(&mut *pool.get().map_err(unavailable)?),
             Driver::Sentinel(pool) => run(&mut *pool.get().map_err(unavailable)?),
         };
-        tokio::task::spawn_blocking(work).await.expect("the call does not panic")
+        tokio::task::spawn_blocking(move || repeat(once)).await.expect("the call does not panic")
     }
 }
 
-fn one<T: FromRedisValue>(command: Cmd, connection: &mut dyn ConnectionLike) -> RedisResult<T> {
-    redis::from_redis_value(connection.req_command(&command)?).map_err(RedisError::from)
+fn one(command: &Cmd, connection: &mut dyn ConnectionLike) -> RedisResult<Decision> {
+    command.query(connection)
 }
 
-fn many(pipeline: Pipeline, connection: &mut dyn ConnectionLike) -> RedisResult<Vec<Decision>> {
+fn many(pipeline: &Pipeline, connection: &mut dyn ConnectionLike) -> RedisResult<Vec<Decision>> {
     pipeline.query(connection)
+}
+
+/// Makes a call n times. Connections to a cluster have pipelines of their own.
+fn in_cluster(pool: &Pool<ClusterClient>, call: &Throttle, n: usize) -> RedisResult<Vec<Decision>> {
+    let mut pipeline = cluster_pipe();
+    for _ in 0..n {
+        pipeline.add_command(command(call));
+    }
+    pipeline.query(&mut *pool.get().map_err(unavailable)?)
+}
+
+/// Repeats a call for up to 5 seconds while it fails because of a connection. The library does not repeat calls of single
+/// nodes, and with a cluster no calls whose node is down.
+fn repeat<T>(call: impl Fn() -> RedisResult<T>) -> RedisResult<T> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match call() {
+            Err(error) if error.is_io_error() && Instant::now() < deadline => std::thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
 }
 
 impl Client for Driver {
@@ -60,16 +89,19 @@ impl Client for Driver {
     }
 
     async fn throttle(&self, call: Throttle) -> RedisResult<Decision> {
-        self.with(move |connection| one(command(&call), connection)).await
+        self.with(move |connection| one(&command(&call), connection)).await
     }
 
     async fn pipeline(&self, call: Throttle, n: usize) -> RedisResult<Vec<Decision>> {
-        self.with(move |connection| many(repeated(&call, n), connection)).await
+        if let Driver::Cluster(pool) = self.clone() {
+            return tokio::task::spawn_blocking(move || in_cluster(&pool, &call, n)).await.expect("the call does not panic");
+        }
+        self.with(move |connection| many(&repeated(&call, n), connection)).await
     }
 
     async fn transaction(&self, call: Throttle, n: usize) -> RedisResult<Vec<Decision>> {
         let mut pipeline = repeated(&call, n);
         pipeline.atomic();
-        self.with(move |connection| many(pipeline, connection)).await
+        self.with(move |connection| many(&pipeline, connection)).await
     }
 }

@@ -26,6 +26,7 @@ import redis.clients.jedis.util.SafeEncoder;
 /** Jedis, with its default pool. */
 final class JedisDriver implements Client {
     private final UnifiedJedis client;
+    private final boolean sentinel;
 
     JedisDriver(Options options, String password) throws Exception {
         DefaultJedisClientConfig.Builder config = DefaultJedisClientConfig.builder();
@@ -39,6 +40,7 @@ final class JedisDriver implements Client {
             config.user(options.user()).password(password);
         }
         client = open(options, config.build());
+        sentinel = options.mode().equals("sentinel");
     }
 
     private static UnifiedJedis open(Options options, JedisClientConfig config) {
@@ -60,9 +62,10 @@ final class JedisDriver implements Client {
         return new CommandObject<>(arguments, BuilderFactory.ENCODED_OBJECT);
     }
 
+    /** With Sentinel, Jedis does not repeat calls. While there is no leader, its pool has no connections. */
     @Override
-    public Object call(String... words) {
-        return client.executeCommand(command(words));
+    public Object call(String... words) throws Exception {
+        return Retry.of(() -> client.executeCommand(command(words)), e -> sentinel && !(e instanceof JedisDataException));
     }
 
     @Override

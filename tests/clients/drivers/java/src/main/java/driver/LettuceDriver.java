@@ -32,19 +32,22 @@ import java.util.concurrent.TimeUnit;
 /** Lettuce, with one shared connection. */
 final class LettuceDriver implements Client {
     private static final Duration TIMEOUT = Duration.ofSeconds(1);
+    private static final Duration REFRESH = Duration.ofMillis(100); // minimum time between two refreshes
 
     private final AbstractRedisClient client;
+    private final boolean cluster;
     private final StatefulConnection<String, String> connection;
     private final BaseRedisAsyncCommands<String, String> commands;
 
     LettuceDriver(Options options, String password) {
         List<RedisURI> addresses = new ArrayList<>();
         options.addresses().forEach(address -> addresses.add(uri(options, password, address)));
-        if (options.mode().equals("cluster")) {
-            RedisClusterClient cluster = RedisClusterClient.create(addresses);
-            cluster.setOptions(clusterOptions(options));
-            var opened = cluster.connect();
-            client = cluster;
+        cluster = options.mode().equals("cluster");
+        if (cluster) {
+            RedisClusterClient nodes = RedisClusterClient.create(addresses);
+            nodes.setOptions(clusterOptions(options));
+            var opened = nodes.connect();
+            client = nodes;
             connection = opened;
             commands = opened.async();
             return;
@@ -82,9 +85,10 @@ final class LettuceDriver implements Client {
     private static ClusterClientOptions clusterOptions(Options options) {
         ClusterClientOptions.Builder builder = ClusterClientOptions.builder();
         fill(builder, options);
-        return builder.timeoutOptions(TimeoutOptions.enabled(TIMEOUT))
-                .topologyRefreshOptions(ClusterTopologyRefreshOptions.builder().enableAllAdaptiveRefreshTriggers().enablePeriodicRefresh(TIMEOUT).build())
-                .build();
+        ClusterTopologyRefreshOptions refresh = ClusterTopologyRefreshOptions.builder().enableAllAdaptiveRefreshTriggers()
+                .adaptiveRefreshTriggersTimeout(REFRESH).enablePeriodicRefresh(TIMEOUT).build();
+        return builder.timeoutOptions(TimeoutOptions.enabled(TIMEOUT)).topologyRefreshOptions(refresh)
+                .disconnectedBehavior(ClientOptions.DisconnectedBehavior.REJECT_COMMANDS).build();
     }
 
     private static ClientOptions.Builder fill(ClientOptions.Builder builder, Options options) {
@@ -117,9 +121,10 @@ final class LettuceDriver implements Client {
         }
     }
 
+    /** In a cluster, Lettuce repeats a call on the same node only. */
     @Override
     public Object call(String... words) throws Exception {
-        return await(send(words));
+        return Retry.of(() -> await(send(words)), e -> cluster && !(e instanceof RedisCommandExecutionException));
     }
 
     private static Object await(RedisFuture<Object> future) throws Exception {

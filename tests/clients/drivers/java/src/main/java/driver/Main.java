@@ -1,6 +1,7 @@
 package driver;
 
 import java.util.Map;
+import java.util.logging.LogManager;
 
 /** Driver of Jedis, Lettuce and Redisson, selected by the option --client; see ../README.md. */
 public final class Main {
@@ -10,6 +11,7 @@ public final class Main {
     private Main() {}
 
     public static void main(String[] args) {
+        LogManager.getLogManager().reset(); // Lettuce logs each reconnect
         Options options = Options.parse(args);
         Checks checks = null;
         for (String name : options.checks()) {

@@ -1,0 +1,89 @@
+package clienttests
+
+// The settings of compiled clients, as in docs/clients.md.
+const (
+	goRedisRetries = "`MaxRetries: 8`"
+	rueidisRetries = "`ToRetryable()` for each command"
+	radixRetries   = "the program repeats calls without a reply, each with a timeout of 1 s"
+	managerTimeout = "`ConnectionManager` with `set_response_timeout(Some(Duration::from_secs(2)))`"
+	poolRetries    = "a pool of `r2d2`; the program repeats calls without a reply for up to 5 s"
+	fredPolicy     = "`ReconnectPolicy::new_exponential(0, 20, 500, 2)`"
+)
+
+// compiledDrivers are the drivers for Go, Java and Rust.
+var compiledDrivers = []driver{
+	{
+		name: "go-redis", set: "go", command: goDriver("go-redis"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		settings: map[string]string{
+			modePlain:    goRedisRetries,
+			modeCluster:  "`MaxRedirects: 8`, `ClusterStateReloadInterval: time.Second`",
+			modeSentinel: goRedisRetries + ", `SentinelPassword`",
+		},
+	},
+	{
+		name: "rueidis", set: "go", command: goDriver("rueidis"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		settings: map[string]string{
+			modePlain:    rueidisRetries,
+			modeCluster:  rueidisRetries,
+			modeSentinel: rueidisRetries + "; `Sentinel.MasterSet`, `Sentinel.Password`",
+		},
+	},
+	{
+		name: "redigo", set: "go", command: goDriver("redigo"), modes: []string{modePlain}, callers: loadCallers,
+		lacks: map[string]string{modeCluster: "not supported by the library", modeSentinel: "not supported by the library"},
+	},
+	{
+		name: "radix", set: "go", command: goDriver("radix"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		settings: map[string]string{
+			modePlain:    radixRetries,
+			modeCluster:  "`SyncEvery: time.Second`; " + radixRetries,
+			modeSentinel: "a `SentinelDialer` with the password; " + radixRetries,
+		},
+	},
+	{
+		name: "Jedis", set: "java", command: javaDriver("jedis"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		lacks:    map[string]string{modeCluster + " transaction": "not supported by the library"},
+		settings: map[string]string{modeSentinel: "the program repeats calls without a reply for up to 5 s"},
+	},
+	{
+		name: "Lettuce", set: "java", command: javaDriver("lettuce"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		lacks: map[string]string{modeCluster + " transaction": "not supported by the library"},
+		settings: map[string]string{
+			modeCluster: "adaptive topology refresh with a timeout of 100 ms, periodic refresh each second, `TimeoutOptions.enabled(Duration.ofSeconds(1))`, " +
+				"`DisconnectedBehavior.REJECT_COMMANDS`; the program repeats calls without a reply for up to 5 s",
+		},
+	},
+	{
+		name: "Redisson", set: "java", command: javaDriver("redisson"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		lacks: map[string]string{"locks, rate limiters and other objects made with scripts": "the server does not run scripts"},
+	},
+	{
+		name: "redis-rs", set: "rust", command: rustDriver("redis-rs"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		settings: map[string]string{modePlain: managerTimeout, modeSentinel: "after an error of the connection, the program gets a new one from `SentinelClient`, for up to 5 s"},
+	},
+	{
+		name: "redis-rs, blocking", set: "rust", command: rustDriver("redis-rs-sync"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		lacks:    map[string]string{modeCluster + " transaction": "not supported by the library"},
+		settings: map[string]string{modePlain: poolRetries, modeCluster: poolRetries, modeSentinel: poolRetries},
+	},
+	{
+		name: "redis-cell-rs", set: "rust", command: rustDriver("redis-cell-rs"), modes: []string{modePlain}, resp: []int{2, 3}, callers: loadCallers,
+		lacks:    map[string]string{"error": "the library does not make invalid commands"},
+		settings: map[string]string{modePlain: managerTimeout},
+	},
+	{
+		name: "fred", set: "rust", command: rustDriver("fred"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		settings: map[string]string{modePlain: fredPolicy, modeCluster: fredPolicy, modeSentinel: fredPolicy},
+	},
+}
+
+func goDriver(client string) []string { return []string{"{cache}/go/driver", "--client", client} }
+
+func rustDriver(client string) []string {
+	return []string{"{cache}/rust/debug/driver", "--client", client}
+}
+
+// javaDriver starts Java with the options for short runs.
+func javaDriver(client string) []string {
+	return []string{"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "{cache}/java/classes:{cache}/java/lib/*", "driver.Main", "--client", client}
+}
