@@ -4,9 +4,10 @@ package clienttests
 const (
 	goRedisRetries = "`MaxRetries: 8`"
 	rueidisRetries = "`ToRetryable()` for each command"
+	programRepeats = "the program repeats calls without a reply for up to 5 s"
 	radixRetries   = "the program repeats calls without a reply, each with a timeout of 1 s"
 	managerTimeout = "`ConnectionManager` with `set_response_timeout(Some(Duration::from_secs(2)))`"
-	poolRetries    = "a pool of `r2d2`; the program repeats calls without a reply for up to 5 s"
+	poolRetries    = "a pool of `r2d2`; " + programRepeats
 	fredPolicy     = "`ReconnectPolicy::new_exponential(0, 20, 500, 2)`"
 )
 
@@ -42,20 +43,24 @@ var compiledDrivers = []driver{
 	},
 	{
 		name: "Jedis", set: "java", command: javaDriver("jedis"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		lacks:    map[string]string{modeCluster + " transaction": "not supported by the library"},
-		settings: map[string]string{modeSentinel: "the program repeats calls without a reply for up to 5 s"},
+		lacks: map[string]string{modeCluster + " transaction": "not supported by the library"},
+		settings: map[string]string{
+			modeCluster:  "`topologyRefreshPeriod(Duration.ofSeconds(1))`, and `setMaxTotal` and `setMaxWait` of the pool; " + programRepeats,
+			modeSentinel: programRepeats,
+		},
 	},
 	{
 		name: "Lettuce", set: "java", command: javaDriver("lettuce"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
 		lacks: map[string]string{modeCluster + " transaction": "not supported by the library"},
 		settings: map[string]string{
 			modeCluster: "adaptive topology refresh with a timeout of 100 ms, periodic refresh each second, `TimeoutOptions.enabled(Duration.ofSeconds(1))`, " +
-				"`DisconnectedBehavior.REJECT_COMMANDS`; the program repeats calls without a reply for up to 5 s",
+				"`DisconnectedBehavior.REJECT_COMMANDS`; " + programRepeats,
 		},
 	},
 	{
 		name: "Redisson", set: "java", command: javaDriver("redisson"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		lacks: map[string]string{"locks, rate limiters and other objects made with scripts": "the server does not run scripts"},
+		settings: map[string]string{modeCluster: "`setScanInterval(500)`"},
+		lacks:    map[string]string{"locks, rate limiters and other objects made with scripts": "the server does not run scripts"},
 	},
 	{
 		name: "redis-rs", set: "rust", command: rustDriver("redis-rs"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,

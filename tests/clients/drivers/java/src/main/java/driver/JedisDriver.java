@@ -1,5 +1,6 @@
 package driver;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -10,6 +11,7 @@ import redis.clients.jedis.AbstractTransaction;
 import redis.clients.jedis.BuilderFactory;
 import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.CommandObject;
+import redis.clients.jedis.ConnectionPoolConfig;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
@@ -25,8 +27,12 @@ import redis.clients.jedis.util.SafeEncoder;
 
 /** Jedis, with its default pool. */
 final class JedisDriver implements Client {
+    private static final Duration REFRESH = Duration.ofSeconds(1);
+    private static final Duration WAIT = Duration.ofSeconds(5); // for a connection
+    private static final int CONNECTIONS = 50; // per node
+
     private final UnifiedJedis client;
-    private final boolean sentinel;
+    private final boolean repeats;
 
     JedisDriver(Options options, String password) throws Exception {
         DefaultJedisClientConfig.Builder config = DefaultJedisClientConfig.builder();
@@ -40,7 +46,7 @@ final class JedisDriver implements Client {
             config.user(options.user()).password(password);
         }
         client = open(options, config.build());
-        sentinel = options.mode().equals("sentinel");
+        repeats = !options.mode().equals("standalone");
     }
 
     private static UnifiedJedis open(Options options, JedisClientConfig config) {
@@ -48,10 +54,19 @@ final class JedisDriver implements Client {
         options.addresses().forEach(address -> nodes.add(HostAndPort.from(address)));
         return switch (options.mode()) {
             case "standalone" -> RedisClient.builder().hostAndPort(nodes.iterator().next()).clientConfig(config).build();
-            case "cluster" -> RedisClusterClient.builder().nodes(nodes).clientConfig(config).build();
+            case "cluster" -> RedisClusterClient.builder().nodes(nodes).clientConfig(config).topologyRefreshPeriod(REFRESH)
+                    .poolConfig(pool()).build();
             case "sentinel" -> RedisSentinelClient.builder().masterName("mymaster").sentinels(nodes).clientConfig(config).sentinelClientConfig(config).build();
             default -> throw new IllegalArgumentException("unknown mode " + options.mode());
         };
+    }
+
+    /** By default, a call that waits for one of eight connections has no timeout. */
+    private static ConnectionPoolConfig pool() {
+        ConnectionPoolConfig pool = new ConnectionPoolConfig();
+        pool.setMaxTotal(CONNECTIONS);
+        pool.setMaxWait(WAIT);
+        return pool;
     }
 
     private static CommandObject<Object> command(String[] words) {
@@ -62,10 +77,10 @@ final class JedisDriver implements Client {
         return new CommandObject<>(arguments, BuilderFactory.ENCODED_OBJECT);
     }
 
-    /** With Sentinel, Jedis does not repeat calls. While there is no leader, its pool has no connections. */
+    /** With Sentinel, Jedis does not repeat calls. With a cluster, its five attempts can take less time than an election. */
     @Override
     public Object call(String... words) throws Exception {
-        return Retry.of(() -> client.executeCommand(command(words)), e -> sentinel && !(e instanceof JedisDataException));
+        return Retry.of(() -> client.executeCommand(command(words)), e -> repeats && !(e instanceof JedisDataException));
     }
 
     @Override

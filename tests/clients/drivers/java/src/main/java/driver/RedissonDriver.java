@@ -21,6 +21,8 @@ import org.redisson.config.Protocol;
 
 /** Redisson. It has no public method for any command, so that this class uses its command executor. */
 final class RedissonDriver implements Client {
+    private static final int SCAN_INTERVAL = 500; // milliseconds
+
     private final RedissonClient client;
     private final CommandAsyncExecutor executor;
 
@@ -45,7 +47,7 @@ final class RedissonDriver implements Client {
         String[] addresses = options.addresses().stream().map(scheme::concat).toArray(String[]::new);
         switch (options.mode()) {
             case "standalone" -> config.useSingleServer().setAddress(addresses[0]);
-            case "cluster" -> config.useClusterServers().addNodeAddress(addresses);
+            case "cluster" -> config.useClusterServers().setScanInterval(SCAN_INTERVAL).addNodeAddress(addresses);
             case "sentinel" -> config.useSentinelServers().setMasterName("mymaster").setSentinelPassword(password).addSentinelAddress(addresses);
             default -> throw new IllegalArgumentException("unknown mode " + options.mode());
         }
