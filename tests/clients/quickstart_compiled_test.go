@@ -18,7 +18,9 @@ var compiledQuickStarts = []struct {
 	{"rust", []string{"{cache}/rust/debug/limit"}},
 }
 
-func quickStartFile(name string) string { return filepath.Join("..", "..", "examples", "clients", name) }
+func quickStartFile(name string) string {
+	return filepath.Join("..", "..", "examples", "clients", name)
+}
 
 // TestQuickStartsCompiled kills the leader while programs of examples/clients run, as TestQuickStarts does. It always
 // runs the program for Go, and the others if the option -matrix selects their sets.

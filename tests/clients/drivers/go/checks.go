@@ -28,10 +28,11 @@ func (c *checks) check(ctx context.Context, name string) (result, error) {
 		return version(c.module)
 	}
 	if c.client == nil {
-		var err error
-		if c.client, err = c.open(ctx, c.options); err != nil {
+		opened, err := c.open(ctx, c.options)
+		if err != nil {
 			return nil, err
 		}
+		c.client = opened
 	}
 	run, ok := map[string]func(context.Context) (result, error){
 		"connect": c.connect, "pipeline": c.pipeline, "transaction": c.transaction, "error": c.wrongArguments, "auth": c.auth,
