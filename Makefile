@@ -35,9 +35,7 @@ TIMEOUT := 20m
 TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots packages packages-test helm-test gateways gateways-rolling bench chaos chaos-bars tools clean clients
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots packages packages-test helm-test vulncheck security gateways gateways-rolling bench chaos chaos-bars tools clean clients
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients packages packages-test helm-test vulncheck security
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'

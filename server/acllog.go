@@ -97,7 +97,7 @@ const aclLogDefault = 10
 
 // cmdACLLog implements ACL LOG [count|RESET].
 func cmdACLLog(c *client, args [][]byte) error {
-	n, ok := int64(aclLogDefault), true
+	n := int64(aclLogDefault)
 	switch {
 	case len(args) > 3:
 		return errSubcommand(args)
@@ -106,9 +106,11 @@ func cmdACLLog(c *client, args [][]byte) error {
 		c.out.OK()
 		return nil
 	case len(args) == 3:
-		if n, ok = resp.ParseInt(args[2]); !ok {
+		count, ok := resp.ParseInt(args[2])
+		if !ok {
 			return errNotInteger
 		}
+		n = count
 	}
 	list, now := c.srv.users.denials.newest(n), time.Now()
 	c.out.Array(len(list))

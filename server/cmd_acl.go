@@ -89,17 +89,19 @@ func cmdACLCat(c *client, args [][]byte) error {
 
 // cmdACLGenPass implements ACL GENPASS [bits].
 func cmdACLGenPass(c *client, args [][]byte) error {
-	bits, ok := int64(256), true
+	bits := int64(256)
 	if len(args) > 3 {
 		return errSubcommand(args)
 	}
 	if len(args) == 3 {
-		if bits, ok = resp.ParseInt(args[2]); !ok {
+		n, ok := resp.ParseInt(args[2])
+		switch {
+		case !ok:
 			return errNotInteger
-		}
-		if bits < 1 || bits > 4096 {
+		case n < 1 || n > 4096:
 			return errGenPass
 		}
+		bits = n
 	}
 	digits := int(bits+3) / 4
 	random := make([]byte, (digits+1)/2)
@@ -110,6 +112,9 @@ func cmdACLGenPass(c *client, args [][]byte) error {
 
 // cmdACLSetUser implements ACL SETUSER.
 func cmdACLSetUser(c *client, args [][]byte) error {
+	if c.session.tx.running {
+		return errUsersMulti
+	}
 	name, rules := string(args[2]), asStrings(args[3:])
 	if err := acl.CheckName(name); err != nil {
 		return replyError("ERR " + err.Error())
@@ -151,6 +156,9 @@ func errRule(e *acl.RuleError, rules [][]byte) error {
 // cmdACLDelUser implements ACL DELUSER. The reply is the number of users that existed.
 func cmdACLDelUser(c *client, args [][]byte) error {
 	names, deleted := asStrings(args[2:]), 0
+	if c.session.tx.running {
+		return errUsersMulti
+	}
 	if slices.Contains(names, acl.DefaultName) {
 		return errDeleteDefault
 	}

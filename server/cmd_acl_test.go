@@ -56,8 +56,13 @@ func TestACLReplies(t *testing.T) {
 	if a, b := p.ask("ACL", "GENPASS").text, p.ask("ACL", "GENPASS", "5").text; len(a) != 64 || len(b) != 2 {
 		t.Errorf("the passwords are %q and %q", a, b)
 	}
-	p.ask("MULTI")
-	p.fails("ERR Command not allowed inside a transaction", "ACL", "SETUSER", "bob")
+	for _, command := range []string{"ACL SETUSER bob", "ACL DELUSER bob", "ACL SAVE", "ACL LOAD"} {
+		p.ask("MULTI")
+		p.ask(strings.Fields(command)...)
+		if got := p.ask("EXEC"); len(got.list) != 1 || got.list[0].text != string(errUsersMulti) {
+			t.Errorf("%s in a transaction: %s", command, got)
+		}
+	}
 }
 
 // TestACLLogin checks logins of enabled and disabled users, with right and wrong passwords.

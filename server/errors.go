@@ -83,6 +83,7 @@ const (
 	errSelectCluster replyError = "ERR SELECT is not allowed in cluster mode"
 	errNotClustered  replyError = "ERR this server is not part of a cluster: send the command to a node of a cluster"
 	errNoUsersFile   replyError = "ERR This Redis instance is not configured to use an ACL file. Set the option aclfile, and restart the server: ACL SETUSER changes the users until then"
+	errUsersMulti    replyError = "ERR the users cannot be changed, saved or loaded in a transaction, because it would block all other clients: call ACL outside MULTI"
 	errUsersInLog    replyError = "ERR the users of a cluster are in its log, where ACL SETUSER and ACL DELUSER store them: ACL SAVE and ACL LOAD are for standalone servers"
 	errUsersNotSaved replyError = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
 	errDeleteDefault replyError = "ERR The 'default' user cannot be removed"

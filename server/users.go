@@ -153,7 +153,7 @@ const (
 func (s *Server) changeUsers(change func(*acl.Set) (*acl.Set, error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), usersTimeout)
 	defer cancel()
-	err := error(topology.ErrUsersChanged)
+	err := topology.ErrUsersChanged
 	for range usersAttempts {
 		changed := s.users.Changed()
 		set := s.currentUsers()

@@ -31,7 +31,10 @@ func ReadUsers(path, password string) (*acl.Set, error) {
 
 // usersFile returns the path of the file of users, or the error for a server that has none.
 func (c *client) usersFile() (string, error) {
-	if c.srv.users.log != nil {
+	switch {
+	case c.session.tx.running:
+		return "", errUsersMulti
+	case c.srv.users.log != nil:
 		return "", errUsersInLog
 	}
 	if path := c.srv.opts.Get().ACLFile; path != "" {
