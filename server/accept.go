@@ -117,7 +117,11 @@ func (s *Server) register(c *client, o *options.Options) (full, refused bool) {
 	}
 	s.clients[c.id] = c
 	s.peers += countTrue(c.listener.trusted)
-	c.conn.usage.set(&c.conn.usage.base, connectionBytes)
+	base := int64(connectionBytes)
+	if c.session.secure {
+		base += secureBytes
+	}
+	c.conn.usage.set(&c.conn.usage.base, base)
 	s.active.Add(1)
 	return false, false
 }

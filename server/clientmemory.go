@@ -12,6 +12,9 @@ import (
 // and the state in the runtime and in this package. The subcommand idle of tests/bench measures this value.
 const connectionBytes = 8 << 10
 
+// secureBytes is the memory in bytes that TLS adds to a connection: its state, certificates and buffers. Measured: 16 KiB.
+const secureBytes = 16 << 10
+
 // maxChurn is the number of bytes that clients must have allocated since the last forced garbage collection before
 // the next one is forced.
 const maxChurn = 24 << 20

@@ -223,13 +223,16 @@ func TestTLS_MaxClients(t *testing.T) {
 	s.dial(nil).expect(failure(errMaxClients))
 }
 
-// TestTLS_Keepalive checks that keep-alive probes are set on the connection below TLS.
-func TestTLS_Keepalive(t *testing.T) {
+// TestTLS_Resources checks that the socket uses the descriptor below TLS, and that the memory of TLS is counted.
+func TestTLS_Resources(t *testing.T) {
 	s := startSecure(t, setup{})
 	s.dial(nil).do("+PONG\r\n", "PING")
 	for _, c := range s.connections() {
 		if c.conn.socket.descriptor() < 0 {
 			t.Error("the socket has no descriptor")
+		}
+		if got := c.conn.usage.total(); got < connectionBytes+secureBytes {
+			t.Errorf("%d bytes are counted for the connection, want those of TLS as well", got)
 		}
 	}
 }
