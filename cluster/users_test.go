@@ -143,6 +143,11 @@ func TestFirstUsersNeedNewPrograms(t *testing.T) {
 				t.Errorf("%s: with old members, ProposeUsers returned the error %v, want %v", p.node.id, err, topology.ErrNoUsers)
 			}
 		}
+		follower := s.followers(leader)[0]
+		follower.peers.peers = oldPeers{follower.peers.peers, topicProposeUsers}
+		if _, err := follower.ProposeUsers(t.Context(), 0, "first"); !errors.Is(err, topology.ErrNoUsers) {
+			t.Errorf("with an old leader, ProposeUsers returned the error %v, want %v", err, topology.ErrNoUsers)
+		}
 		s.converge()
 		s.checkUsers(0, "")
 	})

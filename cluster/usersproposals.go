@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/topology"
@@ -65,6 +66,8 @@ func (p *usersProposals) ProposeUsers(ctx context.Context, base uint64, text str
 		return 0, topology.ErrNoLeader
 	case a.Error != "" && a.Users != nil && usersProblems[a.Users.Problem] != nil:
 		return a.Users.Version, leaderError{answerError(a.Error), usersProblems[a.Users.Problem]}
+	case strings.HasSuffix(a.Error, errQuestion.Error()): // an earlier program is the leader
+		return 0, leaderError{answerError(a.Error), topology.ErrNoUsers}
 	case err != nil:
 		return 0, err
 	case a.Users == nil:

@@ -28,7 +28,7 @@ func (p *process) checkLogin(user, password, want string) error {
 	defer func() { _ = client.Close() }()
 	err := client.Do(p.t.Context(), "PING").Err()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-		return fmt.Errorf("%s: a login of %s returned the error %v, want %q", p.id, user, err, want)
+		return fmt.Errorf("%s: a login of %s returned the error %q, want %q", p.id, user, fmt.Sprint(err), want)
 	}
 	return nil
 }
