@@ -204,6 +204,29 @@ func TestTLS_CertificateUser(t *testing.T) {
 	}
 }
 
+// TestTLS_CertificateOfUser checks that the holder of a certificate for a user has the permissions of this user, with the
+// password of no user, and that a disabled user cannot log in.
+func TestTLS_CertificateOfUser(t *testing.T) {
+	s := startSecure(t, setup{options: func(o *options.Options) { o.TLSAuthClientsUser = "CN" }})
+	config := s.site.User("alice")
+	s.dial(config).do(bulk("default"), "ACL", "WHOAMI")
+	s.dial(nil).do("+OK\r\n", "ACL", "SETUSER", "alice", "on", "+cl.throttle", "+acl|whoami", "~app:*")
+	p := s.dial(config)
+	p.do(bulk("alice"), "ACL", "WHOAMI")
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "app:1", "2", "1", "60")
+	p.fails("NOPERM", "CL.THROTTLE", "other", "2", "1", "60")
+	p.do("+RESET\r\n", "RESET")
+	p.do(bulk("alice"), "ACL", "WHOAMI")
+	if login, ok := s.CertificateUser("alice"); !ok || login.Name() != "alice" {
+		t.Errorf("CertificateUser: %v, %t", login, ok)
+	}
+	s.dial(nil).do("+OK\r\n", "ACL", "SETUSER", "alice", "off")
+	s.dial(config).do(bulk("default"), "ACL", "WHOAMI")
+	if _, ok := s.CertificateUser("alice"); ok {
+		t.Error("CertificateUser returns a disabled user")
+	}
+}
+
 // TestTLS_MaxClients checks that silent handshakes take no places of clients, and that a client that is refused gets the
 // reason.
 func TestTLS_MaxClients(t *testing.T) {
