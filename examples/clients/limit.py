@@ -15,7 +15,7 @@ PASSWORD = os.environ.get("THROTTLED_PASSWORD")
 
 sentinel = Sentinel([(host, int(port)) for host, port in NODES], password=PASSWORD,
                     sentinel_kwargs={"password": PASSWORD, "socket_timeout": 1, "retry": Retry(NoBackoff(), 0)})
-client = sentinel.master_for("mymaster", retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 15),
+client = sentinel.master_for("mymaster", retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
                              retry_on_error=[BusyLoadingError, ConnectionError])
 
 for user in map(str.strip, sys.stdin):

@@ -20,7 +20,7 @@ var scriptDrivers = []driver{
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
 		settings: map[string]string{
 			modeCluster:  "`retry=Retry(NoBackoff(), 100)`",
-			modeSentinel: "`sentinel_kwargs={'password': ..., 'retry': Retry(NoBackoff(), 0)}`; `retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 15)` and `retry_on_error=[BusyLoadingError, ConnectionError]` in `master_for`",
+			modeSentinel: "`sentinel_kwargs={'password': ..., 'retry': Retry(NoBackoff(), 0)}`; `retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10)` and `retry_on_error=[BusyLoadingError, ConnectionError]` in `master_for`",
 		},
 	},
 	{
@@ -79,6 +79,7 @@ var scriptDrivers = []driver{
 			modeCluster:  "the module has no cluster client",
 			modeSentinel: "the module sends no password to a Sentinel",
 			"RESP3":      "the module has no RESP3",
+			"TLS":        "the module has no option for the certificate of a CA",
 		},
 		settings: map[string]string{modePlain: "`reconnect => 1, every => 50_000`: without them, the module does not connect again"},
 	},

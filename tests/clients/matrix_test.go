@@ -73,6 +73,9 @@ func (m *matrix) testStandalone(t *testing.T) {
 			for _, f := range securities {
 				t.Run(f.name, func(t *testing.T) { f.test(t, d) })
 			}
+			if d.lacks["TLS"] == "" {
+				t.Run("TLS", func(t *testing.T) { testTLS(t, d) })
+			}
 			at := target(modePlain, d.name, "", open.addr)
 			if got := d.admitted(t, at...); got != concurrentLimit {
 				t.Errorf("%d callers: %d calls are admitted, want %d", concurrentCallers, got, concurrentLimit)

@@ -25,9 +25,6 @@ sub open_client {
     my %settings = (reconnect => 1, every => 50_000);
     $settings{password} = $password if defined $password;
     $settings{username} = $options{user} if defined $options{user};
-    if (defined $options{'tls-ca'}) {
-        %settings = (%settings, ssl => 1, SSL_ca_file => $options{'tls-ca'}, SSL_verify_mode => 1);
-    }
     return Redis->new(server => $addresses[0], %settings);
 }
 

@@ -11,8 +11,8 @@ from redis.sentinel import Sentinel
 
 import checks
 
-# Retries for about a second, which is longer than an election takes.
-PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 15),
+# The library nests the retries of a call, of a connection and of the question for the leader: together they take seconds.
+PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
                 retry_on_error=[redis.exceptions.BusyLoadingError, redis.ConnectionError])
 
 

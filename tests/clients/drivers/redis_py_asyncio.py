@@ -13,7 +13,7 @@ from redis.backoff import ExponentialBackoff, NoBackoff
 
 import checks
 
-PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 15),
+PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
                 retry_on_error=[redis.exceptions.BusyLoadingError, redis.ConnectionError])
 
 loop = asyncio.new_event_loop()
