@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,13 +112,13 @@ func TestForwardedExecIsRechecked(t *testing.T) {
 // proposals is a UserLog. It applies a version to a store, unless another change is first.
 type proposals struct {
 	store *acl.Store
-	first []string // texts of changes that are applied before the next proposals
-	err   error
+	first []string              // texts of changes that are applied before the next proposals
+	err   atomic.Pointer[error] // of all proposals; nil if there is none
 }
 
 func (l *proposals) ProposeUsers(_ context.Context, base uint64, text string) (uint64, error) {
-	if l.err != nil {
-		return 0, l.err
+	if err := l.err.Load(); err != nil {
+		return 0, *err
 	}
 	newest := l.store.Get().Version
 	if len(l.first) > 0 {
@@ -137,24 +138,23 @@ func (l *proposals) ProposeUsers(_ context.Context, base uint64, text string) (u
 
 // TestUserLog changes users through a log, while other changes are first.
 func TestUserLog(t *testing.T) {
-	store := acl.NewStore(acl.NewSet(UserCatalog()))
-	log := &proposals{store: store, first: []string{"user eve on\n", "user eve off\nuser zoe on\n"}}
-	s := setup{tune: func(s *Server) { s.users.Store, s.users.log = store, log }}.start(t)
+	log := &proposals{first: []string{"user eve on\n", "user eve off\nuser zoe on\n"}}
+	s := setup{tune: func(s *Server) { log.store, s.users.log = s.users.Store, log }}.start(t)
 	p := s.dial()
 	p.do("+OK\r\n", "ACL", "SETUSER", "bob", "on", "nopass")
 	p.do("*4\r\n$3\r\nbob\r\n$7\r\ndefault\r\n$3\r\neve\r\n$3\r\nzoe\r\n", "ACL", "USERS")
 	p.do("+OK\r\n", "ACL", "SETUSER", "bob", "on")
-	if v := store.Get().Version; v != 3 {
+	if v := log.store.Get().Version; v != 3 {
 		t.Errorf("the version is %d, want 3: a change without effect is not proposed", v)
 	}
 	p.do(failure(errUsersInLog), "ACL", "SAVE")
 	p.do(failure(errUsersInLog), "ACL", "LOAD")
-	log.err = fmt.Errorf("propose: %w", topology.ErrNoUsers)
 	for err, want := range map[error]string{
 		topology.ErrNoUsers: "ERR propose: all members must", topology.ErrUsersUnknown: "UNCERTAIN propose: leadership was lost",
 		topology.ErrUnchanged: "TRYAGAIN propose: nothing was changed",
 	} {
-		log.err = fmt.Errorf("propose: %w", err)
+		err = fmt.Errorf("propose: %w", err)
+		log.err.Store(&err)
 		p.fails(want, "ACL", "DELUSER", "bob")
 	}
 }
@@ -176,7 +176,8 @@ func (l *leaderlessUsers) ProposeUsers(ctx context.Context, base uint64, text st
 func TestUsersWithoutLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPipedLab(t, "a", "b").nodes["b"]
-		log := &leaderlessUsers{proposals{store: s.users.Store}, 20}
+		log := &leaderlessUsers{failures: 20}
+		log.store = s.users.Store
 		s.users.log = log
 		p := s.dial()
 		p.do("+OK\r\n", "ACL", "SETUSER", "bob", "on")

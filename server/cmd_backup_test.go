@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/topology"
@@ -31,9 +32,9 @@ func (p *peer) readBackup() (text string, last value) {
 // TestBackup reads the backup of a table, whose records must be those of the table.
 func TestBackup(t *testing.T) {
 	t.Parallel()
-	var s *testServer
-	s = setup{tune: withBackup(func(w io.Writer) error {
-		_, err := persistence.Write(w, persistence.Info{}, s.engine.(persistence.Source), nil)
+	table := buckets.New(buckets.Config{Shards: 8})
+	s := setup{engine: table, tune: withBackup(func(w io.Writer) error {
+		_, err := persistence.Write(w, persistence.Info{}, table, nil)
 		return err
 	})}.start(t)
 	p := s.dial()
