@@ -43,10 +43,7 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 		p, _ := lookupEnv(configEnv)
 		path = &p
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("find the working directory: %w", err)
-	}
+	dir, _ := os.Getwd() // it may have been deleted: a relative path of a file is then not found
 	from := &sources{path: *path, dir: dir, flags: flags, lookupEnv: lookupEnv}
 	o, file, err := from.read()
 	if err != nil {
