@@ -32,10 +32,10 @@ type clientFlags struct {
 
 // register adds the flags to a set. addrName is the name of the flag with the address.
 func (c *clientFlags) register(f *flag.FlagSet, addrName string) {
-	f.StringVar(&c.addr, addrName, "", "`HOST:PORT` of the server; default: bind and port of the configuration")
+	f.StringVar(&c.addr, addrName, "", "`HOST:PORT` of the server; default: bind and port (with --tls, tls-port) of the configuration")
 	f.StringVar(&c.config, "config", "", "`FILE` with the configuration of the server; the environment is read as well")
 	f.StringVar(&c.user, "user", "", "`NAME` of the user; default: the default user")
-	f.StringVar(&c.passwordFile, "password-file", "", "`FILE` with the password; default: requirepass of the configuration")
+	f.StringVar(&c.passwordFile, "password-file", "", "`FILE` with the password; default: requirepass or requirepass-file of the configuration")
 	f.BoolVar(&c.tls, "tls", false, "connect with TLS")
 	f.StringVar(&c.cacert, "cacert", "", "`FILE` with the certificate of the CA of the server; default: those of the system")
 	f.StringVar(&c.cert, "cert", "", "`FILE` with the certificate of the client")
@@ -50,12 +50,14 @@ func (c *clientFlags) client(timeout time.Duration) (*redis.Client, error) {
 		return nil, err
 	}
 	r := &redis.Options{
-		Addr: c.addr, Username: c.user, Password: o.RequirePass, Protocol: 2, PoolSize: 1, MaxRetries: -1, DisableIdentity: true,
+		Addr: c.addr, Username: c.user, Password: o.Password(), Protocol: 2, PoolSize: 1, MaxRetries: -1, DisableIdentity: true,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if c.addr == "" {
-		r.Addr = localAddr(o)
+		if r.Addr, err = c.localAddr(o); err != nil {
+			return nil, err
+		}
 	}
 	if c.passwordFile != "" {
 		text, err := os.ReadFile(c.passwordFile)
@@ -83,8 +85,19 @@ func (c *clientFlags) options() (*options.Options, error) {
 	return store.Get(), nil
 }
 
+var errTLSOnly = errors.New("the server has no port without TLS: give --tls and --cacert, and if it requires client certificates, --cert and --key")
+
 // localAddr returns the address at which a client on the same host reaches a server.
-func localAddr(o *options.Options) string {
+func (c *clientFlags) localAddr(o *options.Options) (string, error) {
+	port := o.Port
+	if o.TLSPort != 0 {
+		switch {
+		case c.tls:
+			port = o.TLSPort
+		case port == 0:
+			return "", errTLSOnly
+		}
+	}
 	host := "127.0.0.1"
 	switch first := o.Bind[0]; first {
 	case "*", "", "0.0.0.0":
@@ -93,7 +106,7 @@ func localAddr(o *options.Options) string {
 	default:
 		host = first
 	}
-	return net.JoinHostPort(host, strconv.Itoa(o.Port))
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
 var errClientTLS = errors.New("--cacert, --cert and --key require --tls, and --cert and --key require each other")

@@ -63,7 +63,7 @@ func explain(err error) error {
 	var timeout net.Error
 	switch {
 	case redis.HasErrorPrefix(err, "NOAUTH"):
-		return errors.New("the server requires a password: set THROTTLED_REQUIREPASS, or give --config or --password-file")
+		return errors.New("the server requires a password: set THROTTLED_REQUIREPASS or THROTTLED_REQUIREPASS_FILE, or give --config or --password-file")
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("the server does not answer in time")
 	}

@@ -43,6 +43,9 @@ func TestHealth_Password(t *testing.T) {
 	executes(t, exitError, "WRONGPASS", "health", "--addr", r.addr)
 	t.Setenv("THROTTLED_REQUIREPASS", "secret")
 	executes(t, exitOK, "ready", "health", "--addr", r.addr)
+	t.Setenv("THROTTLED_REQUIREPASS", "")
+	t.Setenv("THROTTLED_REQUIREPASS_FILE", file)
+	executes(t, exitOK, "ready", "health", "--addr", r.addr)
 }
 
 // TestHealth_Unreachable checks servers that refuse connections, that do not answer, and that are not throttled.
@@ -130,4 +133,11 @@ func TestHealth_TLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	executes(t, exitError, "no certificate in PEM format", "health", "--addr", addr, "--tls", "--cacert", empty)
+
+	// The port of the configuration, for a server without a plain port.
+	_, port, _ := net.SplitHostPort(addr)
+	config := filepath.Join(t.TempDir(), "throttled.conf")
+	writeFile(t, config, "port 0\ntls-port "+port+"\ntls-cert-file a\ntls-key-file b\ntls-auth-clients no\n")
+	executes(t, exitOK, "ready", "health", "--config", config, "--tls", "--cacert", ca)
+	executes(t, exitError, errTLSOnly.Error(), "health", "--config", config)
 }
