@@ -64,8 +64,8 @@ func (p *place) playCommand(t *testing.T, line int, args, want []string) {
 // containerRow matches a row of the table with limits of containers, in units of mb and gb.
 var containerRow = regexp.MustCompile(`(?m)^\| (\d+)(mb|gb) \| (\d+)mb \| (\d+)mb \| (\d+) \|$`)
 
-// TestOperations_ContainerMemory  and the memory for clients the formula of
-// sizing.md.
+// TestOperations_ContainerMemory checks that the settings of each row fit into the limit of the container, and that
+// maxmemory-clients suffices for idle clients by the formula of sizing.md.
 func TestOperations_ContainerMemory(t *testing.T) {
 	rows := containerRow.FindAllStringSubmatch(documents(t)["operations.md"], -1)
 	if len(rows) < 3 {
