@@ -38,7 +38,7 @@ TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3
 .PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients packages packages-test helm-test vulncheck security
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
 
 build: server ## build the server and the load generator into bin/
 	CGO_ENABLED=0 $(GO) build -C cmd/throttled-bench -trimpath -ldflags "-s -w" -o ../../bin/ .
