@@ -97,7 +97,7 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 		text += fmt.Sprintf("node %s\n  copy these files to it: %s, %s and %s\n  start it with\n    --cluster-id %s --node-id %s --raft-tls-ca %s --raft-tls-cert %s --raft-tls-key %s\n",
 			node, caFile, certFile, keyFile, c.cluster, node, caFile, certFile, keyFile)
 	}
-	_, err = fmt.Fprintf(stdout, "%sDo not copy %s to the nodes: anyone who has it can create certificates for nodes.\n%s lists the serial numbers. To revoke a certificate, add its number to the file of raft-tls-revoked.\n",
+	_, err = fmt.Fprintf(stdout, "%sDo not copy %s to the nodes: certificates for nodes can be created with it.\n%s lists the serial numbers. To revoke a certificate, add its number to the file of raft-tls-revoked.\n",
 		text, caKey, certs.IssuedFile(c.dir))
 	return err
 }
