@@ -12,6 +12,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("user default on nopass sanitize-payload ~* &* +@all alldomains\r\nuser b off %R~a %W~a -client|kill +client\n")
 	f.Add("user a reset on nopass +@limits -ttl +@all\n\nuser b (~x) +ttl")
 	f.Add("user a #" + hashOfSecret + " !" + hashOfSecret + " <x >y")
+	f.Add("user a %R~* %W~*\nuser b %W~b %R~*")
 	f.Fuzz(func(t *testing.T, text string) {
 		set, err := Parse(text, testCatalog)
 		stored, errs := ParseStored(text, testCatalog)

@@ -61,6 +61,9 @@ func (k keyPatterns) add(pattern string, access Access) (keyPatterns, error) {
 	for i := range list {
 		if list[i].pattern == pattern {
 			list[i].access |= access
+			if pattern == "*" && list[i].access == Read|Write {
+				return keyPatterns{all: true}, nil // as the pattern that String returns, so that the rules can be parsed again
+			}
 			return keyPatterns{list: list}, nil
 		}
 	}

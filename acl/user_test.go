@@ -73,6 +73,7 @@ func TestKeyPatterns(t *testing.T) {
 		{"%w~a*", "%W~a*", "a", Read, false},
 		{"%w~a*", "%W~a*", "a", Read | Write, false},
 		{"%R~a* %W~a*", "~a*", "a", Read | Write, true},
+		{"%R~* %W~*", "~*", "anything", Read | Write, true},
 		{"%R~a* %W~ab", "%R~a* %W~ab", "ab", Read | Write, false},
 		{"~a ~b", "~a ~b", "b", Read, true},
 		{"~* resetkeys ~a", "~a", "b", Read, false},
@@ -85,6 +86,16 @@ func TestKeyPatterns(t *testing.T) {
 		if got := u.MayAccess([]byte(test.key), test.access); got != test.want {
 			t.Errorf("%q: access %d to %q: %t, want %t", test.rules, test.access, test.key, got, test.want)
 		}
+	}
+}
+
+// TestAllKeysInTwoRules checks that the rules of a user who may read all keys, and may write all keys, can be parsed again.
+func TestAllKeysInTwoRules(t *testing.T) {
+	u := mustApply(t, "%R~* %W~*")
+	_, err := u.Apply(testCatalog, "~a")
+	wrong(t, err, ErrAllKeys)
+	if again := mustApply(t, u.Keys()); !again.keys.all || !u.keys.all {
+		t.Errorf("all keys: %t, and %t after the rules are parsed again", u.keys.all, again.keys.all)
 	}
 }
 
