@@ -38,11 +38,16 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.Conn.Read(p)
 }
 
-// Write writes encrypted bytes.
+// Write writes encrypted bytes. A handshake does not compute while the client does not read.
 func (w *wire) Write(p []byte) (int, error) {
-	if w.transport != nil {
+	switch {
+	case w.transport != nil:
 		return w.transport.Write(p)
+	case w.turns == nil:
+		return w.Conn.Write(p)
 	}
+	w.release()
+	defer w.acquire()
 	return w.Conn.Write(p)
 }
 

@@ -104,14 +104,22 @@ func (h *handshakes) end(a *attempt) (displaced bool) {
 	return a.displaced
 }
 
+// sourceBits is the length of the IPv6 prefix that usually belongs to one host or site.
+const sourceBits = 64
+
 // addrOf returns the address that a connection is counted for: that of the proxy if there is a PROXY header, which may
-// not have arrived yet.
+// not have arrived yet. It is the network of an IPv6 address, since a client may use all addresses of its network.
 func addrOf(conn net.Conn) netip.Addr {
 	if proxied, ok := conn.(interface{ Raw() net.Conn }); ok {
 		conn = proxied.Raw()
 	}
 	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap()
+		ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+		if ip.Is6() && !ip.IsLoopback() {
+			network, _ := ip.Prefix(sourceBits) // fails only for an invalid number of bits
+			return network.Addr()
+		}
+		return ip
 	}
 	return netip.Addr{}
 }
