@@ -31,10 +31,21 @@ const keepCipher = 20 << 10
 // useDescriptor sets whether Read uses the descriptor. It must be set only while the loop of the socket runs.
 func (c *ciphertext) useDescriptor(yes bool) { c.descriptor = yes }
 
-// Read reads encrypted bytes.
+// maxCipher is the maximum number of bytes that may be left in the write buffer when a connection is read. Replies leave
+// fewer.
+const maxCipher = 4 * flushAt
+
+// errUnreadCipher is the reason why a connection is closed.
+var errUnreadCipher = errors.New("the client sends key updates, and does not read the answers")
+
+// Read reads encrypted bytes. Before, it writes the answers of package tls to earlier bytes, such as key updates, since
+// there may be no reply after which they would be written.
 func (c *ciphertext) Read(p []byte) (int, error) {
 	if !c.descriptor {
 		return c.Conn.Read(p)
+	}
+	if !c.tryFlushAnswers() {
+		return 0, errUnreadCipher
 	}
 	if c.drained { // later bytes cause an event
 		c.drained = false
@@ -75,6 +86,24 @@ func (c *ciphertext) tryFlush() bool {
 	}
 	c.keep(n)
 	return len(c.out) == 0
+}
+
+// tryFlushAnswers is like tryFlush, and reports whether at most maxCipher bytes are left. It does nothing while flush blocks,
+// since package tls cannot write then.
+func (c *ciphertext) tryFlushAnswers() bool {
+	if !c.mu.TryLock() {
+		return true
+	}
+	defer c.mu.Unlock()
+	if len(c.out) == 0 {
+		return true
+	}
+	n, errno := writeDescriptor(c.socket.fd, c.out)
+	if errno != 0 {
+		n = 0
+	}
+	c.keep(n)
+	return len(c.out) <= maxCipher
 }
 
 // flush writes the buffer. While it blocks, package tls cannot write, for example to answer a key update.
