@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -125,6 +126,62 @@ func TestACLDeletedUser(t *testing.T) {
 	idle.closed()
 	subscriber.closed()
 	s.dial().fails("WRONGPASS", "AUTH", "bob", "pw")
+}
+
+// TestACLMonitorRevoked checks that a MONITOR that is no longer permitted is closed.
+func TestACLMonitorRevoked(t *testing.T) {
+	s := withUsers("user bob on >pw +monitor\nuser eve on >pw +monitor +ping\n").start(t)
+	bob, eve, admin := s.as("bob"), s.as("eve"), s.dial()
+	bob.do("+OK\r\n", "MONITOR")
+	eve.do("+OK\r\n", "MONITOR")
+	admin.do("+OK\r\n", "ACL", "SETUSER", "bob", "-monitor")
+	bob.closed()
+	admin.do("+PONG\r\n", "PING")
+	if line := eve.read().text; !strings.Contains(line, `"PING"`) {
+		t.Errorf("the other MONITOR shows %q", line)
+	}
+}
+
+// TestACLSubscribeRace checks that a client is closed if its user loses the permission for a channel after SUBSCRIBE was
+// permitted, and before the subscription is registered.
+func TestACLSubscribeRace(t *testing.T) {
+	s := withUsers("").start(t)
+	parse := func(text string) *acl.Set {
+		t.Helper()
+		set, err := acl.Parse(text, UserCatalog())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	before, after := parse("user bob on nopass &news &log +subscribe\n"), parse("user bob on nopass &log +subscribe\n")
+	for _, test := range []struct {
+		channel  string
+		now      *acl.Set
+		followed bool // another command has applied the change before the subscription is registered
+		closed   bool
+	}{
+		{"news", before, false, false},
+		{"log", after, false, false},
+		{"log", after, true, false},
+		{"news", after, false, true},
+		{"news", after, true, true},
+	} {
+		c := newClient(s.Server, noConn{}, &redisListener)
+		c.session.become(before.Get("bob"))
+		c.session.users = before
+		c.session.subscriptions.channels, c.session.subscriptionsChanged = []string{test.channel}, true
+		s.users.Replace(test.now)
+		if test.followed {
+			c.session.follow(s.users.Get())
+		}
+		c.conn.output.registerSubscriptions()
+		if got := c.conn.closing.hungUp.Load(); got != test.closed {
+			t.Errorf("channel %s, change applied %t: closed %t, want %t", test.channel, test.followed, got, test.closed)
+		}
+		s.broker.remove(&c.conn.output)
+		(&Caller{client: c}).Close()
+	}
 }
 
 // TestACLChangeApplies checks that a change of a user applies to the next command of its connections.

@@ -225,12 +225,21 @@ func (o *output) startFeed() {
 	o.srv.active.Go(func() { o.writeFeed(f) })
 }
 
-// registerSubscriptions registers changed subscriptions for delivery.
+// registerSubscriptions registers changed subscriptions for delivery. If the users have changed since the subscriptions were
+// permitted, closeRevoked may have missed them, so they are examined again.
 func (o *output) registerSubscriptions() {
-	if o.session.subscriptionsChanged {
-		o.srv.broker.register(o)
-		o.session.subscriptionsChanged = false
+	s := o.session
+	if !s.subscriptionsChanged {
+		return
 	}
+	o.srv.broker.register(o)
+	set := o.srv.users.Get()
+	if set != s.users || s.subscriptionsRevised {
+		if u := set.Get(s.user.Name()); u == nil || !maySubscribe(u, s.subscriptions.channels, s.subscriptions.patterns) {
+			o.closing.hangUp()
+		}
+	}
+	s.subscriptionsChanged, s.subscriptionsRevised = false, false
 }
 
 // releaseFeed stops pushed output to the client. Queued output is still written.

@@ -22,6 +22,7 @@ type session struct {
 	tx                   transaction
 	subscriptions        subscriptions
 	subscriptionsChanged bool    // the subscriptions have changed since they were last registered for delivery
+	subscriptionsRevised bool    // the users have changed since the subscriptions were changed
 	monitoring           bool    // MONITOR is on
 	backup               *backup // snapshot that the client reads; nil if there is none
 	secure               bool    // the connection uses TLS; does not change
@@ -57,7 +58,7 @@ func (s *session) reset() {
 	if s.replies == replyOff {
 		s.replies = replyOn
 	}
-	s.monitoring, s.subscriptionsChanged = false, false
+	s.monitoring, s.subscriptionsChanged, s.subscriptionsRevised = false, false, false
 	s.setInfo(func(i *clientInfo) {
 		*i = clientInfo{user: i.user, libName: i.libName, libVer: i.libVer, resp: 2, multi: -1}
 	})
@@ -66,6 +67,7 @@ func (s *session) reset() {
 // follow applies a change of the users. If the user of the session is deleted, the session is not authenticated any more.
 func (s *session) follow(set *acl.Set) {
 	s.users = set
+	s.subscriptionsRevised = s.subscriptionsRevised || s.subscriptionsChanged
 	if u := set.Get(s.user.Name()); u != nil {
 		s.user = u
 	} else {

@@ -61,6 +61,7 @@ type users struct {
 	catalog *acl.Catalog
 	log     UserLog // nil if standalone
 	refund  int     // id of refundName in the catalog
+	monitor int     // id of MONITOR in the catalog
 	denials aclLog
 
 	passwordFrom atomic.Pointer[options.Options] // options whose password the user "default" has
@@ -69,6 +70,7 @@ type users struct {
 
 func (u *users) init(c *Config, names int) {
 	u.Store, u.log, u.catalog, u.refund = c.Users, c.UserLog, UserCatalog(), names
+	u.monitor, _ = u.catalog.ID("monitor")
 	if u.Store == nil {
 		u.Store = acl.NewStore(acl.NewSet(u.catalog))
 	}
@@ -98,8 +100,8 @@ func (s *Server) CheckOptions(old, changed *options.Options) error {
 	return nil
 }
 
-// watchUsers closes the connections of users that are deleted, and those with subscriptions that are no longer
-// permitted, until the server shuts down.
+// watchUsers closes the connections of users that are deleted, and those with subscriptions or with a MONITOR that are no
+// longer permitted, until the server shuts down.
 func (s *Server) watchUsers() {
 	for {
 		changed := s.users.Changed()
@@ -116,7 +118,8 @@ func (s *Server) watchUsers() {
 // before, so that a user who deletes itself gets the reply.
 func (s *Server) closeRevoked(set *acl.Set) {
 	for _, c := range s.connections() {
-		if u := set.Get(c.session.currentInfo().user); u == nil {
+		info := c.session.currentInfo()
+		if u := set.Get(info.user); u == nil || info.monitor && !u.MayRun(s.users.monitor) {
 			c.conn.closeAfterReplies()
 		}
 	}
