@@ -32,6 +32,9 @@ func TestParseSerials(t *testing.T) {
 			t.Errorf("ParseSerials(%q) returns %v, %v; want ErrSerials", text, got, err)
 		}
 	}
+	if _, err := ParseSerials("a1\nhunter2\n"); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.HasPrefix(err.Error(), "line 2: ") {
+		t.Errorf("the error is %v, want one with the number of the line and without its text", err)
+	}
 }
 
 // TestSerialOf checks that the serial number of a certificate is found in a list.
