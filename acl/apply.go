@@ -78,6 +78,10 @@ func (u *User) Apply(c *Catalog, rules ...string) (*User, error) {
 			return nil, &RuleError{Word: u.name, Err: ErrUnknownRules}
 		}
 	}
+	// Clone the lists once: rules append to them.
+	changed.keys.list = slices.Clone(u.keys.list)
+	changed.channels.list = slices.Clone(u.channels.list)
+	changed.domains.list = slices.Clone(u.domains.list)
 	for i, word := range rules {
 		if err := changed.apply(c, word); err != nil {
 			return nil, ruleError(c, i, word, err)

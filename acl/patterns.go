@@ -49,7 +49,7 @@ func (k *keyPatterns) permits(key []byte, access Access) bool {
 	return false
 }
 
-// add returns a copy with one more pattern.
+// add returns k with one more pattern. It changes the list of k.
 func (k keyPatterns) add(pattern string, access Access) (keyPatterns, error) {
 	switch {
 	case pattern == "*" && access == Read|Write:
@@ -57,7 +57,7 @@ func (k keyPatterns) add(pattern string, access Access) (keyPatterns, error) {
 	case k.all:
 		return k, ErrAllKeys
 	}
-	list := slices.Clone(k.list)
+	list := k.list
 	for i := range list {
 		if list[i].pattern == pattern {
 			list[i].access |= access
@@ -126,7 +126,7 @@ func (p *patterns) lists(pattern []byte) bool {
 	return p.all || slices.Contains(p.list, string(pattern))
 }
 
-// add returns a copy with one more pattern. The error is full if all names are already permitted.
+// add returns p with one more pattern. It changes the list of p. The error is full if all names are already permitted.
 func (p patterns) add(pattern string, full error) (patterns, error) {
 	switch {
 	case pattern == "*":
@@ -136,7 +136,7 @@ func (p patterns) add(pattern string, full error) (patterns, error) {
 	case slices.Contains(p.list, pattern):
 		return p, nil
 	}
-	return patterns{list: append(slices.Clone(p.list), pattern)}, nil
+	return patterns{list: append(p.list, pattern)}, nil
 }
 
 // words returns the words that produce p, each with a prefix.

@@ -99,6 +99,24 @@ func TestAllKeysInTwoRules(t *testing.T) {
 	}
 }
 
+// TestApplyKeepsLists checks that two changes of a user affect neither the user nor each other.
+func TestApplyKeepsLists(t *testing.T) {
+	const rules = "%R~a ~b ~c &a &b &c domain:a domain:b domain:c"
+	u := mustApply(t, rules)
+	text := u.Text()
+	var changed []*User
+	for _, name := range []string{"x", "y"} {
+		x, err := u.Apply(testCatalog, "%W~a", "~"+name, "&"+name, "domain:"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed = append(changed, x)
+	}
+	if u.Text() != text || changed[0].Keys() != "~a ~b ~c ~x" || changed[0].Channels()+changed[0].Domains() != "&a &b &c &xdomain:a domain:b domain:c domain:x" {
+		t.Errorf("the user is %q, the first change is %q", u.Text(), changed[0].Text())
+	}
+}
+
 // TestChannelsAndDomains checks which channels and domains rules permit.
 func TestChannelsAndDomains(t *testing.T) {
 	u := mustApply(t, "&news:* &log domain:web domain:api-*")
