@@ -92,6 +92,7 @@ func checkCharged(t *testing.T, p *process, least [100]int64) {
 // TestProcess_Backup backs up a server in memory under load, kills it, and starts a server with the backup as its snapshot.
 func TestProcess_Backup(t *testing.T) {
 	p := newServer(t)
+	p.askUntil("PONG", "PING")
 	load := startCharges(t, p)
 	before := load.counts()
 	dir := t.TempDir()

@@ -141,16 +141,30 @@ func TestProcess_Users(t *testing.T) {
 // TestProcess_UsersSeed starts nodes with different ACL files. All nodes use the same one.
 func TestProcess_UsersSeed(t *testing.T) {
 	all := startWithUsers(t)
-	first := slices.IndexFunc(all, func(p *process) bool {
-		return strings.Contains(p.log.String(), "the cluster has the users in the ACL file")
-	})
-	if first < 0 {
-		t.Fatal("no node has proposed its file")
-	}
+	seeder := awaitSeeder(t, all)
 	for _, p := range all {
-		for i, of := range all {
-			want := map[bool]string{true: "", false: "WRONGPASS"}[i == first]
+		for _, of := range all {
+			want := map[bool]string{true: "", false: "WRONGPASS"}[of == seeder]
 			p.awaitLogin("seed", "of-"+of.id, want)
+		}
+	}
+}
+
+// awaitSeeder waits until all nodes use the same ACL file, and returns the node to which it belongs.
+func awaitSeeder(t *testing.T, all []*process) *process {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.After(patience); ; {
+		for _, of := range all {
+			if !slices.ContainsFunc(all, func(p *process) bool { return p.checkLogin("seed", "of-"+of.id, "") != nil }) {
+				return of
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-end:
+			t.Fatal("the nodes do not use the same file")
 		}
 	}
 }
