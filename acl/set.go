@@ -68,7 +68,7 @@ func (s *Set) Users() []*User {
 func (s *Set) Authenticate(name, password []byte) *User {
 	u, found := s.users[string(name)]
 	if !found {
-		u = &nobody
+		u = &unknown
 	}
 	if u.login.accept(digestOf(string(password)), s.comparisons) == 1 {
 		return u
@@ -97,8 +97,8 @@ func (s *Set) IsPassword(text []byte) bool {
 	return found == 1
 }
 
-// nobody is a user that can never log in.
-var nobody User
+// unknown stands for users that do not exist. It has no passwords, so that no login succeeds.
+var unknown User
 
 // With returns a set in which u replaces the user of the same name, or is added. If u is the user "default", it becomes
 // explicit.

@@ -89,7 +89,7 @@ func TestKeyPatterns(t *testing.T) {
 	}
 }
 
-// TestAllKeysInTwoRules checks that the rules of a user who may read all keys, and may write all keys, can be parsed again.
+// TestAllKeysInTwoRules checks that the text of a user with separate rules for reading and writing all keys can be parsed.
 func TestAllKeysInTwoRules(t *testing.T) {
 	u := mustApply(t, "%R~* %W~*")
 	_, err := u.Apply(testCatalog, "~a")

@@ -2,7 +2,7 @@ package options
 
 import (
 	"math"
-	"strings"
+	"slices"
 	"time"
 )
 
@@ -51,22 +51,6 @@ const (
 	formSave      = "SECONDS CHANGES ..."
 )
 
-// row declares one option.
-type row struct {
-	name   string
-	group  string
-	form   string
-	help   string // text of the help line; a phrase without a period
-	change change
-	secret bool // not shown by CONFIG GET or in errors
-
-	// accumulates is true if the values of several lines or flags are joined to one value. An
-	// empty value discards the previous values.
-	accumulates bool
-
-	field func(o *Options) value // returns the option's field in o
-}
-
 // The upper bounds of durations and counts, as in Redis.
 const (
 	most32 = math.MaxInt32
@@ -74,7 +58,7 @@ const (
 )
 
 // table lists all options, by group.
-var table = []row{
+var table = slices.Concat([]row{
 	{
 		name: "bind", group: network, form: formAddresses, change: immutable,
 		help:  "addresses to listen on, * for all interfaces",
@@ -115,75 +99,7 @@ var table = []row{
 		help:  "idle time until a client is closed, 0 for no limit",
 		field: func(o *Options) value { return seconds(&o.Timeout) },
 	},
-
-	{
-		name: "tls-port", group: security, form: formNumber, change: immutable,
-		help:  "port for TLS, 0 for none",
-		field: func(o *Options) value { return number{&o.TLSPort, 0, 65535} },
-	},
-	{
-		name: "tls-cluster-port", group: security, form: formNumber, change: immutable,
-		help:  "cluster-port for TLS",
-		field: func(o *Options) value { return number{&o.TLSClusterPort, 0, 65535} },
-	},
-	{
-		name: "tls-sentinel-port", group: security, form: formNumber, change: immutable,
-		help:  "sentinel-port for TLS",
-		field: func(o *Options) value { return number{&o.TLSSentinelPort, 0, 65535} },
-	},
-	{
-		name: "tls-leader-port", group: security, form: formNumber, change: immutable,
-		help:  "leader-port for TLS, 0 for --tls-port",
-		field: func(o *Options) value { return number{&o.TLSLeaderPort, 0, 65535} },
-	},
-	{
-		name: "tls-http-port", group: security, form: formNumber, change: immutable,
-		help:  "http-port for TLS",
-		field: func(o *Options) value { return number{&o.TLSHTTPPort, 0, 65535} },
-	},
-	{
-		name: "tls-grpc-port", group: security, form: formNumber, change: immutable,
-		help:  "grpc-port for TLS",
-		field: func(o *Options) value { return number{&o.TLSGRPCPort, 0, 65535} },
-	},
-	{
-		name: "tls-cert-file", group: security, form: formPath,
-		help:  "certificate of the server",
-		field: func(o *Options) value { return text{&o.TLSCertFile} },
-	},
-	{
-		name: "tls-key-file", group: security, form: formPath,
-		help:  "key of tls-cert-file",
-		field: func(o *Options) value { return text{&o.TLSKeyFile} },
-	},
-	{
-		name: "tls-ca-cert-file", group: security, form: formPath,
-		help:  "certificates of the CAs of clients",
-		field: func(o *Options) value { return text{&o.TLSCACertFile} },
-	},
-	{
-		name: "tls-revoked-file", group: security, form: formPath,
-		help:  "revoked client certificates, \"\" for none",
-		field: func(o *Options) value { return text{&o.TLSRevokedFile} },
-	},
-	{
-		name: "tls-auth-clients", group: security, form: formName,
-		help:  "client certificates: yes, no or optional",
-		field: func(o *Options) value { return enum{&o.TLSAuthClients, []string{"yes", "no", "optional"}} },
-	},
-	{
-		name: "tls-auth-clients-user", group: security, form: formName,
-		help:  "CN: the certificate names the user; off",
-		field: func(o *Options) value { return enum{&o.TLSAuthClientsUser, []string{"CN", "off"}} },
-	},
-	{
-		name: "tls-protocols", group: security, form: formNames,
-		help: "versions that are accepted",
-		field: func(o *Options) value {
-			return withReason{choices{&o.TLSProtocols, []string{"TLSv1.2", "TLSv1.3"}}, "older versions are not secure"}
-		},
-	},
-
+}, tlsRows, []row{
 	{
 		name: "maxclients", group: limits, form: formNumber,
 		help:  "maximum number of connections",
@@ -533,41 +449,7 @@ var table = []row{
 			return singleValue{boolean{&o.StopWritesOnBgsaveError}, "no", "this server continues when it cannot save"}
 		},
 	},
-}
+})
 
 // seconds returns the value of a duration in whole seconds, from 0 to the maximum of Redis.
 func seconds(p *time.Duration) value { return span{p, time.Second, 0, most32} }
-
-// find returns the row of the option called name, ignoring case, or nil if there is none.
-func find(name string) *row {
-	for i := range table {
-		if strings.EqualFold(table[i].name, name) {
-			return &table[i]
-		}
-	}
-	return nil
-}
-
-// many reports whether the option accepts several words.
-func (r *row) many() bool { return strings.HasSuffix(r.form, "...") }
-
-// joined returns the value of the option after a source sets it to text. The argument
-// before is the value that earlier lines or flags of the same source have set. The result
-// is text alone if the option does not accumulate, or if before or text is empty.
-func (r *row) joined(before, text string) string {
-	if !r.accumulates || before == "" || text == "" {
-		return text
-	}
-	return before + " " + text
-}
-
-// get returns the option's value in o as text.
-func (r *row) get(o *Options) string { return r.field(o).String() }
-
-// public returns the option's value in o as text, or "" if the option is secret.
-func (r *row) public(o *Options) string {
-	if r.secret {
-		return ""
-	}
-	return r.get(o)
-}

@@ -34,7 +34,7 @@ func UserCatalog() *acl.Catalog {
 }
 
 // refundName is the command that rules name to permit refunds. There is no such command: it stands for limiter commands
-// with a negative quantity or cost, so that a user who may charge limits cannot restore them.
+// with a negative quantity or cost, so that the permission to charge limits does not include the permission to restore them.
 const refundName = "cl.refund"
 
 // newUserCatalog derives the catalog from the command table. The index of a command is its id. The last command is
@@ -115,7 +115,7 @@ func (s *Server) watchUsers() {
 }
 
 // closeRevoked closes the connections that the users in set no longer permit. The commands that were read are answered
-// before, so that a user who deletes itself gets the reply.
+// before, so that a user that deletes itself gets the reply.
 func (s *Server) closeRevoked(set *acl.Set) {
 	for _, c := range s.connections() {
 		info := c.session.currentInfo()

@@ -263,7 +263,7 @@ func stall(c net.Conn, addr string, closeAfter time.Duration) {
 			case !strings.Contains(string(buf[:n]), "THR\r\n"): // the first bytes of a snapshot
 				_, _ = c.Write(buf[:n])
 			case closeAfter > 0:
-				time.Sleep(closeAfter)
+				time.Sleep(closeAfter) // the fault that is injected: a delay before the connection is closed
 				return
 			}
 		}
@@ -297,7 +297,7 @@ func TestBackup_Rules(t *testing.T) {
 	}
 }
 
-// TestBackup_User backs up a server as a user who may do nothing else.
+// TestBackup_User backs up a server as a user without other permissions.
 func TestBackup_User(t *testing.T) {
 	r := start(t)
 	r.wants("+OK\r\n+OK\r\n", "ACL SETUSER backup on >secret +cl.backup", "ACL SETUSER other on >secret +ping")

@@ -27,7 +27,7 @@ func names(s *acl.Set) string {
 	return strings.Join(list, " ")
 }
 
-// TestClusterUsers_Apply applies versions of the users, and checks who can log in.
+// TestClusterUsers_Apply applies versions of the users, and checks which logins succeed.
 func TestClusterUsers_Apply(t *testing.T) {
 	initial, err := acl.Parse("user default off\nuser file on nopass", usersCatalog)
 	if err != nil {

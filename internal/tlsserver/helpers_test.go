@@ -57,7 +57,7 @@ func (l *logText) count(text string) int {
 
 func (l *logText) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// echoServer accepts connections, and sends back what they send.
+// echoServer accepts connections, and echoes their bytes.
 type echoServer struct {
 	*Store
 	t    testing.TB

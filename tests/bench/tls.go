@@ -125,7 +125,7 @@ func (t *tlsServer) handshakes(b *board) error {
 		return err
 	}
 	stop := t.flood()
-	time.Sleep(handshakesFor)
+	time.Sleep(handshakesFor) // the duration of the measurement
 	n, err := stop()
 	after, cpuErr := cpuSeconds(t.pid())
 	if err := errors.Join(err, cpuErr); err != nil {

@@ -146,7 +146,7 @@ func (c *checks) reconnect(ctx context.Context) (result, error) {
 		if err == nil || time.Now().After(deadline) {
 			return result{"failed": failed}, err
 		}
-		time.Sleep(callPause)
+		time.Sleep(callPause) // the rate of the calls, as in all drivers
 	}
 }
 

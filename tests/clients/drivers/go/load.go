@@ -35,7 +35,7 @@ func (l *load) run(call func() error) {
 			return
 		}
 		l.note(call())
-		time.Sleep(callPause)
+		time.Sleep(callPause) // the rate of the calls, as in all drivers
 	}
 }
 
