@@ -49,18 +49,31 @@ var kinds = [...]struct{ name, encoding string }{
 	Ban:            {"ban", "ban"},
 }
 
-// Known reports whether k is one of the kinds.
-func (k Kind) Known() bool { return k > 0 && int(k) < len(kinds) }
+// leased is the bit of the kinds with leases. The numbers of all other kinds are below it.
+const leased Kind = 16
+
+// Leased reports whether k is the kind of a record with leases: the State of the record is the state of a key of the kind
+// k.Base(), followed by a list of leases. Only stored records have such a kind, and never a Request.
+func (k Kind) Leased() bool { return k&leased != 0 }
+
+// Base returns the kind without leases.
+func (k Kind) Base() Kind { return k &^ leased }
+
+// WithLeases returns the kind of a record of kind k that has leases.
+func (k Kind) WithLeases() Kind { return k | leased }
+
+// Known reports whether k is one of the kinds, with or without leases.
+func (k Kind) Known() bool { return k.Base() > 0 && int(k.Base()) < len(kinds) }
 
 // OfRules reports whether only rules use keys of this kind.
-func (k Kind) OfRules() bool { return k.Known() && k >= ScaledThrottle }
+func (k Kind) OfRules() bool { return k.Known() && k.Base() >= ScaledThrottle }
 
 // String returns the name that TYPE reports for a key of this kind, or "none".
 func (k Kind) String() string {
 	if !k.Known() {
 		return "none"
 	}
-	return kinds[k].name
+	return kinds[k.Base()].name
 }
 
 // Encoding returns the name that OBJECT ENCODING reports for a key of this kind, or "none".
@@ -68,7 +81,7 @@ func (k Kind) Encoding() string {
 	if !k.Known() {
 		return "none"
 	}
-	return kinds[k].encoding
+	return kinds[k.Base()].encoding
 }
 
 // Limit holds the parameters of a limit, compiled to integers. It is made by a function of the package that implements
@@ -123,6 +136,9 @@ type Request struct {
 	// without Trial, but no units are charged, and the state needs no more memory. A Trial in a group is a condition:
 	// if it is refused, no request of the group is charged. A Trial of a Ban asks whether the key is banned.
 	Trial bool
+	// Draw is nil for a plain request. Otherwise the request draws Quantity units as a lease, or returns Quantity unused
+	// units of a lease. Such a request is neither a Trial nor part of a group: the error is then ErrGroup.
+	Draw *Draw
 }
 
 // MaxGroup is the largest number of requests in a group.

@@ -1,0 +1,62 @@
+package limiter
+
+import "time"
+
+// Bounds of a lease. An Engine grants nothing for a time below MinHold.
+const (
+	MinHold   = 20 * time.Millisecond // the shortest validity of a lease
+	MaxHold   = time.Second           // the longest validity of a lease
+	MaxLessee = 64                    // the maximum length of the name of a lessee in bytes
+)
+
+// Draw makes a Request draw units of a limit as a lease, or return units of a lease. The lessee may spend the units of a
+// lease without a further request while the lease is valid. The fields Granted and Valid are results; an Engine does not
+// change the others, and keeps no reference to the Draw.
+type Draw struct {
+	ID     uint64 // random, not 0: identifies the lease within its key
+	User   string // owner of the lease: a return by another user credits nothing
+	Lessee string // name of the lessee, 1..MaxLessee bytes: the rest of a limit is shared among lessees
+	// Hold is the requested validity, MinHold..MaxHold. The validity that is granted may be shorter.
+	Hold time.Duration
+	// Return makes the request return Quantity unused units of the lease ID. The Kind and the Limit of the request are then
+	// ignored: the lease stores those of its draw. The Decision on a return has no field set.
+	Return bool
+	// Relaxed charges the units at the time of the draw instead of the end of the lease. The limit may then admit units in
+	// addition: at most those that it restores within Hold.
+	Relaxed bool
+
+	Granted int64 // result: the units of a new lease, 0..Quantity, or the units credited by a return
+	// Valid is a result: the validity of a new lease, 0 if Granted is 0. It starts when the lessee sends the request, and
+	// the lessee shortens it by 1/500 for the difference between clocks. The clock of the lessee must include suspended
+	// time.
+	Valid time.Duration
+}
+
+// Lease describes an outstanding lease.
+type Lease struct {
+	Key          []byte // valid only during the call that passes the Lease
+	Kind         Kind   // of the limit, without leases
+	ID           uint64
+	User, Lessee string
+	Units        int64         // granted and not returned
+	Left         time.Duration // time until the lease ends; above 0
+}
+
+// LeaseUsage holds the outstanding leases of an Engine, and counters since the Engine was started.
+type LeaseUsage struct {
+	Leases, Units int64 // outstanding leases, and their units
+
+	Granted  uint64 // units granted by draws
+	Returned uint64 // units credited by returns
+	// Stranded is the number of units of leases that have ended without a return. Units that a lessee has spent are
+	// included.
+	Stranded uint64
+}
+
+// Leases provides access to the outstanding leases of an Engine.
+type Leases interface {
+	// Leases calls yield for each outstanding lease until yield returns false. The function yield must not call the Engine.
+	Leases(yield func(Lease) bool)
+	// LeaseUsage returns the counters of the leases.
+	LeaseUsage() LeaseUsage
+}
