@@ -49,6 +49,8 @@ var floors = map[string]int{
 	"ban":         1,
 	"options":     1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
 
+	"lessee": 1, // spends leases; uses the types of limiter
+
 	"acl": 1, // users and permissions; glob for patterns, nearest for misspelled commands
 
 	"edge/http1":      0, // serves HTTP/1.1 in front of net/http

@@ -1,0 +1,341 @@
+package lessee
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+const second = int64(time.Second)
+
+// request returns a request of one unit of a limit of 1000 units that are restored in a second.
+func request(key string) limiter.Request {
+	return limiter.Request{
+		Kind: limiter.Throttle, Key: []byte(key), Quantity: 1,
+		Limit: limiter.Limit{Max: 1000, Interval: time.Millisecond},
+	}
+}
+
+// local decides a request and fails the test unless the ledger decides it.
+func local(t *testing.T, l *Ledger, req limiter.Request, now int64) (d limiter.Decision) {
+	t.Helper()
+	if !l.Decide(&req, now, &d) {
+		t.Fatalf("at %v: the request is forwarded, want a local decision", time.Duration(now))
+	}
+	return d
+}
+
+// forwarded fails the test unless the ledger forwards a request.
+func forwarded(t *testing.T, l *Ledger, req limiter.Request, now int64) {
+	t.Helper()
+	var d limiter.Decision
+	if l.Decide(&req, now, &d) {
+		t.Fatalf("at %v: the decision is %+v, want the request to be forwarded", time.Duration(now), d)
+	}
+}
+
+// heat sends n requests for a key at the time now, and returns the draw that they cause.
+func heat(t *testing.T, l *Ledger, req limiter.Request, n int, now int64) Call {
+	t.Helper()
+	for range n {
+		forwarded(t, l, req, now)
+	}
+	c, ok := l.Next(now)
+	if !ok || c.Request.Draw == nil || c.Request.Draw.Return {
+		t.Fatalf("after %d requests the next call is %+v, want a draw", n, c)
+	}
+	return c
+}
+
+// grant passes the answer to a draw: n units, valid for some time.
+func grant(l *Ledger, c Call, n int64, valid time.Duration, now int64) {
+	c.Request.Draw.Granted, c.Request.Draw.Valid = n, valid
+	l.Drawn(&c, now, &limiter.Decision{Limit: 1000, Remaining: 5, RetryAfter: limiter.NoRetry, ResetAfter: time.Second})
+}
+
+// TestColdKeys checks that requests for keys that are rarely used are forwarded, and cause no draw.
+func TestColdKeys(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	for i := range 2000 {
+		forwarded(t, l, request(fmt.Sprint("key", i)), int64(i)*second/100)
+	}
+	for now := range int64(100) {
+		forwarded(t, l, request("slow"), now*second/10)
+	}
+	if c, ok := l.Next(20 * second); ok {
+		t.Errorf("the next call is %+v, want none", c.Request)
+	}
+}
+
+// TestNotLeased checks that requests which leased units cannot answer are forwarded, although units are in hand.
+func TestNotLeased(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	req := request("k")
+	grant(l, heat(t, l, req, 100, 0), 100, time.Second, 0)
+	for name, change := range map[string]func(*limiter.Request){
+		"a peek":        func(r *limiter.Request) { r.Quantity = 0 },
+		"a refund":      func(r *limiter.Request) { r.Quantity = -1 },
+		"a trial":       func(r *limiter.Request) { r.Trial = true },
+		"a ban":         func(r *limiter.Request) { r.Kind = limiter.Ban },
+		"a queue":       func(r *limiter.Request) { r.Kind = limiter.LeakyBucket },
+		"another limit": func(r *limiter.Request) { r.Limit.Max++ },
+		"another kind":  func(r *limiter.Request) { r.Kind = limiter.FixedWindow },
+		"another key":   func(r *limiter.Request) { r.Key = []byte("k2") },
+		"too much":      func(r *limiter.Request) { r.Quantity = 101 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := req
+			change(&changed)
+			forwarded(t, l, changed, 1)
+		})
+	}
+	local(t, l, req, 1)
+}
+
+// TestSpend checks that each unit is spent once, and none after the lease has ended, less 1/500.
+func TestSpend(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	req := request("k")
+	grant(l, heat(t, l, req, 100, 0), 3, time.Second, 0)
+	if d := local(t, l, req, 1); d.Limited || d.Limit != 1000 || d.Remaining != 2+5 || d.RetryAfter != limiter.NoRetry {
+		t.Errorf("the decision is %+v, want an admission with 7 remaining", d)
+	}
+	last := second*499/500 - 1
+	local(t, l, req, last)
+	forwarded(t, l, req, last+1)
+
+	l = New(Config{Lessee: "a"})
+	grant(l, heat(t, l, req, 100, 0), 2, time.Second, 0)
+	local(t, l, req, 1)
+	local(t, l, req, 1)
+	forwarded(t, l, req, 1)
+}
+
+// TestValidFromSending checks that the validity of a lease is counted from the time at which the draw was sent, and
+// that a grant that arrives too late is not used.
+func TestValidFromSending(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	req := request("k")
+	c := heat(t, l, req, 100, 0)
+	grant(l, c, 10, 100*time.Millisecond, second/20)
+	local(t, l, req, second/20)
+	forwarded(t, l, req, second/10)
+
+	l = New(Config{Lessee: "a"})
+	grant(l, heat(t, l, req, 100, 0), 10, 100*time.Millisecond, second/10)
+	forwarded(t, l, req, second/10)
+	if lost := l.Counts().Lost.Load(); lost != 10 {
+		t.Errorf("%d units are counted as lost, want the 10 of the late grant", lost)
+	}
+}
+
+// TestRefusals checks that a refusal of one unit is repeated until the authority would admit a unit, or for the wanted
+// validity of a lease if that is shorter, and that a draw without a grant is not such a refusal.
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		retry time.Duration
+		until time.Duration
+	}{
+		{"short", 300 * time.Millisecond, 300 * time.Millisecond},
+		{"long", time.Minute, time.Second},
+		{"forever", limiter.NoRetry, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := New(Config{Lessee: "a"})
+			req := request("k")
+			c := heat(t, l, req, 100, 0)
+			l.Drawn(&c, 0, &limiter.Decision{Limited: true, Limit: 1000, RetryAfter: tt.retry, ResetAfter: time.Second})
+			for _, now := range []int64{0, int64(tt.until) / 2, int64(tt.until) - 1} {
+				d := local(t, l, req, now)
+				if wait := tt.until - time.Duration(now); !d.Limited || d.RetryAfter != wait || d.ResetAfter < wait {
+					t.Errorf("at %v: the decision is %+v, want a refusal for %v", time.Duration(now), d, wait)
+				}
+			}
+			forwarded(t, l, req, second)
+		})
+	}
+	l := New(Config{Lessee: "a"})
+	c := heat(t, l, request("k"), 100, 0)
+	l.Drawn(&c, 0, &limiter.Decision{Limit: 1000, Remaining: 1, RetryAfter: limiter.NoRetry})
+	forwarded(t, l, request("k"), 1)
+}
+
+// TestRefusalWhileDrawing checks that a refusal is repeated while the next draw is on its way, so that not all requests of
+// this time are forwarded, but not for longer than the wanted validity of a lease.
+func TestRefusalWhileDrawing(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	req := request("k")
+	c := heat(t, l, req, 100, 0)
+	l.Drawn(&c, 0, &limiter.Decision{Limited: true, Limit: 1000, RetryAfter: 10 * time.Millisecond})
+	now := second / 100
+	for range 100 {
+		if d := local(t, l, req, now); !d.Limited || d.RetryAfter < 1 {
+			t.Fatalf("the decision is %+v, want a refusal", d)
+		}
+	}
+	if c, ok := l.Next(now); !ok || c.Request.Draw.Return {
+		t.Fatalf("the next call is %+v, want a draw", c.Request)
+	}
+	local(t, l, req, second-1)
+	forwarded(t, l, req, second)
+}
+
+// TestDrawsInAdvance checks that the next lease is drawn before the units in hand run out or their lease ends, one draw at
+// a time.
+func TestDrawsInAdvance(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	req := request("k")
+	now := int64(0)
+	c := heat(t, l, req, 1000, now)
+	if n := c.Request.Quantity; n != 1000 {
+		t.Errorf("after 1000 requests within 50 ms the draw is for %d units, want the whole limit", n)
+	}
+	grant(l, c, 1000, time.Second, now)
+	draws := 0
+	for ; now < second; now += second / 1000 { // 1000 requests per second
+		local(t, l, req, now)
+		for c, ok := l.Next(now); ok; c, ok = l.Next(now) {
+			if c.Request.Draw.Return {
+				continue
+			}
+			draws++
+			grant(l, c, c.Request.Quantity, time.Second, now)
+		}
+	}
+	if draws < 1 || draws > 3 {
+		t.Errorf("%d draws in a second, want 1 to 3", draws)
+	}
+}
+
+// TestReturns checks that units are returned if the demand has ceased, once, and before their lease ends.
+func TestReturns(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	grant(l, heat(t, l, request("k"), 100, 0), 100, time.Second, 0)
+	returned := int64(0)
+	for now := int64(0); now < 2*second; now += second / 200 {
+		for c, ok := l.Next(now); ok; c, ok = l.Next(now) {
+			if !c.Request.Draw.Return || now >= second*499/500 {
+				t.Fatalf("at %v: the call is %+v, want a return before the lease ends", time.Duration(now), c.Request)
+			}
+			returned += c.Request.Quantity
+		}
+	}
+	if returned != 100 {
+		t.Errorf("%d units were returned, want 100", returned)
+	}
+	if keys, leases, units := l.Usage(5 * second); keys+leases != 0 || units != 0 {
+		t.Errorf("the ledger has %d keys, %d leases, %d units, want none", keys, leases, units)
+	}
+}
+
+// TestClose checks that Close returns all units in hand.
+func TestClose(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	grant(l, heat(t, l, request("k"), 100, 0), 100, time.Second, 0)
+	local(t, l, request("k"), 1)
+	l.Close(2)
+	if c, ok := l.Next(2); !ok || !c.Request.Draw.Return || c.Request.Quantity != 99 {
+		t.Errorf("the call is %+v, want the return of 99 units", c.Request)
+	}
+	forwarded(t, l, request("k"), 2)
+}
+
+// TestFailedDraw checks that after a draw without an answer requests are forwarded, and the next draw waits.
+func TestFailedDraw(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	c := heat(t, l, request("k"), 100, 0)
+	l.Drawn(&c, 0, &limiter.Decision{Err: limiter.ErrNotLeading})
+	for range 100 {
+		forwarded(t, l, request("k"), 1)
+	}
+	if c, ok := l.Next(1); ok {
+		t.Errorf("the next call is %+v, want none", c.Request)
+	}
+	heat(t, l, request("k"), 100, second/4)
+}
+
+// TestGroups checks that a group is decided locally only if units of all its limits are in hand, and charges all.
+func TestGroups(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	a, b := request("a"), request("b")
+	a.Linked = true
+	out := make([]limiter.Decision, 2)
+	grant(l, heat(t, l, a, 100, 0), 10, time.Second, 0)
+	if l.DecideGroup([]limiter.Request{a, b}, 1, out) {
+		t.Fatal("a group was decided without units of its second limit")
+	}
+	grant(l, heat(t, l, b, 100, 0), 5, time.Second, 0)
+	for range 5 {
+		if !l.DecideGroup([]limiter.Request{a, b}, 1, out) || out[0].Limited || out[1].Limited {
+			t.Fatalf("the decisions are %+v, want two admissions", out)
+		}
+	}
+	if l.DecideGroup([]limiter.Request{a, b}, 1, out) {
+		t.Fatal("a group was admitted with spent units")
+	}
+	for range 5 {
+		local(t, l, a, 1)
+	}
+	forwarded(t, l, a, 1)
+	if l.DecideGroup([]limiter.Request{a, a}, 1, out) {
+		t.Fatal("a group with the same key twice was decided")
+	}
+}
+
+// TestManyKeys checks that the number of tracked keys is bounded.
+func TestManyKeys(t *testing.T) {
+	l := New(Config{Lessee: "a", MaxKeys: 640})
+	for i := range 10_000 {
+		for range trackFrom {
+			forwarded(t, l, request(fmt.Sprint(i)), 0)
+		}
+	}
+	if keys, _, _ := l.Usage(0); keys > 640 {
+		t.Errorf("%d keys are tracked, want at most 640", keys)
+	}
+}
+
+// TestNoAllocation checks that decisions allocate no memory.
+func TestNoAllocation(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	grant(l, heat(t, l, request("k"), 100, 0), 1_000_000, time.Second, 0)
+	req, cold := request("k"), request("cold")
+	group := []limiter.Request{req}
+	var d limiter.Decision
+	out := make([]limiter.Decision, 1)
+	for name, f := range map[string]func(){
+		"local":     func() { l.Decide(&req, 1, &d) },
+		"forwarded": func() { l.Decide(&cold, int64(rand.N(time.Hour)), &d) },
+		"group":     func() { l.DecideGroup(group, 1, out) },
+	} {
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, n)
+		}
+	}
+}
+
+// BenchmarkDecide measures a local decision, with and without the clock.
+func BenchmarkDecide(b *testing.B) {
+	l := New(Config{Lessee: "a"})
+	req := request("user:1234567890")
+	var d limiter.Decision
+	l.Decide(&req, 0, &d)
+	s, _ := l.shard(appendName(nil, &req))
+	a := newAccount(l, string(appendName(nil, &req)), &req, 0)
+	s.accounts[a.name] = a
+	a.leases = []held{{1, 1 << 60, 1 << 62, 0}}
+	b.Run("decide", func(b *testing.B) {
+		for b.Loop() {
+			l.Decide(&req, 1, &d)
+		}
+	})
+	b.Run("clock", func(b *testing.B) {
+		for b.Loop() {
+			l.Decide(&req, Now(), &d)
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package lessee
+
+import (
+	"container/heap"
+	"crypto/rand"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// lead is the time before the end of a lease at which the next one is drawn, and unused units are returned: several round
+// trips to an authority in the same region.
+const lead = 20 * time.Millisecond
+
+// Call is a call to the authority: a draw, or a return. Its Request has a Draw, and its own memory.
+type Call struct {
+	Request limiter.Request
+	Sent    int64 // the time from which the validity of the lease is counted
+	account *account
+}
+
+// plan holds the accounts that want to draw, the returns to send, and the next time at which each account is examined. It is
+// locked after the lock of a shard.
+type plan struct {
+	mu      sync.Mutex
+	draws   []*account
+	returns []Call
+	timers  timers
+	wake    chan struct{} // holds a token if there is something to send
+}
+
+func (p *plan) init() { p.wake = make(chan struct{}, 1) }
+
+// draw plans a draw.
+func (p *plan) draw(a *account) {
+	a.drawing = true
+	p.mu.Lock()
+	p.draws = append(p.draws, a)
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *plan) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// schedule sets the next time at which an account is examined.
+func (p *plan) schedule(a *account, at int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a.due.at = at
+	if a.due.index < 0 {
+		a.due.account = a
+		heap.Push(&p.timers, &a.due)
+		return
+	}
+	heap.Fix(&p.timers, a.due.index)
+}
+
+// due removes and returns an account whose time has come, or returns nil.
+func (p *plan) due(now int64) *account {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.timers) == 0 || p.timers[0].at > now {
+		return nil
+	}
+	return heap.Pop(&p.timers).(*timer).account
+}
+
+// Wake returns a channel that receives a value when Next has a call to send.
+func (l *Ledger) Wake() <-chan struct{} { return l.plan.wake }
+
+// Next returns the next call to send to the authority. It returns false if there is none at present: the caller then waits
+// for Wake, or for a few milliseconds, since time also causes calls. The caller must pass the answer to a draw to Drawn.
+func (l *Ledger) Next(now int64) (Call, bool) {
+	for a := l.plan.due(now); a != nil; a = l.plan.due(now) {
+		l.examine(a, now)
+	}
+	p := &l.plan
+	p.mu.Lock()
+	if n := len(p.returns); n > 0 {
+		c := p.returns[n-1]
+		p.returns = p.returns[:n-1]
+		p.mu.Unlock()
+		return c, true
+	}
+	if len(p.draws) == 0 {
+		p.mu.Unlock()
+		return Call{}, false
+	}
+	a := p.draws[0]
+	p.draws = p.draws[1:]
+	p.mu.Unlock()
+	return l.newDraw(a, now), true
+}
+
+// newDraw returns the call that draws as many units as an account is expected to need, and a quarter more.
+func (l *Ledger) newDraw(a *account, now int64) Call {
+	s, _ := l.shard([]byte(a.name))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	need := a.demand.during(a.hold, now)
+	req := a.request
+	req.Quantity = min(req.Limit.Max, need+need/4+1)
+	req.Draw = &limiter.Draw{
+		ID: randomID(), Lessee: l.config.Lessee, Hold: l.config.Hold, Relaxed: l.config.Relaxed,
+	}
+	l.counts.Draws.Add(1)
+	return Call{Request: req, Sent: now, account: a}
+}
+
+// randomID returns a number that other users of the authority cannot guess.
+func randomID() uint64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails
+		if id := binary.LittleEndian.Uint64(b[:]); id != 0 {
+			return id
+		}
+	}
+}
+
+// Drawn takes the answer of the authority to a draw at the time now: its decision, with Granted and Valid in the Draw of the
+// call. A decision whose Err is set means that there is no answer.
+func (l *Ledger) Drawn(c *Call, now int64, d *limiter.Decision) {
+	a := c.account
+	s, _ := l.shard([]byte(a.name))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.drawing = false
+	if d.Err != nil {
+		l.counts.Failures.Add(1)
+		a.pause = now + int64(l.config.Hold)/4
+		return
+	}
+	a.answer = answer{now, d.Remaining, d.ResetAfter}
+	a.learnRefusal(d, now)
+	if !a.keep(c, now) {
+		if !d.Limited {
+			a.pause = now + int64(l.config.Hold) // the authority does not lease this limit, or has no units to lease
+		}
+		return
+	}
+	l.plan.schedule(a, a.nextReturn(now))
+}
+
+// learnRefusal remembers that the authority refuses one unit. An admission ends an earlier refusal.
+func (a *account) learnRefusal(d *limiter.Decision, now int64) {
+	a.refusal = refusal{}
+	if d.Limited {
+		hold := a.ledger.config.Hold
+		wait := hold
+		if d.RetryAfter != limiter.NoRetry {
+			wait = min(d.RetryAfter, hold)
+		}
+		a.refusal = refusal{until: now + int64(wait), limit: now + int64(hold)}
+		a.pause = a.refusal.until
+	}
+}
+
+// keep stores the lease of a call, and reports whether units were granted.
+func (a *account) keep(c *Call, now int64) bool {
+	draw := c.Request.Draw
+	ends := c.Sent + int64(draw.Valid-draw.Valid/500)
+	if draw.Granted <= 0 {
+		return false
+	}
+	a.hold = draw.Valid
+	a.ledger.counts.Drawn.Add(draw.Granted)
+	if now >= ends {
+		a.ledger.counts.Lost.Add(draw.Granted)
+		return false
+	}
+	a.ledger.counts.Lost.Add(a.prune(now))
+	a.leases = append(a.leases, held{id: draw.ID, units: draw.Granted, ends: ends, begun: c.Sent})
+	return true
+}
