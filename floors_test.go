@@ -62,6 +62,8 @@ var floors = map[string]int{
 	"limiter/limitertest": 1, // rules that all algorithms obey, for tests
 
 	"leaky":              2, // built on gcra
+	"lease":              2, // leases of the states of the algorithms
+	"lease/leasetest":    1, // rules of the algorithms over histories with leases, for tests
 	"internal/tlstest":   2, // files and clients of servers with TLS, for tests
 	"internal/tlsserver": 3, // TLS for listeners of clients; reads serial lists as cluster/transport/certs does
 
@@ -130,6 +132,7 @@ var barred = map[string]map[string]string{
 	"tokenbucket":         arithmetic,
 	"leaky":               arithmetic,
 	"ban":                 arithmetic,
+	"lease":               arithmetic,
 	"internal/muldiv":     arithmetic,
 	"buckets": {"net": "the table does no network I/O", "os": "the table does no file I/O",
 		module + "options": "its settings are in its Config", module + "resp": "the table does not use the protocol"},

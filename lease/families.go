@@ -1,0 +1,124 @@
+package lease
+
+import (
+	"math"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// family is a set of kinds whose leases are charged by the same rules.
+type family uint8
+
+const (
+	none    family = iota // no leases
+	timed                 // the state is a theoretical arrival time: a lease is charged as of its end
+	counted               // the state is a count of a window or a bucket: a lease ends with the interval in which it counts
+	logged                // the state is a log: the entry of a lease has the time of its end
+)
+
+var families = [...]family{
+	limiter.Throttle:       timed,
+	limiter.ScaledThrottle: timed,
+	limiter.SlidingWindow:  counted,
+	limiter.FixedWindow:    counted,
+	limiter.WindowBuckets:  counted,
+	limiter.Calendar:       counted,
+	limiter.TokenBucket:    counted,
+	limiter.ScaledBucket:   counted,
+	limiter.LeakyBucket:    none,
+	limiter.ScaledLeaky:    none,
+	limiter.Ban:            none,
+}
+
+func familyOf(kind limiter.Kind) family {
+	if int(kind) >= len(families) {
+		return none
+	}
+	return families[kind]
+}
+
+// adapt changes the state as needed before a decision with the limit l, so that the units of outstanding leases stay
+// charged although the limit may differ from that of the last decision.
+func (st *state) adapt(decide Algorithm, base limiter.Kind, l *limiter.Limit, now uint64) {
+	switch {
+	case len(st.leases) == 0:
+	case base == limiter.ScaledThrottle:
+		st.rescale(l, now)
+	case isBucket(base):
+		st.cancelRefills(decide, base, l, now)
+	case familyOf(base) == counted:
+		st.recharge(decide, base, l, now)
+	}
+}
+
+// reshape is called after a decision with the limit l has changed the inner state.
+func (st *state) reshape(base limiter.Kind, l *limiter.Limit, now uint64) {
+	if familyOf(base) == counted && base != limiter.Calendar {
+		st.move(base, l, now)
+	}
+}
+
+// rest returns the units that the lease e may have at most.
+func (st *state) rest(decide Algorithm, req *limiter.Request, e *lease, now uint64) uint64 {
+	if familyOf(req.Kind) == timed {
+		return st.restOfTime(&req.Limit, e.asOf, now)
+	}
+	_, d := decide(&req.Limit, st.inner, now, 0, nil)
+	return uint64(d.Remaining)
+}
+
+// charge charges a new lease to the inner state. It may shorten the lease, and returns false, without a change, if the lease
+// is then too short.
+func (st *state) charge(decide Algorithm, base limiter.Kind, e *lease, now uint64) bool {
+	if familyOf(base) == timed {
+		st.chargeTime(base, e)
+		return true
+	}
+	return st.chargeCount(decide, base, e, now)
+}
+
+// credit returns n units of the lease at an index of the list.
+func (st *state) credit(decide Algorithm, base limiter.Kind, at int, n, now uint64) {
+	if familyOf(base) == timed {
+		st.creditTime(base, at, n, now)
+		return
+	}
+	l := st.leases[at].limit
+	st.remove(at, n)
+	st.decideInner(decide, &l, now, -toInt(n))
+}
+
+// remove subtracts n units from a lease, and removes it from the list if none remain.
+func (st *state) remove(at int, n uint64) {
+	if st.leases[at].units -= n; st.leases[at].units == 0 {
+		st.leases = append(st.leases[:at], st.leases[at+1:]...)
+	}
+}
+
+// refund decides a refund. The units of outstanding leases stay charged.
+func (st *state) refund(decide Algorithm, req *limiter.Request, now uint64) limiter.Decision {
+	switch familyOf(req.Kind) {
+	case timed:
+		st.decideInner(decide, &req.Limit, now, req.Quantity)
+		st.raise(req.Kind, &req.Limit, now)
+	case counted:
+		st.refundCount(decide, req, now)
+	}
+	_, d := decide(&req.Limit, st.inner, now, 0, nil)
+	d.Limited, d.RetryAfter = false, limiter.NoRetry
+	return d
+}
+
+// reset removes everything from the inner state except the units of outstanding leases, with the limit of one of them.
+func (st *state) reset(decide Algorithm, base limiter.Kind, l *limiter.Limit, now uint64) {
+	if familyOf(base) == timed {
+		st.inner = limiter.State{}
+		st.raise(base, l, now)
+		return
+	}
+	st.inner = limiter.State{}
+	st.force(decide, l, st.leases.units(), now)
+}
+
+// toInt converts a number of units, at most the largest int64.
+func toInt(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

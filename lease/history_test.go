@@ -1,0 +1,118 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/lease/leasetest"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/tokenbucket"
+	"github.com/throttledhq/throttled/window"
+)
+
+var algorithms = map[limiter.Kind]Algorithm{
+	limiter.Throttle: func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
+		tat, d := gcra.Decide(*l, old.Expires, now, quantity)
+		return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
+	},
+	limiter.ScaledThrottle: gcra.DecideScaled,
+	limiter.SlidingWindow:  window.Slide,
+	limiter.FixedWindow:    window.Count,
+	limiter.WindowBuckets:  window.Count,
+	limiter.Calendar:       window.Calendar,
+	limiter.TokenBucket:    tokenbucket.Decide,
+	limiter.ScaledBucket:   tokenbucket.DecideScaled,
+}
+
+// key is a table with one key, without a table: it passes its state to the functions of this package.
+type key struct {
+	now   uint64
+	base  limiter.Kind
+	kind  limiter.Kind // of the record; 0 if the key is absent
+	state limiter.State
+}
+
+func (k *key) Now() uint64           { return k.now }
+func (k *key) Sleep(d time.Duration) { k.now += uint64(d) }
+func (k *key) Disturb(*rand.Rand)    {}
+
+// current returns the kind and the state at the present time.
+func (k *key) current() (limiter.Kind, limiter.State) {
+	if k.state.Expires <= k.now {
+		return k.base, limiter.State{}
+	}
+	return k.kind, k.state
+}
+
+func (k *key) store(c limiter.Change, kind limiter.Kind) {
+	if !c.Set {
+		return
+	}
+	data := append([]byte(nil), k.state.Data[:c.Keep]...)
+	k.kind, k.state = kind, limiter.State{Expires: c.Expires, Data: append(data, c.Tail...)}
+}
+
+func (k *key) Decide(req limiter.Request) (d limiter.Decision) {
+	decide := algorithms[k.base]
+	kind, old := k.current()
+	var c limiter.Change
+	switch {
+	case req.Draw != nil && req.Draw.Return:
+		if !kind.Leased() {
+			return d
+		}
+		c, kind = Return(decide, &req, kind, old, k.now)
+	case req.Draw != nil:
+		c, kind, d = Draw(decide, &req, kind, old, k.now)
+	case kind.Leased():
+		c, kind, d = Plain(decide, &req, old, k.now, false, make([]byte, 0, 4096))
+	default:
+		c, d = decide(&req.Limit, old, k.now, req.Quantity, nil)
+	}
+	k.store(c, kind)
+	return d
+}
+
+func (k *key) Delete() {
+	kind, old := k.current()
+	if kind.Leased() {
+		c, kind := Reset(algorithms[k.base], kind, old, k.now)
+		if c.Set {
+			k.store(c, kind)
+			return
+		}
+	}
+	k.state = limiter.State{}
+}
+
+// TestHistories checks random histories of each kind against the rule of its algorithm: no interval admits more, at
+// whatever time the units of the leases are spent.
+func TestHistories(t *testing.T) {
+	for i := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
+		var granted int64
+		name := ""
+		for seed := range uint64(histories()) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			s := leasetest.Subjects(rng)[i]
+			r, err := leasetest.Simulate(s, &key{now: uint64(time.Hour) + rng.Uint64N(1<<40), base: s.Kind}, rng)
+			if err != nil {
+				t.Fatalf("%s, seed %d, limit %+v: %v", s.Name, seed, s.Limit(0), err)
+			}
+			granted += r.Granted
+			name = s.Name
+		}
+		if granted == 0 {
+			t.Errorf("%s: no lease was granted", name)
+		}
+	}
+}
+
+// histories returns the number of histories of each kind.
+func histories() int {
+	if testing.Short() {
+		return 300
+	}
+	return 1000
+}

@@ -1,0 +1,186 @@
+package lease
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// MaxLeases is the maximum number of outstanding leases of a key.
+const MaxLeases = 64
+
+// lease is one entry of a list.
+type lease struct {
+	id uint64
+	// end is the time from which the units can no longer be spent or returned. Times are limiter times in nanoseconds.
+	end uint64
+	// asOf is the time as of which the units are charged: for a window or a bucket the end of the window, the sub-window or
+	// the refill interval in which they count, and otherwise the end of the lease or, if it is relaxed, the time of the draw.
+	asOf         uint64
+	units        uint64 // granted and not returned; at least 1
+	limit        limiter.Limit
+	user, lessee []byte
+}
+
+// charged returns the time that the units of a lease of a GCRA limit take to be restored, in nanoseconds. It saturates.
+func (e *lease) charged() uint64 {
+	hi, ns := bits.Mul64(e.units, uint64(e.limit.Interval))
+	if hi != 0 || ns > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return ns
+}
+
+// list holds the leases of a key in the order of their draws.
+type list []lease
+
+// find returns the index of the lease with an id, or -1.
+func (l list) find(id uint64) int {
+	return slices.IndexFunc(l, func(e lease) bool { return e.id == id })
+}
+
+// prune removes the leases that have ended.
+func (l list) prune(now uint64) list {
+	return slices.DeleteFunc(l, func(e lease) bool { return e.end <= now })
+}
+
+// units returns the sum of the units. It saturates.
+func (l list) units() (sum uint64) {
+	for i := range l {
+		sum = add(sum, l[i].units)
+	}
+	return sum
+}
+
+// until returns the time at which the last lease ends, or 0.
+func (l list) until() (end uint64) {
+	for i := range l {
+		end = max(end, l[i].end)
+	}
+	return end
+}
+
+// lessees returns the number of different lessees, including the named one.
+func (l list) lessees(name string) int {
+	n := 1
+	for i := range l {
+		same := func(e lease) bool { return string(e.lessee) == string(l[i].lessee) }
+		if string(l[i].lessee) != name && !slices.ContainsFunc(l[:i], same) {
+			n++
+		}
+	}
+	return n
+}
+
+// floor returns the lowest theoretical arrival time at which the leases that are charged as of a later time than after
+// are still charged completely: for each of them, its asOf plus its charge and those of all leases with the same or a
+// later asOf.
+func (l list) floor(after uint64) (tat uint64) {
+	for i := range l {
+		if l[i].asOf <= after {
+			continue
+		}
+		at := l[i].asOf
+		for j := range l {
+			if l[j].asOf >= l[i].asOf {
+				at = min(add(at, l[j].charged()), math.MaxInt64)
+			}
+		}
+		tat = max(tat, at)
+	}
+	return tat
+}
+
+// add returns a + b, saturated at the largest uint64.
+func add(a, b uint64) uint64 {
+	sum, carry := bits.Add64(a, b, 0)
+	if carry != 0 {
+		return math.MaxUint64
+	}
+	return sum
+}
+
+// appendTo appends the encoded leases. Each lease is encoded as id, end and asOf, 8 bytes each and little endian, and then
+// as uvarints: units, Max, Interval and Amount of the limit, and the sizes of user and lessee, each followed by its bytes.
+func (l list) appendTo(b []byte) []byte {
+	for i := range l {
+		e := &l[i]
+		for _, n := range [...]uint64{e.id, e.end, e.asOf} {
+			b = binary.LittleEndian.AppendUint64(b, n)
+		}
+		for _, n := range [...]uint64{e.units, uint64(e.limit.Max), uint64(e.limit.Interval), uint64(e.limit.Amount)} {
+			b = binary.AppendUvarint(b, n)
+		}
+		b = append(binary.AppendUvarint(b, uint64(len(e.user))), e.user...)
+		b = append(binary.AppendUvarint(b, uint64(len(e.lessee))), e.lessee...)
+	}
+	return b
+}
+
+// parse decodes the encoded leases into buf. The names in the list refer to the memory of b. It returns false if b is
+// malformed.
+func parse(b []byte, buf list) (l list, ok bool) {
+	r := reader{rest: b}
+	for l = buf[:0]; len(r.rest) > 0; {
+		e := lease{id: r.fixed(), end: r.fixed(), asOf: r.fixed(), units: r.number()}
+		e.limit = limiter.Limit{Max: r.int(), Interval: time.Duration(r.int()), Amount: r.int()}
+		e.user, e.lessee = r.bytes(), r.bytes()
+		if r.failed || len(l) == MaxLeases || e.units == 0 || e.limit.Max < 1 || e.limit.Interval < 1 {
+			return nil, false
+		}
+		l = append(l, e)
+	}
+	return l, true
+}
+
+// reader decodes fields. At a field that is incomplete or out of range it sets failed, and all later fields are zero.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+// take returns the next n bytes.
+func (r *reader) take(n uint64) []byte {
+	if r.failed || n > uint64(len(r.rest)) {
+		r.failed = true
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+// fixed decodes a number of 8 bytes.
+func (r *reader) fixed() uint64 {
+	if b := r.take(8); !r.failed {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// number decodes a uvarint.
+func (r *reader) number() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.failed = true
+	}
+	if r.failed {
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+// int decodes a uvarint that must fit in an int64.
+func (r *reader) int() int64 {
+	n := r.number()
+	r.failed = r.failed || n > math.MaxInt64
+	return int64(n)
+}
+
+// bytes decodes bytes that are preceded by their size.
+func (r *reader) bytes() []byte { return r.take(r.number()) }
