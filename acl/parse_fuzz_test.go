@@ -26,6 +26,14 @@ func FuzzParse(f *testing.F) {
 			checkDisabled(t, stored)
 			return
 		}
+		for _, name := range Names(text) {
+			if set.Get(name) == nil {
+				t.Errorf("Names returns %q, which is not a user", name)
+			}
+		}
+		if n, want := len(Names(set.Text())), len(set.Users())-bit(!set.DefaultIsExplicit()); n != want {
+			t.Errorf("Names returns %d names of %q, want %d", n, set.Text(), want)
+		}
 		again := mustParse(t, set.Text())
 		for _, u := range set.Users() {
 			other := again.Get(u.Name())

@@ -101,11 +101,40 @@ func (s *Set) IsPassword(text []byte) bool {
 var unknown User
 
 // With returns a set in which u replaces the user of the same name, or is added. If u is the user "default", it becomes
-// explicit.
+// explicit. The creation number of an added user is the version of the returned set.
 func (s *Set) With(u *User) *Set {
 	users := maps.Clone(s.users)
-	users[u.name] = u
+	changed := *u
+	changed.created = s.creation(u.name, s.Version+1)
+	users[u.name] = &changed
 	return newSet(s.Version+1, users, s.explicit || u.name == DefaultName)
+}
+
+// creation returns the creation number of a user: that of the user of this name in s, or otherwise next.
+func (s *Set) creation(name string, next uint64) uint64 {
+	if old := s.users[name]; old != nil {
+		return old.created
+	}
+	return next
+}
+
+// SetCreated sets the creation numbers of users by name; a user without a number has 0. It must be called before the set is
+// shared.
+func (s *Set) SetCreated(numbers map[string]uint64) {
+	for name, u := range s.users {
+		if name != DefaultName {
+			u.created = numbers[name]
+		}
+	}
+}
+
+// Follow makes s the version after another set: users that both contain keep their creation numbers. It must be called
+// before s is shared.
+func (s *Set) Follow(old *Set) {
+	s.Version = old.Version + 1
+	for name, u := range s.users {
+		u.created = old.creation(name, s.Version)
+	}
 }
 
 // Without returns a set without the users with the given names. The user "default" cannot be removed.

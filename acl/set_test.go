@@ -80,7 +80,7 @@ func TestWithWithout(t *testing.T) {
 	s.Version = 7
 	bob := mustApply(t, "on +ttl")
 	with := s.With(bob)
-	if with.Version != 8 || with.Get("bob") != bob || s.Get("bob") != nil || with.DefaultIsExplicit() {
+	if with.Version != 8 || !with.Get("bob").Same(bob) || s.Get("bob") != nil || with.DefaultIsExplicit() {
 		t.Errorf("with a user: version %d, %v; before: %v", with.Version, with.Get("bob"), s.Get("bob"))
 	}
 	without := with.Without("bob", "nobody", DefaultName)

@@ -11,7 +11,10 @@ const DefaultName = "default"
 
 // User is a user with its passwords and permissions. It is immutable.
 type User struct {
-	name     string
+	name string
+	// created is the creation number. A user that is deleted and created again has another number. The user "default", which
+	// always exists, has 0.
+	created  uint64
 	login    credentials
 	commands commandRules
 	keys     keyPatterns

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -14,17 +16,21 @@ import (
 // Users receives the versions of the users.
 type Users interface {
 	// Apply replaces the users of this node by those in the text. Number 0 means that the log has no users. After an error,
-	// the node continues with the users that it has.
-	Apply(version uint64, text string) error
+	// the node continues with the users that it has. A user that was deleted and created again has another creation number
+	// than before. Users that are missing in created have 0.
+	Apply(version uint64, text string, created map[string]uint64) error
 }
 
 // noUsers is the Users of a node whose users are not replicated.
 type noUsers struct{}
 
-func (noUsers) Apply(uint64, string) error { return nil }
+func (noUsers) Apply(uint64, string, map[string]uint64) error { return nil }
 
-// usersKey is the key of the active version of the users in the stable store of Raft.
-var usersKey = []byte("Users")
+// Keys of the stable store of Raft.
+var (
+	usersKey     = []byte("Users")        // number and text of the active version of the users
+	creationsKey = []byte("UsersCreated") // number and field Created of the active version, or of the one that replaces it
+)
 
 var errInactive = errors.New("the node does not use this version of the users yet")
 
@@ -53,8 +59,11 @@ func (u *activeUsers) load() (number uint64, err error) {
 	if err != nil || len(b) < 8 { // no version is stored, or Raft will fail with the same error
 		return 0, nil
 	}
-	v := usersVersion{binary.LittleEndian.Uint64(b), len(b) - 8, string(b[8:])}
-	if err := u.target.Apply(v.Number, v.text); err != nil {
+	v := usersVersion{Number: binary.LittleEndian.Uint64(b), Size: len(b) - 8, text: string(b[8:])}
+	if created, err := u.stable.Get(creationsKey); err == nil && bytes.HasPrefix(created, b[:8]) {
+		v.Created = string(created[8:])
+	}
+	if err := u.target.Apply(v.Number, v.text, v.creations()); err != nil {
 		return 0, fmt.Errorf("read version %d of the users: %w", v.Number, err)
 	}
 	u.set(v)
@@ -77,16 +86,25 @@ func (u *activeUsers) run() {
 
 // activate makes a version active, unless its text is not valid on this node.
 func (u *activeUsers) activate(v usersVersion) {
-	if err := u.target.Apply(v.Number, v.text); err != nil {
+	if err := u.target.Apply(v.Number, v.text, v.creations()); err != nil {
 		u.log.Error("the users of the cluster were changed, and this node does not know all of them: run the same version on all nodes",
 			"version", v.Number, "error", err)
 		return
 	}
-	b := binary.LittleEndian.AppendUint64(nil, v.Number)
-	if err := u.stable.Set(usersKey, append(b, v.text...)); err != nil {
+	if err := u.store(v); err != nil {
 		u.log.Error("cannot store the users; check the disk of the data directory", "error", err)
 	}
 	u.set(v)
+}
+
+// store stores a version. The creation numbers are stored first, and contain the number of the version, so that they are not
+// used with another text.
+func (u *activeUsers) store(v usersVersion) error {
+	number := binary.LittleEndian.AppendUint64(nil, v.Number)
+	if err := u.stable.Set(creationsKey, append(slices.Clip(number), v.Created...)); err != nil {
+		return err
+	}
+	return u.stable.Set(usersKey, append(number, v.text...))
 }
 
 func (u *activeUsers) set(v usersVersion) {

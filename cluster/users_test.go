@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -24,18 +25,19 @@ import (
 type usersLog struct {
 	mu      sync.Mutex
 	list    []usersVersion
+	created map[string]uint64 // of the version that was applied last
 	refused string // text that is not valid
 }
 
 var errRefused = errors.New("refused by the test")
 
-func (u *usersLog) Apply(number uint64, text string) error {
+func (u *usersLog) Apply(number uint64, text string, created map[string]uint64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if text == u.refused && text != "" {
 		return errRefused
 	}
-	u.list = append(u.list, usersVersion{number, len(text), text})
+	u.list, u.created = append(u.list, usersVersion{Number: number, Size: len(text), text: text}), created
 	return nil
 }
 
@@ -50,6 +52,13 @@ func (u *usersLog) applied() []usersVersion {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Clone(u.list)
+}
+
+// creations returns the creation numbers of the version that was applied last.
+func (u *usersLog) creations() map[string]uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.created
 }
 
 // active returns the version that was applied last.
@@ -218,6 +227,53 @@ func TestUsersOfRestartedNode(t *testing.T) {
 		if list := p.users.applied(); len(list) != 2 || list[0].Number != version || list[1].Number != next {
 			t.Errorf("the node has applied %+v, want the versions %d and %d", list, version, next)
 		}
+	})
+}
+
+// TestUserCreationsAreReplicated deletes a user and creates it again. The nodes have the same creation number, also a node that
+// was restarted and a node that got the users from a snapshot.
+func TestUserCreationsAreReplicated(t *testing.T) {
+	few := func(s *raft.Config) { s.TrailingLogs = 1 }
+	simulate(t, simConfig{size: 3, tune: few}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		s.setUsers(leader, "user app on\nuser bob on\n")
+		away := s.followers(leader)[0]
+		away.crash(false)
+		s.setUsers(leader, "user bob on\n")
+		created := s.setUsers(leader, "user app on\nuser bob on\n")
+		last := s.setUsers(leader, "user app off\nuser bob on\n")
+		check := func() {
+			t.Helper()
+			s.awaitUsers(last)
+			for _, p := range s.processes() {
+				if got, want := p.users.creations(), map[string]uint64{"app": created}; !maps.Equal(got, want) {
+					t.Errorf("%s has the creation numbers %v, want %v", p.node.id, got, want)
+				}
+			}
+		}
+		for range 5 {
+			s.grant(leader, "s")
+		}
+		if err := leader.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		s.grant(leader, "s")
+		back := away.node.boot()
+		s.converge()
+		if back.fsm.restores.Load() == 0 {
+			t.Error("the node did not get a snapshot")
+		}
+		check()
+		for _, n := range s.list() {
+			s.alive(n.id).crash(false)
+		}
+		lone := s.list()[0].boot()
+		<-lone.started
+		if got := lone.users.creations()["app"]; got != created {
+			t.Errorf("without other nodes, the creation number is %d, want %d", got, created)
+		}
+		s.converge()
+		check()
 	})
 }
 

@@ -37,7 +37,11 @@ func parseUsersEntry(b []byte) (base uint64, text string, err error) {
 type usersVersion struct {
 	Number uint64 `json:"number"`
 	Size   int    `json:"size"` // of text, in bytes
-	text   string
+	// Created has the creation number of each user, in the order of the text and separated by spaces. It is "" if all are 0.
+	// A program that does not know the numbers leaves them out. They need not be the same on all nodes, because a login is
+	// known to one node only.
+	Created string `json:"created,omitempty"`
+	text    string
 }
 
 // usersState is the part of the applied state that belongs to the users. fsm.state guards it, except for changed.
@@ -53,7 +57,7 @@ type usersState struct {
 func (s *usersState) apply(log *raft.Log) error {
 	base, text, err := parseUsersEntry(log.Data)
 	if err == nil && base == s.Number {
-		s.usersVersion = usersVersion{log.Index, len(text), text}
+		s.usersVersion = usersVersion{log.Index, len(text), s.createdAfter(log.Index, text), text}
 		s.signal()
 	}
 	return err

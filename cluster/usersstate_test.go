@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -28,6 +29,40 @@ func TestUsersEntries(t *testing.T) {
 		for len(s.changed) > 0 {
 			<-s.changed
 		}
+	}
+}
+
+// TestUserCreations checks the creation numbers of users after each of several entries, also if versions between are skipped.
+func TestUserCreations(t *testing.T) {
+	s := &usersState{changed: make(chan struct{}, 1)}
+	for _, tt := range []struct {
+		index uint64
+		text  string
+		want  map[string]uint64
+	}{
+		{5, "user default on\nuser app on\nuser bob off\n", nil}, // the users that the nodes had before
+		{6, "user default on\nuser bob off\n", nil},
+		{8, "user default on\nuser app on\nuser bob on\n", map[string]uint64{"app": 8}},
+		{9, "user ann on\nuser app on\nuser bob off\n", map[string]uint64{"app": 8, "ann": 9}},
+		{11, "user ann on\nuser app on +ping\nuser default on\n", map[string]uint64{"app": 8, "ann": 9}},
+		{12, "user ann on\nuser app on +ping\nuser bob on\nuser default on\n", map[string]uint64{"app": 8, "ann": 9, "bob": 12}},
+		{14, "", nil},
+		{15, "\n  user  app\ton\n", map[string]uint64{"app": 15}},
+	} {
+		if err := s.apply(&raft.Log{Index: tt.index, Data: usersEntryOf(s.Number, tt.text)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.creations(); !maps.Equal(got, tt.want) {
+			t.Errorf("entry %d: the creation numbers are %v, want %v", tt.index, got, tt.want)
+		}
+	}
+	malformed := usersVersion{Created: "x 7 -1 8 9", text: "user a on\nuser b on\nuser c on\n"}
+	if got, want := malformed.creations(), map[string]uint64{"b": 7}; !maps.Equal(got, want) {
+		t.Errorf("malformed numbers: %v, want %v", got, want)
+	}
+	many := usersVersion{Number: 1}
+	if n := len(many.createdAfter(1<<40, strings.Repeat("user a\n", acl.MaxText/8))); n != 0 {
+		t.Errorf("the numbers of a text with too many users have %d bytes, want 0", n)
 	}
 }
 

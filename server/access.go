@@ -52,9 +52,9 @@ func (s *Server) Authenticate(addr net.Addr, user, password []byte) (Login, erro
 	return Login{}, ErrPassword
 }
 
-// MayRun reports whether a user exists and may run a command, such as "info" or "cl.rules|get".
+// MayRun reports whether the user of a login exists and may run a command, such as "info" or "cl.rules|get".
 func (s *Server) MayRun(login Login, command string) bool {
-	u := s.currentUsers().Get(login.Name())
+	u := login.Of(s.currentUsers())
 	id, known := s.users.catalog.ID(command)
 	return u != nil && known && u.MayRun(id)
 }

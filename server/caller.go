@@ -48,7 +48,7 @@ func (c *Caller) As(login Login) {
 	cl := c.client
 	set := cl.srv.currentUsers()
 	s := &cl.session
-	if u := set.Get(login.Name()); u == nil || !u.Enabled() && u != set.Default() {
+	if u := login.Of(set); u == nil || !u.Enabled() && u != set.Default() {
 		s.user, s.users, s.authenticated = acl.NewUser(login.Name(), cl.srv.users.catalog), set, false
 	} else {
 		s.user, s.users, s.authenticated = u, set, true

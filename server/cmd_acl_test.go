@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,6 +127,32 @@ func TestACLDeletedUser(t *testing.T) {
 	idle.closed()
 	subscriber.closed()
 	s.dial().fails("WRONGPASS", "AUTH", "bob", "pw")
+}
+
+// TestACLRecreatedUser replaces the users by a set in which a user was deleted and created again, as a node of a cluster does
+// that has missed the version between. The logins of the earlier user end.
+func TestACLRecreatedUser(t *testing.T) {
+	s := withUsers("user bob on >pw +ping +subscribe &*\n").start(t)
+	p, subscriber := s.as("bob"), s.as("bob")
+	subscriber.ask("SUBSCRIBE", "news")
+	login, ok := s.Authenticate(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, []byte("bob"), []byte("pw"))
+	if ok != nil || !s.MayRun(login, "ping") {
+		t.Fatalf("login: %v, may run PING: %t", ok, s.MayRun(login, "ping"))
+	}
+	c := s.NewCaller()
+	defer c.Close()
+	old := s.users.Get()
+	s.users.Replace(old.Without("bob").With(old.Get("bob")))
+	p.closed()
+	subscriber.closed()
+	if s.MayRun(login, "ping") {
+		t.Error("the login of a deleted user may run commands")
+	}
+	c.As(login)
+	if reply, err := c.Run([]byte(ping), nil); err != nil || !strings.HasPrefix(string(reply), "-NOAUTH") {
+		t.Errorf("PING of the login of a deleted user: %q, error %v", reply, err)
+	}
+	s.as("bob").do("+PONG\r\n", "PING")
 }
 
 // TestACLMonitorRevoked checks that a MONITOR that is no longer permitted is closed.

@@ -91,7 +91,7 @@ func (f *clientFilter) matches(c *client) bool {
 		(f.kind == "" || f.kind == info.kind(c.listener)) &&
 		(f.addr == "" || f.addr == c.addr().String()) &&
 		(f.laddr == "" || f.laddr == c.conn.socket.LocalAddr().String()) &&
-		(f.user == "" || f.user == info.user) &&
+		(f.user == "" || f.user == info.login.Name()) &&
 		c != f.skip
 }
 
@@ -238,7 +238,7 @@ func (c *client) describe() string {
 		" qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=%d rbs=%d rbp=0 obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s",
 		c.id, c.addr(), c.conn.socket.LocalAddr(), c.conn.socket.descriptor(), i.name,
 		int64(time.Since(c.born).Seconds()), int64(idle.Seconds()), i.flags(), i.channels, i.patterns, i.multi,
-		u.query.Load(), u.multi.Load(), u.replies.Load(), u.queued.Load(), u.total(), c.session.lastCommand(), i.user, i.resp, i.libName, i.libVer)
+		u.query.Load(), u.multi.Load(), u.replies.Load(), u.queued.Load(), u.total(), c.session.lastCommand(), i.login.Name(), i.resp, i.libName, i.libVer)
 }
 
 // flags returns the value of the field "flags" in CLIENT LIST: one letter for each state of the client.

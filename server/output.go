@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/resp"
 )
@@ -235,7 +236,7 @@ func (o *output) registerSubscriptions() {
 	o.srv.broker.register(o)
 	set := o.srv.users.Get()
 	if set != s.users || s.subscriptionsRevised {
-		if u := set.Get(s.user.Name()); u == nil || !maySubscribe(u, s.subscriptions.channels, s.subscriptions.patterns) {
+		if u := acl.NewLogin(s.user).Of(set); u == nil || !maySubscribe(u, s.subscriptions.channels, s.subscriptions.patterns) {
 			o.closing.hangUp()
 		}
 	}

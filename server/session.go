@@ -38,7 +38,7 @@ type session struct {
 
 // clientInfo is the client state that other goroutines can read, for example for CLIENT LIST.
 type clientInfo struct {
-	user                       string // name of the user
+	login                      acl.Login
 	name, libName, libVer      string
 	resp                       int
 	multi                      int // queued commands; -1 outside a transaction
@@ -60,15 +60,16 @@ func (s *session) reset() {
 	}
 	s.monitoring, s.subscriptionsChanged, s.subscriptionsRevised = false, false, false
 	s.setInfo(func(i *clientInfo) {
-		*i = clientInfo{user: i.user, libName: i.libName, libVer: i.libVer, resp: 2, multi: -1}
+		*i = clientInfo{login: i.login, libName: i.libName, libVer: i.libVer, resp: 2, multi: -1}
 	})
 }
 
-// follow applies a change of the users. If the user of the session is deleted, the session is not authenticated any more.
+// follow applies a change of the users. If the user of the session is deleted, the session is not authenticated any more,
+// even if a user with the same name was created since.
 func (s *session) follow(set *acl.Set) {
 	s.users = set
 	s.subscriptionsRevised = s.subscriptionsRevised || s.subscriptionsChanged
-	if u := set.Get(s.user.Name()); u != nil {
+	if u := acl.NewLogin(s.user).Of(set); u != nil {
 		s.user = u
 	} else {
 		s.authenticated = false
@@ -81,7 +82,7 @@ func (s *session) follow(set *acl.Set) {
 // become sets the user of the session.
 func (s *session) become(u *acl.User) {
 	s.user = u
-	s.setInfo(func(i *clientInfo) { i.user = u.Name() })
+	s.setInfo(func(i *clientInfo) { i.login = acl.NewLogin(u) })
 }
 
 // discard drops the transaction and the watched keys.

@@ -119,12 +119,12 @@ func (s *Server) watchUsers() {
 func (s *Server) closeRevoked(set *acl.Set) {
 	for _, c := range s.connections() {
 		info := c.session.currentInfo()
-		if u := set.Get(info.user); u == nil || info.monitor && !u.MayRun(s.users.monitor) {
+		if u := info.login.Of(set); u == nil || info.monitor && !u.MayRun(s.users.monitor) {
 			c.conn.closeAfterReplies()
 		}
 	}
 	for o, subscriber := range s.broker.sharedCopy() {
-		if u := set.Get(o.session.currentInfo().user); u == nil || !maySubscribe(u, subscriber.channels, subscriber.patterns) {
+		if u := o.session.currentInfo().login.Of(set); u == nil || !maySubscribe(u, subscriber.channels, subscriber.patterns) {
 			o.closing.hangUp()
 		}
 	}

@@ -71,7 +71,7 @@ func cmdACLLoad(c *client, _ [][]byte) error {
 	if err != nil {
 		return replyError("ERR the users were not changed: " + path + ": " + err.Error())
 	}
-	set.Version = c.srv.users.Get().Version + 1
+	set.Follow(c.srv.users.Get())
 	c.srv.users.Replace(set)
 	c.srv.closeRevoked(c.srv.currentUsers())
 	c.srv.log.Info("the users were loaded", "file", path, "users", set.Len(), "by", c.session.user.Name(), "addr", c.addr())

@@ -26,7 +26,7 @@ func newClusterUsers(store *acl.Store, log *slog.Logger) *clusterUsers {
 }
 
 // Apply replaces the users. A user with rules that this version of the program does not know is disabled on this node.
-func (u *clusterUsers) Apply(version uint64, text string) error {
+func (u *clusterUsers) Apply(version uint64, text string, created map[string]uint64) error {
 	if version == 0 {
 		u.store.Replace(u.initial)
 		return nil
@@ -39,6 +39,7 @@ func (u *clusterUsers) Apply(version uint64, text string) error {
 		u.log.Error("a user of the cluster is disabled on this node: run the same version on all nodes, or change the user", "version", version, "error", err)
 	}
 	set.Version = version
+	set.SetCreated(created)
 	u.store.Replace(set)
 	return nil
 }

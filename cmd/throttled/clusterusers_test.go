@@ -45,7 +45,7 @@ func TestClusterUsers_Apply(t *testing.T) {
 		{0, "", "file", ""},
 	} {
 		logged.Reset()
-		if err := u.Apply(tt.version, tt.text); err != nil {
+		if err := u.Apply(tt.version, tt.text, nil); err != nil {
 			t.Error(err)
 		}
 		if got := u.store.Get(); names(got) != tt.want || got.Version != tt.version {
@@ -55,7 +55,14 @@ func TestClusterUsers_Apply(t *testing.T) {
 			t.Errorf("version %d: the log has %q, want %q", tt.version, logged.String(), tt.log)
 		}
 	}
-	if err := u.Apply(11, strings.Repeat("x", acl.MaxText+1)); !errors.Is(err, acl.ErrTooLong) || names(u.store.Get()) != "file" {
+	login := acl.NewLogin(initial.Get("file"))
+	if err := u.Apply(10, "user file on nopass", map[string]uint64{"file": 10}); err != nil || login.Of(u.store.Get()) != nil {
+		t.Errorf("a user was created again: error %v, the earlier login has the user %v", err, login.Of(u.store.Get()))
+	}
+	if err := u.Apply(0, "", nil); err != nil {
+		t.Error(err)
+	}
+	if err := u.Apply(11, strings.Repeat("x", acl.MaxText+1), nil); !errors.Is(err, acl.ErrTooLong) || names(u.store.Get()) != "file" {
 		t.Errorf("a text that is too long: error %v, users %q", err, names(u.store.Get()))
 	}
 }
