@@ -20,6 +20,7 @@ var (
 	ErrNoSuchPassword = errors.New("The password you are trying to remove from the user does not exist")
 	ErrDigest         = errors.New("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
 	ErrSelector       = errors.New("Selectors are not supported: define another user for the other permissions")
+	ErrManyPatterns   = fmt.Errorf("A user can have at most %d patterns of keys, of channels and of domains: replace them by fewer patterns with *", MaxPatterns)
 	ErrUnknownRules   = errors.New("The user has rules that this version does not know: delete the user, or upgrade this node")
 )
 

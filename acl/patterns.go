@@ -7,6 +7,10 @@ import (
 	"github.com/throttledhq/throttled/internal/glob"
 )
 
+// MaxPatterns is the maximum number of patterns of keys of a user, and of channels and of domains. It limits the time of a check,
+// which compares a key with each pattern.
+const MaxPatterns = 1000
+
 // Access is the way in which a command accesses a key.
 type Access uint8
 
@@ -66,6 +70,9 @@ func (k keyPatterns) add(pattern string, access Access) (keyPatterns, error) {
 			}
 			return keyPatterns{list: list}, nil
 		}
+	}
+	if len(list) == MaxPatterns {
+		return k, ErrManyPatterns
 	}
 	return keyPatterns{list: append(list, keyPattern{pattern, access})}, nil
 }
@@ -135,6 +142,8 @@ func (p patterns) add(pattern string, full error) (patterns, error) {
 		return p, full
 	case slices.Contains(p.list, pattern):
 		return p, nil
+	case len(p.list) == MaxPatterns:
+		return p, ErrManyPatterns
 	}
 	return patterns{list: append(p.list, pattern)}, nil
 }

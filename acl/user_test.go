@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -194,6 +195,28 @@ func TestRuleErrors(t *testing.T) {
 	for word, reason := range map[string]error{"~a": ErrAllKeys, "&a": ErrAllChannels, "domain:a": ErrAllDomains} {
 		_, err := full.Apply(testCatalog, word)
 		wrong(t, err, reason)
+	}
+}
+
+// TestManyPatterns checks the maximum numbers of patterns. A pattern that the user has already is not counted again.
+func TestManyPatterns(t *testing.T) {
+	for prefix, all := range map[string]string{"~": "allkeys", "&": "allchannels", "domain:": "alldomains"} {
+		rules := []string{"resetchannels"}
+		for i := range MaxPatterns {
+			rules = append(rules, fmt.Sprint(prefix, i))
+		}
+		full, err := NewUser("bob", testCatalog).Apply(testCatalog, rules...)
+		if err != nil {
+			t.Fatalf("%d patterns with %q: %v", MaxPatterns, prefix, err)
+		}
+		if _, err := full.Apply(testCatalog, prefix+"0", prefix+"999"); err != nil {
+			t.Errorf("patterns that the user has: %v", err)
+		}
+		_, err = full.Apply(testCatalog, prefix+"more")
+		wrong(t, err, ErrManyPatterns)
+		if _, err := full.Apply(testCatalog, all); err != nil {
+			t.Errorf("%s: %v", all, err)
+		}
 	}
 }
 
