@@ -90,6 +90,11 @@ type credentials struct {
 	check          bool // of a gateway
 }
 
+// equal reports whether c and other are the same, in a time that does not depend on the contents of passwords.
+func (c credentials) equal(other credentials) bool {
+	return c.ok == other.ok && c.check == other.check && c.user == other.user && httpauth.Equal(c.password, other.password)
+}
+
 // passwordOf returns the credentials in X-Throttled-Token, or in Authorization: Bearer or Basic.
 func passwordOf(r *http.Request) (c credentials) {
 	if c.password, c.ok = tokenOf(r); c.ok {
@@ -110,7 +115,7 @@ func (s *Server) authenticate(x *exchange, c credentials) bool {
 	case s.certified(x):
 		return true
 	case s.access.RequiresPassword():
-		s.refuseUnauthenticated(x, c, "a password is required: send Authorization: Bearer PASSWORD or X-Throttled-Token: PASSWORD")
+		s.refuseUnauthenticated(x, c.check, "a password is required: send Authorization: Bearer PASSWORD or X-Throttled-Token: PASSWORD")
 		return false
 	}
 	return true
@@ -125,7 +130,7 @@ func (s *Server) certified(x *exchange) (ok bool) {
 // logIn checks the credentials of a request.
 func (s *Server) logIn(x *exchange, c credentials) bool {
 	users := s.access.Users() // before the check: users that change meanwhile are another pointer
-	if x.conn.users == users && x.conn.right == c {
+	if x.conn.users == users && x.conn.right.equal(c) {
 		x.login = x.conn.login
 		return true
 	}
@@ -140,15 +145,15 @@ func (s *Server) logIn(x *exchange, c credentials) bool {
 		retry := max(int64((later.RetryAfter()+time.Second-1)/time.Second), 1)
 		x.sendProblem(&headers.Problem{Type: headers.TypeBlank, Title: "Too Many Requests", Status: http.StatusTooManyRequests, Error: "too_many_failures", Message: err.Error(), Retry: retry})
 	default:
-		s.refuseUnauthenticated(x, c, "the user or the password is wrong")
+		s.refuseUnauthenticated(x, c.check, "the user or the password is wrong")
 	}
 	return false
 }
 
 // refuseUnauthenticated sends 401. The response to a gateway may reach a browser, which must not ask for a password.
-func (s *Server) refuseUnauthenticated(x *exchange, c credentials, message string) {
+func (s *Server) refuseUnauthenticated(x *exchange, check bool, message string) {
 	list := challenges
-	if c.check {
+	if check {
 		list = challenges[:1]
 	}
 	x.w.Header()["Www-Authenticate"] = list

@@ -49,7 +49,7 @@ type authenticated struct {
 // knows returns the login of an earlier call with the same credentials and the same users.
 func (a *clientAddr) knows(users *acl.Set, given secret) (login acl.Login, ok bool) {
 	right := a.right.Load()
-	if right == nil || right.users != users || right.given != given {
+	if right == nil || right.users != users || !right.given.equal(given) {
 		return acl.Login{}, false
 	}
 	return right.login, true

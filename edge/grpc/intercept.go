@@ -51,6 +51,11 @@ func (c *core) authorize(ctx context.Context, info *tap.Info) (context.Context, 
 // secret is a password and the name of the user, or a token without a name.
 type secret struct{ user, password string }
 
+// equal reports whether s and other are the same, in a time that does not depend on the contents of passwords.
+func (s secret) equal(other secret) bool {
+	return s.user == other.user && httpauth.Equal(s.password, other.password)
+}
+
 // authenticate returns a context with the login of the call, or a status if the password is wrong.
 func (c *core) authenticate(ctx context.Context, addr net.Addr, given secret) (context.Context, error) {
 	users := c.Access.Users() // before the check: users that change meanwhile are another pointer

@@ -4,6 +4,7 @@
 package httpauth
 
 import (
+	"crypto/subtle"
 	"encoding/base64"
 	"strings"
 )
@@ -24,4 +25,16 @@ func Parse(header string) (user, password string, ok bool) {
 		return strings.Cut(string(decoded), ":")
 	}
 	return "", "", false
+}
+
+// Equal reports whether two secrets are equal, in a time that depends on their lengths only. It allocates no memory.
+func Equal(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	var differences byte
+	for i := range len(a) {
+		differences |= a[i] ^ b[i]
+	}
+	return subtle.ConstantTimeByteEq(differences, 0) == 1
 }

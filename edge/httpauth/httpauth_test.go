@@ -1,6 +1,24 @@
 package httpauth
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+func TestEqual(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"", "", true}, {"secret", "secret", true}, {"secret", "secreT", false}, {"secret", "Secret", false}, {"secret", "secre", false}, {"", "s", false}, {"\x01\x02", "\x02\x01", false}, {"ab", "ba", false}} {
+		if got := Equal(c.a, c.b); got != c.want {
+			t.Errorf("Equal(%q, %q) = %t, want %t", c.a, c.b, got, c.want)
+		}
+	}
+	given := strings.Repeat("s", 100)
+	if n := testing.AllocsPerRun(10, func() { Equal(given, given) }); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
 
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
