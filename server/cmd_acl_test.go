@@ -169,6 +169,43 @@ func TestACLMonitorRevoked(t *testing.T) {
 	}
 }
 
+// TestACLMonitorRace registers monitors whose users were changed after MONITOR was permitted, and before the client was
+// registered: closeRevoked did not find them.
+func TestACLMonitorRace(t *testing.T) {
+	s := withUsers("user bob on >pw +monitor\n").start(t)
+	before := s.users.Get()
+	revoked, err := before.Get("bob").Apply(s.users.catalog, "-monitor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		now    *acl.Set
+		closed bool
+	}{
+		"unchanged": {before, false}, "revoked": {before.With(revoked), true}, "deleted": {before.Without("bob"), true},
+		"created again": {before.Without("bob").With(before.Get("bob")), true},
+	} {
+		for _, followed := range []bool{false, true} { // another command has applied the change before the registration
+			c := newClient(s.Server, noConn{}, &redisListener)
+			c.session.become(before.Get("bob"))
+			c.session.users, c.session.monitoring = before, true
+			c.conn.output.feed = newFeed(c.conn.output.usage, true)
+			s.users.Replace(test.now)
+			if followed {
+				c.session.follow(s.users.Get())
+			}
+			c.conn.output.registerMonitor()
+			if got := c.conn.closing.hungUp.Load(); got != test.closed {
+				t.Errorf("%s, change applied %t: closed %t, want %t", name, followed, got, test.closed)
+			}
+			s.monitors.remove(&c.conn.output)
+			c.conn.output.feed.release()
+			(&Caller{client: c}).Close()
+			s.users.Replace(before)
+		}
+	}
+}
+
 // TestACLSubscribeRace checks that a client is closed if its user loses the permission for a channel after SUBSCRIBE was
 // permitted, and before the subscription is registered.
 func TestACLSubscribeRace(t *testing.T) {

@@ -208,7 +208,7 @@ func (o *output) beginFeed() bool {
 // that has received such a reply therefore also receives all pushed output from then on.
 func (o *output) registerFeed(fresh bool) {
 	if o.session.monitoring {
-		o.srv.monitors.add(o)
+		o.registerMonitor()
 	}
 	o.registerSubscriptions()
 	if !o.session.monitoring && !o.session.subscriptions.any() { // the client has unsubscribed
@@ -224,6 +224,15 @@ func (o *output) startFeed() {
 	f := o.feed
 	o.backlog.fullSince.Store(0)
 	o.srv.active.Go(func() { o.writeFeed(f) })
+}
+
+// registerMonitor registers the client for the commands of all clients. The users may have changed since MONITOR was permitted:
+// closeRevoked closes only clients that are shown as monitors, so the permission is examined again.
+func (o *output) registerMonitor() {
+	o.srv.monitors.add(o)
+	if u := acl.NewLogin(o.session.user).Of(o.srv.users.Get()); u == nil || !u.MayRun(o.srv.users.monitor) {
+		o.closing.hangUp()
+	}
 }
 
 // registerSubscriptions registers changed subscriptions for delivery. If the users have changed since the subscriptions were
