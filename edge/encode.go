@@ -104,7 +104,14 @@ func appendElement(dst []byte, r *decision.Result) []byte {
 		p := headers.Unavailable(e.Message)
 		return p.Append(dst)
 	case r.Err != nil:
-		p := headers.Problem{Type: headers.TypeBlank, Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Error: "invalid_request", Message: messageOf(r.Err)}
+		status, word := http.StatusBadRequest, "invalid_request"
+		switch {
+		case e != nil && e.Unauthenticated():
+			status, word = http.StatusUnauthorized, "unauthorized"
+		case e != nil && e.Denied():
+			status, word = http.StatusForbidden, "forbidden"
+		}
+		p := headers.Problem{Type: headers.TypeBlank, Title: http.StatusText(status), Status: status, Error: word, Message: messageOf(r.Err)}
 		return p.Append(dst)
 	case r.Limited:
 		dst = headers.AppendRefusalMembers(append(dst, '{'), http.StatusTooManyRequests, r)

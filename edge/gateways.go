@@ -178,6 +178,8 @@ func (s *Server) refuseCheck(x *exchange, g *gateway, err error) {
 func (s *Server) answerCheck(x *exchange, g *gateway, r *decision.Result) {
 	var e *decision.Error
 	switch {
+	case errors.As(r.Err, &e) && e.Unauthenticated():
+		s.refuseUnauthenticated(x, true, "the user was deleted or disabled meanwhile")
 	case errors.As(r.Err, &e) && e.Denied():
 		// 401 as for a wrong password: gateways treat 403 as the refusal of a client.
 		s.warn("a check request was refused", "gateway", g.name, "user", x.login.Name(), "error", r.Err)

@@ -122,6 +122,9 @@ func (s *Server) answered(x *exchange, err error) bool {
 	case errors.As(err, &e) && e.Denied():
 		x.markError()
 		x.fail(http.StatusForbidden, "forbidden", messageOf(err))
+	case errors.As(err, &e) && e.Unauthenticated():
+		x.markError()
+		s.refuseUnauthenticated(x, false, "the user was deleted or disabled meanwhile")
 	case errors.As(err, &e) && e.Unavailable():
 		s.unavailable(x, e)
 	default:

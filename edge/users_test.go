@@ -3,9 +3,11 @@ package edge
 import (
 	"bufio"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -101,6 +103,41 @@ func TestUsers_OtherEndpoints(t *testing.T) {
 		for token, want := range map[string]int{"app:app-pw": 401, "gate:gate:pw": 200, "gate:app-pw": 401} {
 			if r := l.do(verb, path, "", append(lines, "X-Throttled-Token: "+token)...); r.StatusCode != want {
 				t.Errorf("%s with %s: %d %s, want %d", gateways[i].name, token, r.StatusCode, r.text, want)
+			}
+		}
+	}
+}
+
+// disablingAccess disables the user of a request after the login, and before the command.
+type disablingAccess struct {
+	Access
+	disable func()
+}
+
+func (a disablingAccess) Authenticate(addr net.Addr, user, password []byte) (acl.Login, error) {
+	defer a.disable()
+	return a.Access.Authenticate(addr, user, password)
+}
+
+// A user that is disabled after the login gets 401, also for a request with more attributes than clients may send that are
+// not logged in.
+func TestUsers_DisabledAfterLogin(t *testing.T) {
+	var l *lab
+	l = start(t, func(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 0 }, func(s *Server) {
+		s.access = disablingAccess{s.access, func() { l.run("ACL", "SETUSER", "gate", "off") }}
+	})
+	var many []string
+	for i := range 40 {
+		many = append(many, fmt.Sprintf(`"attribute-%d":"%s"`, i, strings.Repeat("v", 100)))
+	}
+	for _, attributes := range []string{`"path":"/free"`, strings.Join(many, ",")} {
+		check := `{"domain":"shop","attributes":{` + attributes + `}}`
+		for path, body := range map[string]string{"/v1/check": check, "/v1/check/batch": `{"checks":[` + check + `]}`} {
+			l.run("ACL", "SETUSER", "gate", "on", ">pw", "+cl.check", "alldomains")
+			r := l.do("POST", path, body, basic("gate", "pw"), "Content-Type: application/json")
+			if path == "/v1/check" && (r.StatusCode != 401 || r.object(t)["error"] != "unauthorized" || r.Header.Get("WWW-Authenticate") == "") ||
+				path != "/v1/check" && !strings.Contains(r.text, `"status":401`) {
+				t.Errorf("%s with %d bytes: %d %s, want 401", path, len(body), r.StatusCode, r.text)
 			}
 		}
 	}

@@ -82,7 +82,8 @@ func (c *Caller) advance(replies []byte) []byte {
 	conn, pipe := &c.client.conn, &c.client.pipe
 	conn.turn.acquire()
 	defer conn.turn.release()
-	conn.refreshLimits()
+	conn.followUsers()
+	conn.setLimits(true) // also if the user was deleted: the commands are then refused, and not malformed
 	pipe.begin(conn.in)
 	for {
 		switch n := pipe.advance(); n {

@@ -90,11 +90,20 @@ func (c *connection) authenticated() {
 // refreshLimits applies changed options and users: it sets the limits of the reader, and authenticates the client if a
 // password is no longer required.
 func (c *connection) refreshLimits() {
-	o := c.srv.opts.Get()
+	c.followUsers()
+	c.setLimits(c.session.authenticated)
+}
+
+// followUsers applies changed users.
+func (c *connection) followUsers() {
 	if set := c.srv.currentUsers(); set != c.session.users {
 		c.session.follow(set)
 	}
-	yes := c.session.authenticated
+}
+
+// setLimits sets the limits of requests to those of authenticated clients, or of others.
+func (c *connection) setLimits(yes bool) {
+	o := c.srv.opts.Get()
 	if o == c.appliedOptions && yes == c.appliedLogin {
 		return
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,6 +154,10 @@ func TestCallerAs(t *testing.T) {
 	ping("-NOAUTH Authentication required.\r\n")
 	c.As(login)
 	ping("-NOAUTH Authentication required.\r\n")
+	long := append([]string{"CL.CHECK", "d"}, slices.Repeat([]string{"name", "value"}, 40)...) // more than clients may send without a login
+	if got := run(long...); got != "-NOAUTH Authentication required.\r\n" {
+		t.Errorf("a long command: %q", got)
+	}
 	c.As(Login{})
 	ping("+PONG\r\n")
 }

@@ -135,13 +135,16 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + " " + e.Message }
 
-// Denied reports whether the user may not run the command, or is no longer a user.
-func (e *Error) Denied() bool { return e.Code == "NOPERM" || e.Code == "NOAUTH" }
+// Denied reports whether the user may not run the command.
+func (e *Error) Denied() bool { return e.Code == "NOPERM" }
+
+// Unauthenticated reports whether the user was deleted or disabled after the login.
+func (e *Error) Unauthenticated() bool { return e.Code == "NOAUTH" }
 
 // Unavailable reports whether the command was valid and could not be decided, for example because there is no leader, or
 // no memory for new keys.
 func (e *Error) Unavailable() bool {
-	return e.Code != "ERR" && e.Code != "WRONGTYPE" && !e.Denied()
+	return e.Code != "ERR" && e.Code != "WRONGTYPE" && !e.Denied() && !e.Unauthenticated()
 }
 
 func newError(line []byte) *Error {

@@ -155,6 +155,8 @@ func statusOf(err error) error {
 	switch {
 	case !errors.As(err, &reply) || reply.Unavailable():
 		return status.Error(codes.Unavailable, err.Error())
+	case reply.Unauthenticated():
+		return status.Error(codes.Unauthenticated, reply.Message)
 	case reply.Denied():
 		return status.Error(codes.PermissionDenied, reply.Message)
 	}

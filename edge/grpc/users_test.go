@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -94,6 +95,18 @@ func TestUsers_OpenDefault(t *testing.T) {
 		}
 		if _, err := client.ShouldRateLimit(ctx, request("shop", entries("k", "v"))); status.Code(err) != want {
 			t.Errorf("%q: %v, want %v", authorization, err, want)
+		}
+	}
+}
+
+// Error replies are converted to statuses.
+func TestStatusOf(t *testing.T) {
+	for code, want := range map[string]codes.Code{
+		"NOAUTH": codes.Unauthenticated, "NOPERM": codes.PermissionDenied, "ERR": codes.InvalidArgument, "WRONGTYPE": codes.InvalidArgument,
+		"CLUSTERDOWN": codes.Unavailable, "LOADING": codes.Unavailable, "OOM": codes.Unavailable,
+	} {
+		if got := status.Code(statusOf(&decision.Error{Code: code, Message: "text"})); got != want {
+			t.Errorf("%s: %v, want %v", code, got, want)
 		}
 	}
 }
