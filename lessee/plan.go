@@ -2,8 +2,6 @@ package lessee
 
 import (
 	"container/heap"
-	"crypto/rand"
-	"encoding/binary"
 	"sync"
 	"time"
 
@@ -108,21 +106,10 @@ func (l *Ledger) newDraw(a *account, now int64) Call {
 	req := a.request
 	req.Quantity = min(req.Limit.Max, need+need/4+1)
 	req.Draw = &limiter.Draw{
-		ID: randomID(), Lessee: l.config.Lessee, Hold: l.config.Hold, Relaxed: l.config.Relaxed,
+		Lessee: l.config.Lessee, Hold: l.config.Hold, Relaxed: l.config.Relaxed,
 	}
 	l.counts.Draws.Add(1)
 	return Call{Request: req, Sent: now, account: a}
-}
-
-// randomID returns a number that other users of the authority cannot guess.
-func randomID() uint64 {
-	var b [8]byte
-	for {
-		_, _ = rand.Read(b[:]) // never fails
-		if id := binary.LittleEndian.Uint64(b[:]); id != 0 {
-			return id
-		}
-	}
 }
 
 // Drawn takes the answer of the authority to a draw at the time now: its decision, with Granted and Valid in the Draw of the

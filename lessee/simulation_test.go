@@ -257,7 +257,9 @@ func (w *world) disturb() {
 	case 0:
 		w.lessees[w.rng.IntN(len(w.lessees))].paused = w.now + w.rng.Int64N(int64(1500*time.Millisecond))
 	case 1:
-		w.restore(func() { w.authority(&limiter.Request{Kind: limiter.Throttle, Key: []byte("k"), Limit: w.limit, Quantity: -1 - w.rng.Int64N(50)}) })
+		w.restore(func() {
+			w.authority(&limiter.Request{Kind: limiter.Throttle, Key: []byte("k"), Limit: w.limit, Quantity: -1 - w.rng.Int64N(50)})
+		})
 	case 2:
 		if w.rng.IntN(4) == 0 {
 			w.restore(w.del)

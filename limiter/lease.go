@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+)
 
 // Bounds of a lease. An Engine grants nothing for a time below MinHold.
 const (
@@ -59,4 +63,29 @@ type Leases interface {
 	Leases(yield func(Lease) bool)
 	// LeaseUsage returns the counters of the leases.
 	LeaseUsage() LeaseUsage
+}
+
+// leaseDigits is the number of hexadecimal digits in the name of a lease.
+const leaseDigits = 16
+
+// AppendLeaseID appends the name by which clients know a lease: the ID of the lease in hexadecimal digits, a colon, and the
+// key.
+func AppendLeaseID(dst []byte, id uint64, key []byte) []byte {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], id)
+	return append(append(hex.AppendEncode(dst, b[:]), ':'), key...)
+}
+
+// ParseLeaseID returns the ID and the key in the name of a lease. The key refers to the memory of the name. ok is false if
+// the name is not one that AppendLeaseID can return.
+func ParseLeaseID(name []byte) (id uint64, key []byte, ok bool) {
+	if len(name) < leaseDigits+1 || name[leaseDigits] != ':' {
+		return 0, nil, false
+	}
+	var b [8]byte
+	if _, err := hex.Decode(b[:], name[:leaseDigits]); err != nil {
+		return 0, nil, false
+	}
+	id = binary.BigEndian.Uint64(b[:])
+	return id, name[leaseDigits+1:], id != 0
 }

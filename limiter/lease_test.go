@@ -1,6 +1,9 @@
 package limiter
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestLeasedKinds checks the numbers and the names of the kinds with leases: they are stored with keys, and clients see
 // the same names with leases and without.
@@ -18,5 +21,37 @@ func TestLeasedKinds(t *testing.T) {
 		if k.Known() || k.OfRules() || k.String() != "none" || k.Encoding() != "none" {
 			t.Errorf("kind %d is known as %v, want none", k, k)
 		}
+	}
+}
+
+// TestLeaseID checks that the name of a lease contains its ID and any key, and that other names are refused.
+func TestLeaseID(t *testing.T) {
+	for _, key := range []string{"", ":", "a:b", "\x00\r\n"} {
+		name := AppendLeaseID(nil, 1<<63+5, []byte(key))
+		if id, got, ok := ParseLeaseID(name); id != 1<<63+5 || string(got) != key || !ok {
+			t.Errorf("%q is parsed as %d, %q, %t, want the key %q", name, id, got, ok, key)
+		}
+	}
+	for _, name := range []string{"", "k", "0000000000000000:k", "000000000000000g:k", "00000000000000001k", strings.Repeat("1", 17)} {
+		if id, key, ok := ParseLeaseID([]byte(name)); ok {
+			t.Errorf("%q is parsed as %d, %q, want no lease", name, id, key)
+		}
+	}
+}
+
+// TestRawNames checks that the kinds that are leased have different names, by which they are found.
+func TestRawNames(t *testing.T) {
+	for _, name := range RawNames() {
+		if k := KindOfRaw(name); k.Raw() != name || k.WithLeases().Raw() != "" {
+			t.Errorf("the name %q belongs to the kind %v, whose name is %q", name, k, k.Raw())
+		}
+	}
+	for _, name := range []string{"", "leaky", "ban", "gcra"} {
+		if k := KindOfRaw(name); k != 0 {
+			t.Errorf("the name %q belongs to the kind %v, want none", name, k)
+		}
+	}
+	if n := len(RawNames()); n != 9 {
+		t.Errorf("%d kinds are leased, want 9", n)
 	}
 }

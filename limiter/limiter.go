@@ -31,22 +31,23 @@ const (
 	Ban            Kind = 12 // the end of a ban
 )
 
-// kinds holds two names for each kind. The field name is the reply of TYPE, and the name of the command without "CL.".
-// The field encoding is the reply of OBJECT ENCODING, which distinguishes the kinds of one command, such as CL.WINDOW.
-var kinds = [...]struct{ name, encoding string }{
-	Throttle:      {"throttle", "gcra"},
-	SlidingWindow: {"window", "sliding"},
-	FixedWindow:   {"window", "fixed"},
-	WindowBuckets: {"window", "buckets"},
-	WindowLog:     {"window", "log"},
-	TokenBucket:   {"bucket", "tokens"},
-	LeakyBucket:   {"leaky", "queue"},
+// kinds holds the names of each kind. The field name is the reply of TYPE, and the name of the command without "CL.".
+// The field encoding is the reply of OBJECT ENCODING, which distinguishes the kinds of one command, such as CL.WINDOW. The
+// field raw is the name in a raw limit of CL.LEASE; it is empty for kinds that are not leased.
+var kinds = [...]struct{ name, encoding, raw string }{
+	Throttle:      {"throttle", "gcra", "throttle"},
+	SlidingWindow: {"window", "sliding", "sliding"},
+	FixedWindow:   {"window", "fixed", "fixed"},
+	WindowBuckets: {"window", "buckets", "buckets"},
+	WindowLog:     {"window", "log", "log"},
+	TokenBucket:   {"bucket", "tokens", "bucket"},
+	LeakyBucket:   {"leaky", "queue", ""},
 
-	ScaledThrottle: {"throttle", "gcra"},
-	ScaledBucket:   {"bucket", "tokens"},
-	ScaledLeaky:    {"leaky", "queue"},
-	Calendar:       {"window", "calendar"},
-	Ban:            {"ban", "ban"},
+	ScaledThrottle: {"throttle", "gcra", "scaled-throttle"},
+	ScaledBucket:   {"bucket", "tokens", "scaled-bucket"},
+	ScaledLeaky:    {"leaky", "queue", ""},
+	Calendar:       {"window", "calendar", "calendar"},
+	Ban:            {"ban", "ban", ""},
 }
 
 // leased is the bit of the kinds with leases. The numbers of all other kinds are below it.
@@ -67,6 +68,34 @@ func (k Kind) Known() bool { return k.Base() > 0 && int(k.Base()) < len(kinds) }
 
 // OfRules reports whether only rules use keys of this kind.
 func (k Kind) OfRules() bool { return k.Known() && k.Base() >= ScaledThrottle }
+
+// Raw returns the name of a kind in a raw limit of CL.LEASE, or "" if limits of this kind are not leased.
+func (k Kind) Raw() string {
+	if !k.Known() || k.Leased() {
+		return ""
+	}
+	return kinds[k].raw
+}
+
+// KindOfRaw returns the kind with a name that Raw returns, or 0.
+func KindOfRaw(name string) Kind {
+	for k := Throttle; k.Known(); k++ {
+		if name != "" && kinds[k].raw == name {
+			return k
+		}
+	}
+	return 0
+}
+
+// RawNames returns the names of all kinds that are leased.
+func RawNames() (names []string) {
+	for k := Throttle; k.Known(); k++ {
+		if kinds[k].raw != "" {
+			names = append(names, kinds[k].raw)
+		}
+	}
+	return names
+}
 
 // String returns the name that TYPE reports for a key of this kind, or "none".
 func (k Kind) String() string {
