@@ -136,9 +136,9 @@ packages: $(NFPM) ## build the Debian package and the rpm into bin/packages; GOA
 	rm -rf bin/packages
 	NFPM=$(NFPM) packaging/build.sh bin/packages
 
-packages-test: packages tools ## install, upgrade, remove and purge the packages in a copy of the root directory (Debian, root)
+packages-test: packages tools ## build the packages again and compare them; install, upgrade, remove and purge them in a copy of the root directory (Debian, root)
 	@command -v lintian rpm >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends lintian rpm adduser >/dev/null; }
-	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && TMPDIR=$$dir $(GO) test -C tests/deploy -count=1 -tags packages -run '^Test(Deb|RPM)' ./...
+	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && TMPDIR=$$dir NFPM=$(CURDIR)/$(NFPM) $(GO) test -C tests/deploy -count=1 -tags packages -run '^Test(Deb|RPM|Packages)' ./...
 
 helm-test: $(HELM) tools ## render the Helm chart, check its objects, and start three nodes with its files
 	$(HELM) lint deploy/helm/throttled --set certificates.secret=c,password.secret=p --quiet

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Debian package and the rpm into DIR (bin/packages), with the nfpm program of the variable NFPM. The same commit
-# gives the same bytes.
+# gives the same bytes with the same version of Go; "make packages-test" checks this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-bin/packages}
@@ -19,7 +19,7 @@ export SOURCE_DATE_EPOCH PACKAGE_VERSION
 
 rm -rf bin/package
 mkdir -p bin/package "$out"
-CGO_ENABLED=0 GOOS=linux GOARCH=$PACKAGE_ARCH go build -trimpath -ldflags "-s -w -X main.version=$PACKAGE_VERSION" -o bin/package/throttled ./cmd/throttled
+CGO_ENABLED=0 GOOS=linux GOARCH=$PACKAGE_ARCH go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$PACKAGE_VERSION" -o bin/package/throttled ./cmd/throttled
 go build -o bin/package/native ./cmd/throttled # can run here, also if the package is for another architecture
 bin/package/native completion bash >bin/package/completion.bash
 bin/package/native help --man-dir bin/package/man >/dev/null

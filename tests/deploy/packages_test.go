@@ -120,6 +120,29 @@ func TestDeb(t *testing.T) {
 	m.run("dpkg -P throttled; test ! -e /etc/throttled; test ! -e /var/lib/throttled; getent passwd throttled >/dev/null")
 }
 
+// TestPackages_SameBytes checks that a second build of the same commit gives the same bytes, in a copy of the repository
+// with another path, other times of files, another umask and another time zone.
+func TestPackages_SameBytes(t *testing.T) {
+	dir := t.TempDir()
+	nfpm, err := filepath.Abs(os.Getenv("NFPM"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const build = `tar -C "$0" --exclude=./bin -cf - . | tar -C "$1" -xmf - && cd "$1" && umask 077 && exec packaging/build.sh packages`
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", build, root, dir)
+	cmd.Env = append(os.Environ(), "NFPM="+nfpm, "TZ=Asia/Tokyo")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("packaging/build.sh: %v\n%s", err, out)
+	}
+	for _, extension := range []string{"deb", "rpm"} {
+		first := builtPackage(t, extension)
+		second := filepath.Join(dir, "packages", filepath.Base(first))
+		if out, err := exec.Command("cmp", first, second).CombinedOutput(); err != nil {
+			t.Errorf("two builds of the same commit differ: %v\n%s", err, out)
+		}
+	}
+}
+
 // TestDeb_Lintian checks the package with Debian's checker.
 func TestDeb_Lintian(t *testing.T) {
 	out := run(t, "lintian", "--allow-root", "--fail-on", "error,warning", builtPackage(t, "deb"))

@@ -117,6 +117,19 @@ func TestUnit_ExitCode(t *testing.T) {
 	}
 }
 
+// TestUnit_Documented checks that the unit has each setting that docs/operations.md requires of other units.
+func TestUnit_Documented(t *testing.T) {
+	m := regexp.MustCompile("(?s)```ini\n\\[Service\\]\n(.*?)```").FindStringSubmatch(read(t, "docs/operations.md"))
+	if m == nil {
+		t.Fatal("docs/operations.md has no block with a [Service] section")
+	}
+	for setting := range strings.Lines(m[1]) {
+		if !strings.Contains(read(t, unit), "\n"+setting) {
+			t.Errorf("docs/operations.md has the setting %q, which the unit of the packages does not have", strings.TrimSpace(setting))
+		}
+	}
+}
+
 // TestConfig checks that the server starts with the configuration of the packages, and with each option in its comments.
 func TestConfig(t *testing.T) {
 	text := strings.ReplaceAll(read(t, config), "/var/lib/throttled", t.TempDir())
