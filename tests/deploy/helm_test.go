@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,10 @@ type serviceMonitor struct {
 				Type        string                   `json:"type"`
 				Credentials corev1.SecretKeySelector `json:"credentials"`
 			} `json:"authorization"`
+			BasicAuth struct {
+				Username corev1.SecretKeySelector `json:"username"`
+				Password corev1.SecretKeySelector `json:"password"`
+			} `json:"basicAuth"`
 		} `json:"endpoints"`
 	} `json:"spec"`
 }
@@ -209,87 +214,50 @@ func TestChart_Options(t *testing.T) {
 	if config := r.configs["throttled"].Data["throttled-1.conf"]; !strings.Contains(config, "node-id throttled-1b\n") || !strings.Contains(config, "\njoin ") || strings.Contains(config, "bootstrap") {
 		t.Errorf("a node that replaces another one does not join:\n%s", config)
 	}
+	if a := r.monitor.Spec.Endpoints[0].Authorization; a.Type != "Bearer" || a.Credentials.Name != "password" || a.Credentials.Key != "password" {
+		t.Errorf("the service monitor sends the password %+v", a)
+	}
 	if len(r.configs["throttled"].Data) != 5 || r.configs["throttled-rules"].Data["rules.yaml"] == "" {
 		t.Errorf("the maps of files are %v", r.configs)
 	}
 }
 
+// TestChart_Documented renders the chart with the settings of each "helm install" in docs/kubernetes.md.
+func TestChart_Documented(t *testing.T) {
+	text := strings.ReplaceAll(read(t, "docs/kubernetes.md"), "\\\n", "")
+	commands := regexp.MustCompile(`(?m)^ +helm install throttled deploy/helm/throttled (.*)$`).FindAllStringSubmatch(text, -1)
+	if len(commands) < 2 {
+		t.Fatalf("docs/kubernetes.md has %d commands \"helm install\", want at least 2", len(commands))
+	}
+	for _, c := range commands {
+		settings := strings.Fields(strings.ReplaceAll(c[1], "--set", ""))
+		if out, err := helm(t, settings...); err != nil {
+			t.Errorf("helm template with the settings %q: %v\n%s", settings, err, out)
+		}
+	}
+}
+
 // TestChart_Refused checks that wrong settings are refused with the name of the setting.
 func TestChart_Refused(t *testing.T) {
-	for setting, want := range map[string]string{
-		"certificates.secret=": "certificates.secret", "password.secret=": "password.secret", "replicas=2": "replicas", "antiAffinity=none": "antiAffinity", "ports.http=0": "ports.http",
+	const tls = "tls.ports.redis=6390"
+	for settings, want := range map[string]string{
+		"certificates.secret=":  "certificates.secret",
+		"password.secret=":      "password.secret",
+		"replicas=2":            "replicas",
+		"antiAffinity=none":     "antiAffinity",
+		"ports.http=0":          "/ports/http",
+		"ports.redis=0":         "tls.ports.redis",
+		"ports.redis=70000":     "/ports/redis",
+		"nodeIDs.7=throttled-7": "/nodeIDs",
+		"tsl.secret=t":          "tsl",
+		tls:                     "tls.secret",
+		"tls.secret=t":          "tls.ports",
+		"tls.secret=t " + tls:   "tls.clientCA.secret",
+		"tls.secret=t tls.authClients=true " + tls:  "/tls/authClients",
+		"tls.secret=t tls.protocols=TLSv1.1 " + tls: "/tls/protocols",
 	} {
-		if out, err := helm(t, append(slices.Clone(secrets), setting)...); err == nil || !strings.Contains(out, want) {
-			t.Errorf("%s: error %v, want one that names %s:\n%s", setting, err, want, out)
+		if out, err := helm(t, append(slices.Clone(secrets), strings.Fields(settings)...)...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: error %v, want one that names %s:\n%s", settings, err, want, out)
 		}
-	}
-}
-
-// chartCluster is the nodes of the chart, in containers that reach each other by the names of the pods.
-type chartCluster struct {
-	lab        *lab
-	certs      *container
-	containers []*container
-	servers    []*server
-}
-
-// newChartCluster starts the nodes with the files and variables of a rendered chart. names has the names for certificates.
-func newChartCluster(t *testing.T, r *release, names ...string) *chartCluster {
-	t.Helper()
-	hosts := map[string]string{}
-	for i := range int(*r.set.Spec.Replicas) {
-		hosts[fmt.Sprintf("throttled-%d.throttled-nodes.limits.svc.cluster.local", i)] = address(i)
-	}
-	c := &chartCluster{lab: newLab(t, hosts)}
-	c.certs = c.lab.newContainer(nil)
-	c.certs.run(append([]string{"certs", "--dir", "/certs", "--cluster", "throttled"}, names...)...)
-	for i := range len(hosts) {
-		c.containers = append(c.containers, c.newPod(t, r, i))
-		c.servers = append(c.servers, c.containers[i].start(r.container().Args...))
-	}
-	return c
-}
-
-// newPod returns the container of pod number i, with an empty volume.
-func (c *chartCluster) newPod(t *testing.T, r *release, i int) *container {
-	t.Helper()
-	pod := fmt.Sprintf("throttled-%d", i)
-	env := imageEnv(t)
-	env["THROTTLED_REQUIREPASS"] = composePassword
-	env["THROTTLED_BIND"] = address(i) // the pods have addresses of their own, but one network
-	container := c.lab.newContainer(pairs(env))
-	container.write("etc/throttled/throttled.conf", strings.ReplaceAll(r.configs["throttled"].Data[pod+".conf"], "0.0.0.0:", address(i)+":"))
-	for _, item := range r.set.Spec.Template.Spec.Volumes[1].Secret.Items {
-		if dir, file, _ := strings.Cut(item.Path, "/"); dir == pod {
-			container.write("certs/"+file, readFile(t, filepath.Join(c.certs.root, "certs", item.Key)))
-		}
-	}
-	return container
-}
-
-// TestChart_Runs starts the nodes, and replaces one whose volume is lost by one with another name, as docs/kubernetes.md
-// describes.
-func TestChart_Runs(t *testing.T) {
-	r := render(t, "config=maxmemory 100mb")
-	c := newChartCluster(t, r, "throttled-0", "throttled-1", "throttled-2", "throttled-1b")
-	for i := range c.containers {
-		c.containers[i].awaitHealth(c.servers[i])
-	}
-	if got := c.lab.ask(address(1), composePassword, "CL.THROTTLE", "k", "9", "1", "3600"); !strings.HasPrefix(got, "0\n10\n9\n") {
-		t.Errorf("the reply is %q, want an admitted request", got)
-	}
-	if got := c.lab.ask(address(0), composePassword, "CL.CLUSTER", "REMOVE", "throttled-1"); got != "OK" {
-		t.Fatalf("CL.CLUSTER REMOVE returns %q", got)
-	}
-	<-c.servers[1].done // a removed node exits
-
-	r = render(t, "config=maxmemory 100mb", "nodeIDs.1=throttled-1b")
-	pod := c.newPod(t, r, 1)
-	pod.awaitHealth(pod.start(r.container().Args...))
-	if got := c.lab.ask(address(0), composePassword, "CL.CLUSTER", "NODES"); !strings.Contains(got, "throttled-1b") {
-		t.Errorf("the new node is not a member:\n%s", got)
-	}
-	if got := c.lab.ask(address(1), composePassword, "CL.THROTTLE", "k", "9", "1", "3600"); !strings.HasPrefix(got, "0\n10\n8\n") {
-		t.Errorf("the reply of the new node is %q, want the state of the cluster", got)
 	}
 }

@@ -90,8 +90,7 @@ func (c *container) write(name, text string) {
 
 // command returns a command that runs the program in the container, as the user of the image and with its environment.
 func (c *container) command(args ...string) *exec.Cmd {
-	all := append([]string{"--net", "-t", c.lab.pid, "/usr/sbin/chroot", "--userspec=" + user + ":" + user, c.root, "/throttled"}, args...)
-	cmd := exec.Command("nsenter", all...)
+	cmd := c.lab.command(append([]string{"/usr/sbin/chroot", "--userspec=" + user + ":" + user, c.root, "/throttled"}, args...)...)
 	cmd.Env = c.env
 	return cmd
 }
@@ -130,11 +129,26 @@ func (c *container) awaitHealth(s *server) {
 // ask sends a command with redis-cli to a server of the network. An empty password means none.
 func (l *lab) ask(host, password string, args ...string) string {
 	l.t.Helper()
-	cli := []string{"--net", "-t", l.pid, "redis-cli", "-h", host, "-p", "6380"}
+	cli := []string{"redis-cli", "-h", host, "-p", "6380"}
 	if password != "" {
 		cli = append(cli, "--no-auth-warning", "-a", password)
 	}
-	return strings.TrimSpace(run(l.t, slices.Concat([]string{"nsenter"}, cli, args)...))
+	return l.run(slices.Concat(cli, args)...)
+}
+
+// command returns a command that runs in the network.
+func (l *lab) command(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--net", "-t", l.pid}, args...)...)
+}
+
+// run runs a command in the network, and returns its output without space around it.
+func (l *lab) run(args ...string) string {
+	l.t.Helper()
+	out, err := l.command(args...).CombinedOutput()
+	if err != nil {
+		l.t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // address returns the loopback address of a node.

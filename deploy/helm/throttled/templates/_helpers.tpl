@@ -19,20 +19,69 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- printf "%s-%d.%s-nodes.%s.svc.%s" $name .index $name .root.Release.Namespace .root.Values.clusterDomain -}}
 {{- end -}}
 
-{{/* The ports of clients that are served, by name. */}}
+{{/* The ports of clients that are served: objects with name and port. */}}
 {{- define "throttled.clientPorts" -}}
 {{- range $name := list "redis" "http" "grpc" "cluster" "sentinel" "leader" }}
-{{- $port := int (index $.Values.ports $name) }}
-{{- if $port }}
-- {name: {{ $name }}, port: {{ $port }}}
+{{- with int (index $.Values.ports $name) }}
+- {name: {{ $name }}, port: {{ . }}}
+{{- end }}
+{{- with int (index $.Values.tls.ports $name) }}
+- {name: tls-{{ $name }}, port: {{ . }}}
 {{- end }}
 {{- end }}
 {{- end -}}
 
+{{/* The volumes of secrets for clients: objects with name, path and sources. A source has the name of a secret and its keys by file. */}}
+{{- define "throttled.secrets" -}}
+{{- with .Values.password }}{{ if .secret }}
+- {name: password, path: /password, sources: [{secret: {{ .secret }}, files: {password: {{ .key }}}}]}
+{{- end }}{{ end }}
+{{- with .Values.users }}{{ if .secret }}
+- {name: users, path: /users, sources: [{secret: {{ .secret }}, files: {users.acl: {{ .key }}}}]}
+{{- end }}{{ end }}
+{{- with .Values.tls }}{{ if .secret }}
+- name: tls
+  path: /tls
+  sources:
+    - {secret: {{ .secret }}, files: {tls.crt: {{ .certKey }}, tls.key: {{ .keyKey }}}}
+    {{- if ne .authClients "no" }}
+    - {secret: {{ .clientCA.secret }}, files: {ca.crt: {{ .clientCA.key }}}}
+    {{- end }}
+{{- end }}{{ end }}
+{{- end -}}
+
+{{/* The options of the configuration file for the volumes above. */}}
+{{- define "throttled.secretOptions" -}}
+{{- if .Values.password.secret }}
+requirepass-file /password/password
+{{- end }}
+{{- if .Values.users.secret }}
+aclfile /users/users.acl
+{{- end }}
+{{- with .Values.tls }}{{ if .secret }}
+{{- range $name, $port := .ports }}
+tls-{{ eq $name "redis" | ternary "" (printf "%s-" $name) }}port {{ $port }}
+{{- end }}
+tls-cert-file /tls/tls.crt
+tls-key-file /tls/tls.key
+{{- if ne .authClients "no" }}
+tls-ca-cert-file /tls/ca.crt
+{{- end }}
+tls-auth-clients {{ .authClients }}
+tls-auth-clients-user {{ .authClientsUser }}
+tls-protocols {{ .protocols }}
+{{- end }}{{ end }}
+{{- end -}}
+
+{{/* Refuses settings that contradict each other. values.schema.json describes single settings. */}}
 {{- define "throttled.check" -}}
 {{- if not .Values.certificates.secret }}{{ fail "certificates.secret is missing: create the certificates with throttled certs, and a secret with them (docs/kubernetes.md)" }}{{ end -}}
-{{- if and (not .Values.password.secret) (not .Values.password.allowWithout) }}{{ fail "password.secret is missing: create a secret with the password of clients, or set password.allowWithout" }}{{ end -}}
-{{- if not (has (int .Values.replicas) (list 3 5 7)) }}{{ fail "replicas must be 3, 5 or 7" }}{{ end -}}
-{{- if not (has .Values.antiAffinity (list "required" "preferred")) }}{{ fail "antiAffinity must be required or preferred" }}{{ end -}}
-{{- if not .Values.ports.http }}{{ fail "ports.http must not be 0: the probes use it" }}{{ end -}}
+{{- if not (or .Values.password.secret .Values.users.secret .Values.password.allowWithout) }}{{ fail "password.secret is missing: create a secret with the password of clients, or set users.secret or password.allowWithout" }}{{ end -}}
+{{- $tls := .Values.tls -}}
+{{- $served := false -}}
+{{- range $tls.ports }}{{ if . }}{{ $served = true }}{{ end }}{{ end -}}
+{{- if and $served (not $tls.secret) }}{{ fail "tls.secret is missing: create a secret with the certificate and the key for tls.ports" }}{{ end -}}
+{{- if and $tls.secret (not $served) }}{{ fail "tls.ports are all 0: set at least one of them, such as tls.ports.redis, or remove tls.secret" }}{{ end -}}
+{{- if and $tls.secret (ne $tls.authClients "no") (not $tls.clientCA.secret) }}{{ fail "tls.clientCA.secret is missing: create a secret with the CAs of client certificates, or set tls.authClients to \"no\"" }}{{ end -}}
+{{- if not (or .Values.ports.redis $tls.ports.redis) }}{{ fail "ports.redis and tls.ports.redis are both 0: set one of them" }}{{ end -}}
 {{- end -}}
