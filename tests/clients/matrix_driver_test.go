@@ -34,8 +34,8 @@ type driver struct {
 	// callers is the number of concurrent callers in one process: loadCallers, or 1 if the
 	// language or the client has no concurrency.
 	callers int
-	// lacks has the checks and modes that the client does not support, with the reason.
-	// The key of a check in one mode is "MODE CHECK".
+	// lacks has the checks, variants and modes that the client does not support, with the reason.
+	// The key of a check or variant in one mode is "MODE CHECK".
 	lacks map[string]string
 	// settings has the settings that the client needs to continue after the loss of the leader, by mode.
 	settings map[string]string
@@ -197,11 +197,6 @@ func target(mode, key, password string, addresses ...string) []string {
 		args = append(args, "--password", password)
 	}
 	return args
-}
-
-// supported returns the checks that the client supports.
-func (d *driver) supported(checks ...string) []string {
-	return slices.DeleteFunc(checks, func(name string) bool { return d.lacks[name] != "" })
 }
 
 // expectAll reports each check that has failed.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -72,59 +71,6 @@ func batchSize() int {
 	return 6
 }
 
-// subject is a client in one of its modes.
-type subject struct {
-	*driver
-	mode string
-}
-
-// supported returns the checks that the client supports in this mode.
-func (s subject) supported(checks ...string) []string {
-	return slices.DeleteFunc(s.driver.supported(checks...), func(name string) bool { return s.lacks[s.mode+" "+name] != "" })
-}
-
-func (s subject) String() string { return s.name + ", " + s.mode }
-
-// subjects returns the selected clients in each of their modes.
-func subjects() (list []subject) {
-	for _, d := range selected() {
-		for _, mode := range d.modes {
-			list = append(list, subject{d, mode})
-		}
-	}
-	return list
-}
-
-// testCluster runs the checks with a cluster, and then the load of each client through each fault.
-func (m *matrix) testCluster(t *testing.T) {
-	c := startTrio(t, heartbeat())
-	t.Run("checks", func(t *testing.T) {
-		for _, s := range subjects() {
-			t.Run(s.String(), func(t *testing.T) {
-				t.Parallel()
-				defer m.note(t, s.driver)
-				expectAll(t, s.check(t, s.supported("connect", "pipeline", "transaction", "error"), s.at(t, c)...))
-			})
-		}
-	})
-	for _, f := range faults {
-		for batch := range slices.Chunk(subjects(), batchSize()) {
-			m.survive(t, c, f, batch)
-		}
-	}
-}
-
-// at returns the options of a driver for a cluster. A client that uses one node is connected to a follower. The others
-// have the addresses of all nodes, and that of the leader is the first.
-func (s subject) at(t *testing.T, c *trio) []string {
-	t.Helper()
-	leader := c.awaitLeader(t)
-	if s.mode == modePlain {
-		return target(s.mode, s.String(), trioPassword, c.at(otherThan(leader), portForAll))
-	}
-	return target(s.mode, s.String(), trioPassword, c.all(leader, portOf[s.mode])...)
-}
-
 // survive injects a fault while some clients make calls, and records the effect on each.
 func (m *matrix) survive(t *testing.T, c *trio, f fault, batch []subject) {
 	t.Helper()
@@ -132,7 +78,7 @@ func (m *matrix) survive(t *testing.T, c *trio, f fault, batch []subject) {
 	leader := c.awaitLeader(t)
 	runs := make([]*driverRun, len(batch))
 	for i, s := range batch {
-		args := append(s.at(t, c), "--check", "load", "--until", until, "--callers", strconv.Itoa(s.callers))
+		args := append(target(s.mode, s.String(), trioPassword, s.placeIn(t, c, "").plain...), "--check", "load", "--until", until, "--callers", strconv.Itoa(s.callers))
 		runs[i] = s.begin(t, patience, args...)
 	}
 	for i, r := range runs {

@@ -40,17 +40,27 @@ var scriptDrivers = []driver{
 		name: "node-redis", set: "node", command: []string{"node", "node_redis.js"}, env: []string{nodePath},
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
 		settings: map[string]string{modeCluster: "`topologyRefreshOnReconnectionAttemptStrategy: 200`; the program repeats calls whose connection is lost"},
+		lacks: map[string]string{
+			modeCluster + " auth":  "the library reports a wrong password as unreachable nodes",
+			modeSentinel + " auth": "the library reports a wrong password as unreachable nodes",
+		},
 	},
 	{
 		name: "ioredis", set: "node", command: []string{"node", "ioredis.js"}, env: []string{nodePath},
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		lacks: map[string]string{
+			modeCluster + " auth":  "the library repeats a login with a wrong password without end",
+			modeSentinel + " auth": "the library repeats a login with a wrong password without end",
+		},
 	},
 	{
 		name: "phpredis", set: "debian", command: []string{"php", "phpredis.php"},
 		modes: []string{modePlain, modeSentinel}, callers: 1,
 		lacks: map[string]string{
-			modeCluster: "a `RedisCluster` object that is used after an error hangs",
-			"RESP3":     "version 5 has no RESP3",
+			modeCluster:            "a `RedisCluster` object that is used after an error hangs",
+			"RESP3":                "version 5 has no RESP3",
+			modeSentinel + " auth": "`RedisSentinel` reports a wrong password as a lost connection",
+			modeSentinel + " TLS":  "`RedisSentinel` has no option for the certificate of a CA",
 		},
 		settings: map[string]string{modeSentinel: "the program asks `RedisSentinel` for the leader and connects anew after an error, and repeats this for up to 2 s"},
 	},

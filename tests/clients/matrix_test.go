@@ -2,8 +2,8 @@ package clienttests
 
 import (
 	"flag"
+	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -63,26 +63,37 @@ func eachDriver(t *testing.T, test func(t *testing.T, d *driver)) {
 	}
 }
 
-// testStandalone runs the checks that need no fault.
+// testStandalone runs the checks that need no fault, with a server without a password and with a server that has a password, users and TLS.
 func (m *matrix) testStandalone(t *testing.T) {
-	open := start(t, "")
+	open := place{plain: []string{start(t, "").addr}}
+	locked := startSecured(t)
 	t.Run("clients", func(t *testing.T) {
 		eachDriver(t, func(t *testing.T, d *driver) {
 			defer m.note(t, d)
-			m.testBasics(t, d, open)
-			for _, f := range securities {
-				t.Run(f.name, func(t *testing.T) { f.test(t, d) })
-			}
-			if d.lacks["TLS"] == "" {
-				t.Run("TLS", func(t *testing.T) { testTLS(t, d) })
-			}
-			at := target(modePlain, d.name, "", open.addr)
-			if got := d.admitted(t, at...); got != concurrentLimit {
-				t.Errorf("%d callers: %d calls are admitted, want %d", concurrentCallers, got, concurrentLimit)
-			}
+			m.noteVersion(t, d)
+			s := subject{d, modePlain}
+			s.testVariants(t, open, protocols)
+			s.testVariants(t, locked, secured)
+			s.testConcurrent(t, open)
 		})
 	})
 }
+
+// startSecured starts a server with a password, a further user, and a port for TLS.
+func startSecured(t *testing.T) place {
+	t.Helper()
+	files := makeTLSFiles(t, "127.0.0.1")
+	plain, encrypted := freePort(t), freePort(t)
+	srv := launch(t, matrixPassword, slices.Concat([]string{"--port", plain, "--tls-port", encrypted}, noLoginLimit, files.options())...)
+	srv.awaitReady(t)
+	srv.permitLogins()
+	srv.createShop(t)
+	at := func(port string) []string { return []string{net.JoinHostPort("127.0.0.1", port)} }
+	return place{plain: at(plain), tls: at(encrypted), ca: files.ca, password: matrixPassword}
+}
+
+// noLoginLimit disables the limit on wrong passwords, which counts all clients of an address.
+var noLoginLimit = []string{"--auth-failures-per-minute", "0"}
 
 // note records whether a test of a client has failed.
 func (m *matrix) note(t *testing.T, d *driver) {
@@ -91,20 +102,14 @@ func (m *matrix) note(t *testing.T, d *driver) {
 	m.failed[d.name] = m.failed[d.name] || t.Failed()
 }
 
-// testBasics runs the checks of commands with each protocol version.
-func (m *matrix) testBasics(t *testing.T, d *driver, open *server) {
+// noteVersion records the version of a client.
+func (m *matrix) noteVersion(t *testing.T, d *driver) {
 	t.Helper()
-	basics := d.supported("version", "connect", "pipeline", "transaction", "error")
-	verdicts := d.check(t, basics, target(modePlain, d.name, "", open.addr)...)
+	verdicts := d.check(t, []string{"version"})
 	expectAll(t, verdicts)
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.versions[d.name] = verdicts["version"].Detail
-	m.mu.Unlock()
-	for _, version := range d.resp {
-		text := strconv.Itoa(version)
-		at := append(target(modePlain, d.name+" RESP"+text, "", open.addr), "--resp", text)
-		expectAll(t, d.check(t, d.supported("connect", "pipeline", "transaction", "error"), at...))
-	}
 }
 
 // testRestart restarts a server while all clients are connected. Each client must reconnect.

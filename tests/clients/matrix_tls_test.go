@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// tlsFiles has the paths of a certificate for 127.0.0.1, of its key, and of the certificate of its CA.
+// tlsFiles has the paths of a certificate for some addresses, of its key, and of the certificate of its CA.
 type tlsFiles struct{ cert, key, ca string }
 
-// makeTLSFiles creates a CA and a certificate that it has signed.
-func makeTLSFiles(t *testing.T) tlsFiles {
+// makeTLSFiles creates a CA, and a certificate for addresses that it has signed.
+func makeTLSFiles(t *testing.T, hosts ...string) tlsFiles {
 	t.Helper()
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -28,9 +28,12 @@ func makeTLSFiles(t *testing.T) tlsFiles {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "127.0.0.1"}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: hosts[0]}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		DNSNames: []string{"localhost"},
+	}
+	for _, host := range hosts {
+		leaf.IPAddresses = append(leaf.IPAddresses, net.ParseIP(host))
 	}
 	writePEM(t, in("ca.pem"), "CERTIFICATE", sign(t, ca, ca, caKey, caKey))
 	writePEM(t, in("cert.pem"), "CERTIFICATE", sign(t, leaf, ca, serverKey, caKey))
@@ -66,18 +69,19 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	write(t, path, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
 }
 
-// testTLS runs the checks of a client with a server that has a TLS port only.
-func testTLS(t *testing.T, d *driver) {
+// options returns the options of a server that uses the files, and accepts clients without certificates.
+func (f tlsFiles) options() []string {
+	return []string{"--tls-cert-file", f.cert, "--tls-key-file", f.key, "--tls-auth-clients", "no"}
+}
+
+// freePort returns a port of 127.0.0.1 that no server uses.
+func freePort(t *testing.T) string {
 	t.Helper()
-	files := makeTLSFiles(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(ln.Addr().String()) // the address of a listener is valid
 	_ = ln.Close()                                      // nothing has connected
-	srv := launch(t, matrixPassword, "--port", "0", "--tls-port", port, "--tls-cert-file", files.cert, "--tls-key-file", files.key, "--tls-auth-clients", "no")
-	srv.awaitReady(t)
-	args := append(target(modePlain, d.name+" TLS", matrixPassword, "127.0.0.1:"+port), "--tls-ca", files.ca)
-	expectAll(t, d.check(t, d.supported("connect", "pipeline", "transaction", "error"), args...))
+	return port
 }

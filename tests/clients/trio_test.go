@@ -19,8 +19,9 @@ import (
 // default ports, and no other connection can take a port while its node is down.
 type trio struct {
 	dir     string
-	network string // the address of a node without its last byte
-	beat    string // the heartbeat of Raft in milliseconds
+	network string   // the address of a node without its last byte
+	beat    string   // the heartbeat of Raft in milliseconds
+	options []string // further options of each node
 	nodes   map[string]*server
 }
 
@@ -48,12 +49,26 @@ var trioIDs = []string{"n1", "n2", "n3"}
 // startTrio starts the nodes with certificates. They run until the test ends.
 func startTrio(t *testing.T, beat string) *trio {
 	t.Helper()
+	c := newTrio(t, beat)
+	c.start(t)
+	return c
+}
+
+// newTrio chooses the addresses of the nodes, and creates their certificates.
+func newTrio(t *testing.T, beat string) *trio {
+	t.Helper()
 	c := &trio{dir: t.TempDir(), beat: beat, nodes: map[string]*server{}}
 	c.network = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255))
 	args := append([]string{"certs", "--dir", c.dir, "--cluster", "trio"}, trioIDs...)
 	if got := runTool(t, "", program, args...); got.code != 0 {
 		t.Fatalf("throttled certs: got %+v, want exit code 0", got)
 	}
+	return c
+}
+
+// start starts the nodes, and waits until they have a leader.
+func (c *trio) start(t *testing.T) {
+	t.Helper()
 	for _, id := range trioIDs {
 		c.launch(t, id)
 	}
@@ -61,7 +76,6 @@ func startTrio(t *testing.T, beat string) *trio {
 		c.nodes[id].awaitReady(t)
 	}
 	c.awaitLeader(t)
-	return c
 }
 
 // host returns the address of a node.
@@ -69,6 +83,14 @@ func (c *trio) host(id string) string { return c.network + strings.TrimPrefix(id
 
 // at returns the address of a node's port.
 func (c *trio) at(id, port string) string { return net.JoinHostPort(c.host(id), port) }
+
+// hosts returns the addresses of all nodes.
+func (c *trio) hosts() (list []string) {
+	for _, id := range trioIDs {
+		list = append(list, c.host(id))
+	}
+	return list
+}
 
 // all returns the addresses of a port on all nodes, starting with that of the given node.
 func (c *trio) all(first, port string) []string {
@@ -89,9 +111,10 @@ func (c *trio) launch(t *testing.T, id string) {
 		members = append(members, id+"="+c.at(id, portForNodes))
 	}
 	in := func(name string) string { return filepath.Join(c.dir, name) }
-	c.nodes[id] = launch(t, trioPassword, "--bind", c.host(id), "--data-dir", in("data-"+id), "--cluster-id", "trio", "--raft-heartbeat", c.beat,
+	args := []string{"--bind", c.host(id), "--data-dir", in("data-" + id), "--cluster-id", "trio", "--raft-heartbeat", c.beat,
 		"--node-id", id, "--raft-addr", c.at(id, portForNodes), "--bootstrap", strings.Join(members, " "),
-		"--raft-tls-cert", in(id+".pem"), "--raft-tls-key", in(id+"-key.pem"), "--raft-tls-ca", in("ca.pem"))
+		"--raft-tls-cert", in(id + ".pem"), "--raft-tls-key", in(id + "-key.pem"), "--raft-tls-ca", in("ca.pem")}
+	c.nodes[id] = launch(t, trioPassword, append(args, c.options...)...)
 	c.nodes[id].inTrio = true
 }
 

@@ -18,9 +18,14 @@ const ways = {
   standalone: (options, password) => new Redis({ ...options.addresses[0], ...settings(options, password) }),
   cluster: (options, password) => new Redis.Cluster(options.addresses, { redisOptions: settings(options, password) }),
   sentinel: (options, password) => new Redis({
-    name: "mymaster", sentinels: options.addresses, sentinelUsername: options.user, sentinelPassword: password, ...settings(options, password),
+    name: "mymaster", sentinels: options.addresses, sentinelUsername: options.user, sentinelPassword: password, ...settings(options, password), ...sentinelTLS(options),
   }),
 };
+
+// The settings of TLS for the Sentinels are separate, and without enableTLSForSentinelMode the connections to them are not encrypted.
+function sentinelTLS(options) {
+  return options["tls-ca"] ? { sentinelTLS: settings(options).tls, enableTLSForSentinelMode: true } : {};
+}
 
 // values returns the replies of a pipeline, and throws its first error.
 function values(results) {

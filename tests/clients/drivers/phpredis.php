@@ -35,9 +35,14 @@ final class PhpRedis implements Client
         $tls = $this->options->ca === null ? [] : ['stream' => ['cafile' => $this->options->ca]];
         $redis->connect(($tls ? 'tls://' : '') . $host, $port, 1, null, 0, 2, $tls);
         if ($this->password !== null) {
-            $redis->auth($this->options->user === null ? $this->password : [$this->options->user, $this->password]);
+            $redis->auth($this->credentials());
         }
         return $redis;
+    }
+
+    private function credentials(): string|array
+    {
+        return $this->options->user === null ? $this->password : [$this->options->user, $this->password];
     }
 
     // leader asks the Sentinels for the address of the leader.
@@ -45,7 +50,7 @@ final class PhpRedis implements Client
     {
         foreach ($this->options->addresses as [$host, $port]) {
             try {
-                $sentinel = new RedisSentinel($host, $port, 0.5, null, 0, 0.5, $this->password);
+                $sentinel = new RedisSentinel($host, $port, 0.5, null, 0, 0.5, $this->credentials());
                 $address = $sentinel->getMasterAddrByName('mymaster');
                 if ($address) {
                     return [$address[0], (int) $address[1]];

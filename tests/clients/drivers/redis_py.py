@@ -17,7 +17,7 @@ PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
 
 
 class Client:
-    error = redis.RedisError
+    error = (redis.RedisError, redis.exceptions.RedisClusterException)  # the latter has no base class of the library
 
     def __init__(self, options, password):
         settings = dict(username=options.user, password=password)

@@ -25,7 +25,7 @@ def wait(coroutine):
 
 
 class Client:
-    error = redis.RedisError
+    error = (redis.RedisError, redis.exceptions.RedisClusterException)  # the latter has no base class of the library
 
     def __init__(self, options, password):
         settings = dict(username=options.user, password=password)
