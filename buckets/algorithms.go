@@ -72,6 +72,8 @@ type scratch struct {
 	olds    [limiter.MaxGroup]limiter.State // the old states; Data points into the arena
 	places  [limiter.MaxGroup]int           // index positions of the keys, if found
 	found   [limiter.MaxGroup]bool
+	leased  [limiter.MaxGroup]bool         // the records have leases
+	kinds   [limiter.MaxGroup]limiter.Kind // the kinds of the records after the changes
 	shards  [limiter.MaxGroup]int // numbers of the shards locked by a group, ascending
 	locked  int                   // number of elements of shards in use
 

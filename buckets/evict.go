@@ -48,11 +48,12 @@ func (s *shard) discount(d demand) rank {
 	return newRank(max(1, d.rank.share()-8*bits.Len(uint(excess))), d.rank.debt())
 }
 
-// evictBytes drops the records with the lowest ranks: at least want bytes in total, or all records.
+// evictBytes drops the records with the lowest ranks: at least want bytes in total, or all records. It drops no record
+// with outstanding leases.
 func (s *shard) evictBytes(c *histogram, want int, now uint64) {
 	last, want := c.lastRank(want)
 	for at := 0; at < len(s.index); {
-		if s.index[at] == 0 {
+		if s.index[at] == 0 || s.record(at).pinned(now) {
 			at++
 			continue
 		}

@@ -60,7 +60,7 @@ func (s *shard) gaugeOf(req *limiter.Request, answer *limiter.Decision) gauge {
 // byTime reports whether the used share of a key of kind k is proportional to its remaining time.
 func byTime(k limiter.Kind) bool {
 	const kinds = 1<<limiter.Throttle | 1<<limiter.LeakyBucket | 1<<limiter.ScaledThrottle | 1<<limiter.ScaledLeaky
-	return kinds>>k&1 != 0
+	return kinds>>k.Base()&1 != 0
 }
 
 // gaugeOfTime returns the gauge of a limit that recovers completely in the time full: 1 to 1<<63-1

@@ -3,6 +3,7 @@ package buckets
 import (
 	"bytes"
 
+	"github.com/throttledhq/throttled/lease"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -105,10 +106,10 @@ func (t *Table) fitsInPlace(reqs []limiter.Request, hashes []uint64, i int, now 
 	switch {
 	case c.Expires <= now:
 		return false
-	case old.Expires > 0:
+	case old.Expires > 0 && !sc.leased[i]:
 		return len(old.Data) == c.Keep+len(c.Tail)
 	}
-	return sc.found[i] && t.shards[t.shardOf(hashes[i])].fits(sc.places[i], reqs[i].Kind, c)
+	return sc.found[i] && t.shards[t.shardOf(hashes[i])].fits(sc.places[i], sc.kinds[i], c)
 }
 
 // repeatedKey returns the index of the first request with the same key as an earlier request, or -1.
@@ -224,8 +225,12 @@ func (t *Table) decideEach(reqs []limiter.Request, hashes []uint64, now uint64, 
 	for i := range reqs {
 		s, tag := t.shardAndTag(hashes[i])
 		at, found, old, err := s.state(&reqs[i], tag, now)
-		sc.places[i], sc.found[i], sc.olds[i] = at, found, old
-		if err != nil {
+		sc.places[i], sc.found[i], sc.olds[i], sc.kinds[i] = at, found, old, reqs[i].Kind
+		sc.leased[i] = err != nil && s.record(at).kind() == reqs[i].Kind.WithLeases()
+		switch {
+		case reqs[i].Draw != nil:
+			return i + 1, limiter.ErrGroup
+		case err != nil && !sc.leased[i]:
 			return i + 1, err
 		}
 		sc.decideOne(i, &reqs[i], old, now, &out[i])
@@ -244,7 +249,11 @@ func (t *Table) countGroup(hashes []uint64, sc *scratch) {
 // part of sc.room. The change of a trial that is admitted is dropped.
 func (sc *scratch) decideOne(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
 	c := &sc.changes[i]
-	compute(req, &old, now, sc.free, c, out)
+	if sc.leased[i] {
+		*c, sc.kinds[i], *out = lease.Plain(lease.Algorithm(algorithms[req.Kind]), req, old, now, true, sc.free)
+	} else {
+		compute(req, &old, now, sc.free, c, out)
+	}
 	c.Set = c.Set && stores(req, out)
 	if used := len(c.Tail); c.Set && used <= cap(sc.free) {
 		sc.free = sc.free[used:used]
@@ -266,9 +275,21 @@ func (t *Table) refuse(reqs []limiter.Request, hashes []uint64, now uint64, sc *
 	}
 	for i := range reqs {
 		if !out[i].Limited {
-			_, out[i] = algorithms[reqs[i].Kind](&reqs[i].Limit, sc.olds[i], now, 0, sc.room[:0])
+			out[i] = sc.peek(i, &reqs[i], now)
 		}
 	}
+}
+
+// peek decides request i of a group as a peek.
+func (sc *scratch) peek(i int, req *limiter.Request, now uint64) (d limiter.Decision) {
+	if !sc.leased[i] {
+		_, d = algorithms[req.Kind](&req.Limit, sc.olds[i], now, 0, sc.room[:0])
+		return d
+	}
+	peek := *req
+	peek.Quantity = 0
+	_, _, d = lease.Plain(lease.Algorithm(algorithms[req.Kind]), &peek, sc.olds[i], now, true, sc.room[:0])
+	return d
 }
 
 // makeRoomForAll ensures that storing all changes of the group cannot fail, and reports whether
@@ -282,7 +303,7 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 		fits := true
 		for i := range reqs {
 			if t.shardOf(hashes[i]) == number && sc.changes[i].Set && sc.changes[i].Expires > now {
-				all = all.plus(s.demandOfChange(&reqs[i], &sc.changes[i], &out[i], now))
+				all = all.plus(s.demandOfChange(&reqs[i], sc.kinds[i], &sc.changes[i], &out[i], now))
 				fits = fits && t.fitsInPlace(reqs, hashes, i, now, sc)
 			}
 		}
@@ -300,8 +321,8 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 // demandOfChange returns the demand of a change, as if its key were absent. For a change with Keep above 0 the result
 // is too low. This is harmless: such a change fits in place unless making room evicts its key, and then the group is
 // decided again.
-func (s *shard) demandOfChange(req *limiter.Request, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
-	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(s.gaugeOf(req, answer))}
+func (s *shard) demandOfChange(req *limiter.Request, kind limiter.Kind, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
+	rec := limiter.Record{Kind: kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(s.gaugeOf(req, answer))}
 	return demandOf(&rec, now)
 }
 
@@ -321,7 +342,8 @@ func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 		}
 		s, tag := t.shardAndTag(hashes[i])
 		at, found := s.find(reqs[i].Key, tag) // storing the changes of the previous requests may have moved the slot
-		if err := s.apply(at, found, &reqs[i], &sc.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
+		p := place{at: at, found: found}
+		if err := s.applyKind(p, sc.kinds[i], reqs[i].Key, &sc.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
 			panic("buckets: no room after makeRoomForAll: " + err.Error())
 		}
 	}

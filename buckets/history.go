@@ -176,12 +176,12 @@ func (t *Table) Commit(generation, now uint64) bool {
 	return true
 }
 
-// Clear deletes all keys and releases their memory. On the leader, Clear can be rolled back, so the
+// Clear deletes all keys and releases their memory. The units of outstanding leases stay charged. On the leader, Clear can be rolled back, so the
 // memory is released only when the generation of the Clear is committed. On a follower, Clear
 // returns limiter.ErrNotLeading.
 func (t *Table) Clear() error {
 	if t.undoLogs == nil {
-		t.clear()
+		t.deleteAll()
 		return nil
 	}
 	t.roleMu.Lock()
@@ -214,20 +214,40 @@ func (t *Table) Reset() {
 func (t *Table) clearReplicated() {
 	t.groups.Lock()
 	defer t.groups.Unlock()
-	t.clear()
+	t.deleteAll()
 	t.cleared = true
 	t.epochMu.Lock()
 	t.imageGeneration = t.open.Load()
 	t.epochMu.Unlock()
 }
 
+// clear deletes all keys, even those with outstanding leases.
 func (t *Table) clear() {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		s.changes += int64(s.live)
-		s.saveAll()
-		s.clear()
+		s.deleteAll()
 		s.mu.Unlock()
 	}
+}
+
+// deleteAll deletes all keys, except for the units of outstanding leases.
+func (t *Table) deleteAll() {
+	for i := range t.shards {
+		s := &t.shards[i]
+		now := s.lock(t.clock())
+		kept := s.resets(now)
+		s.deleteAll()
+		for i := range kept {
+			s.keep(&kept[i], tagOf(t.hash(kept[i].Key)))
+		}
+		s.mu.Unlock()
+	}
+}
+
+// deleteAll deletes all keys of the shard.
+func (s *shard) deleteAll() {
+	s.changes += int64(s.live)
+	s.saveAll()
+	s.clear()
 }

@@ -274,4 +274,5 @@ func (s *shard) clear() {
 	s.index, s.arena = nil, nil
 	s.hint().set(nil)
 	s.live, s.dead, s.reclaimAt = 0, 0, 0
+	s.shared.leases.records[s.number] = 0
 }

@@ -40,7 +40,8 @@ func (r record) share(now uint64) int {
 }
 
 // histogram holds the bytes of the records of a shard by share class and, within one share class,
-// by debt class. The classes are computed for the limiter time in the field now.
+// by debt class. The classes are computed for the limiter time in the field now. Records with outstanding leases are not
+// counted, because they are not evicted.
 type histogram struct {
 	shard      *shard
 	now        uint64
@@ -53,8 +54,10 @@ type histogram struct {
 func (h *histogram) countShares(s *shard, now uint64) {
 	h.shard, h.now, h.debtsShare = s, now, -1
 	for _, sl := range s.index {
-		if sl != 0 {
-			rec := record(s.arena[sl.offset():])
+		if sl == 0 {
+			continue
+		}
+		if rec := record(s.arena[sl.offset():]); !rec.pinned(now) {
 			h.shares[rec.share(now)] += rec.size()
 		}
 	}
@@ -71,7 +74,7 @@ func (h *histogram) debtsOf(share int) []int {
 		if sl == 0 {
 			continue
 		}
-		if rec := record(h.shard.arena[sl.offset():]); rec.share(h.now) == share {
+		if rec := record(h.shard.arena[sl.offset():]); rec.share(h.now) == share && !rec.pinned(h.now) {
 			size := rec.size()
 			h.debts[debtClass(rec.expires(), h.now, size)] += size
 		}

@@ -33,7 +33,9 @@ func (s *shard) undo(u *undoLog, e *entry) {
 			s.remove(at)
 		}
 	case found && s.record(at).size() == len(old):
+		s.countLeased(s.record(at), -1)
 		copy(s.record(at), old)
+		s.countLeased(old, 1)
 	default:
 		if found {
 			s.remove(at)
@@ -68,6 +70,7 @@ func (s *shard) addOld(old record, tag uint32) {
 	}
 	offset := uint32(len(s.arena))
 	s.arena = append(s.arena, old...)
+	s.countLeased(old, 1)
 	s.place(newSlot(tag, offset))
 	s.live++
 }
@@ -76,6 +79,7 @@ func (s *shard) addOld(old record, tag uint32) {
 func (s *shard) restoreImage(i *image) {
 	s.clear()
 	s.index, s.arena, s.live, s.dead = i.index, i.arena, i.live, i.dead
+	s.shared.leases.records[s.number] = i.leased
 	s.shared.memory.force(s.bytes())
 	s.hint().set(s.index)
 }

@@ -94,7 +94,7 @@ func (s *shard) visitHome(home int, tag uint32, now uint64, visit func([]byte, l
 			continue
 		}
 		if rec := s.record(at); rec.expires() > now {
-			visit(rec.key(), rec.kind())
+			visit(rec.key(), rec.kind().Base())
 			visited++
 		}
 	}

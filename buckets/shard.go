@@ -39,6 +39,7 @@ type shard struct {
 	replicated bool   // the shard has an undo log
 	unlimited  bool   // the memory limit does not apply at present
 	gaugeless  bool   // decisions store no gauges
+	leaseless  bool   // draws are not granted
 
 	hits, misses, expired, changes int64
 
@@ -88,8 +89,8 @@ func (s *shard) next(at int) int { return (at + 1) & (len(s.index) - 1) }
 func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
 	at, found, old, err := s.state(req, tag, now)
 	s.count(&old)
-	if err != nil {
-		*out = limiter.Decision{Err: err}
+	if err != nil || req.Draw != nil {
+		s.decideLeased(s.placed(at, found, req, old), req, tag, now, sc, out)
 		return
 	}
 	var change limiter.Change
@@ -110,7 +111,7 @@ func stores(req *limiter.Request, d *limiter.Decision) bool { return !req.Trial 
 
 // state looks up the key of a request. It returns the index position if a record is found, and the
 // state, which is the zero State if the key is absent or expired. The error is a
-// limiter.WrongKindError if the key is live and has another kind.
+// limiter.WrongKindError if the record is live and has another kind, such as that of a key with leases.
 func (s *shard) state(req *limiter.Request, tag uint32, now uint64) (at int, found bool, old limiter.State, err error) {
 	at, found = s.find(req.Key, tag)
 	if !found {
@@ -227,6 +228,7 @@ func (s *shard) add(rec *limiter.Record, tag uint32) {
 	if s.recording() {
 		s.arena[offset] |= savedFlag
 	}
+	s.countLeased(record(s.arena[offset:]), 1)
 	s.place(newSlot(tag, offset))
 	s.live++
 }
@@ -246,6 +248,7 @@ func (s *shard) place(sl slot) {
 func (s *shard) remove(at int) {
 	rec := s.record(at)
 	s.dead += uint32(rec.size())
+	s.countLeased(rec, -1)
 	rec.kill()
 	if rec[0]&savedFlag != 0 {
 		s.undoLog().removed = true

@@ -76,7 +76,7 @@ type shardRun struct {
 // runShard applies a tape to a shard whose keys have colliding tags (see weakTag).
 func runShard(tb testing.TB, data []byte) {
 	r := &shardRun{TB: tb, want: map[byte]uint64{}, now: 1000}
-	r.shard.shared = &shared{hints: make([]hint, 1)}
+	r.shard.shared = &shared{hints: make([]hint, 1), leases: leaseCounters{records: make([]uint32, 1)}}
 	for in := (tape{data}); in.more(); {
 		r.step(in.number(1), in.number(1))
 		checkShard(tb, &r.shard, weakTag)
@@ -222,7 +222,7 @@ func TestRemoveAcrossTheEnd(t *testing.T) {
 	keys := map[string]uint32{"a": math.MaxUint32, "b": math.MaxUint32, "c": math.MaxUint32, "d": 0, "e": 0}
 	order := []string{"a", "b", "c", "d", "e"} // at positions 7, 0, 1, 2, 3 of 8
 	for _, removed := range order {
-		s := shard{shared: &shared{hints: make([]hint, 1)}}
+		s := shard{shared: &shared{hints: make([]hint, 1), leases: leaseCounters{records: make([]uint32, 1)}}}
 		for _, key := range order {
 			rec := limiter.Record{Kind: limiter.Throttle, Key: []byte(key), Expires: 1}
 			if err := s.put(&rec, keys[key], 0); err != nil {

@@ -37,10 +37,14 @@ type shared struct {
 	pauses   pauses
 	hints    []hint    // one per shard
 	undoLogs []undoLog // one per shard, or nil
+	leases   leaseCounters
 	history
 }
 
-var _ limiter.Engine = (*Table)(nil)
+var (
+	_ limiter.Engine = (*Table)(nil)
+	_ limiter.Leases = (*Table)(nil)
+)
 
 // New returns an empty Table. It panics if the number of shards is not a power of two.
 func New(c Config) *Table {
@@ -59,6 +63,7 @@ func New(c Config) *Table {
 		shards: make([]shard, c.Shards),
 	}
 	t.hints = make([]hint, c.Shards)
+	t.leases.records = make([]uint32, c.Shards)
 	if c.Replicated {
 		t.undoLogs = make([]undoLog, c.Shards)
 		t.dirty = make([]atomic.Uint64, (c.Shards+63)/64)
@@ -99,7 +104,7 @@ func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
 	s.hits++
 	rec := s.record(at)
 	return limiter.Entry{
-		Kind:  rec.kind(),
+		Kind:  rec.kind().Base(),
 		TTL:   time.Duration(min(rec.expires()-now, math.MaxInt64)),
 		Bytes: int64(rec.size()) + slotSize,
 		State: rec.expires() ^ xxhash.Sum64(rec.state()),
@@ -115,7 +120,8 @@ func (t *Table) Put(rec limiter.Record) error {
 	return s.put(&rec, tag, now)
 }
 
-// Delete deletes key and reports whether it existed. On a follower it returns limiter.ErrNotLeading.
+// Delete deletes key and reports whether it existed. If it has outstanding leases, their units stay charged. On a follower
+// Delete returns limiter.ErrNotLeading.
 func (t *Table) Delete(key []byte) (found bool, err error) {
 	s, tag := t.locate(key)
 	epoch := t.epoch.Load()
@@ -129,7 +135,9 @@ func (t *Table) Delete(key []byte) (found bool, err error) {
 		return false, nil
 	}
 	live := s.record(at).expires() > now
-	s.removeKey(at, now)
+	if !s.reset(at, tag, now) {
+		s.removeKey(at, now)
+	}
 	return live, nil
 }
 

@@ -46,6 +46,7 @@ type image struct {
 	index      []slot
 	arena      []byte
 	live, dead uint32
+	leased     uint32 // records with leases
 }
 
 const (
@@ -163,7 +164,7 @@ func (s *shard) saveAll() {
 	s.touch()
 	u := s.undoLog()
 	u.entries = append(u.entries, entry{at: cleared})
-	u.images = append(u.images, image{s.index, s.arena, s.live, s.dead})
+	u.images = append(u.images, image{s.index, s.arena, s.live, s.dead, s.shared.leases.records[s.number]})
 }
 
 // touch marks the shard as changed in the open generation.
