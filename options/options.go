@@ -53,6 +53,7 @@ type Options struct {
 	ProtoMaxArgs           int           // arguments of one command, including its name; at least 1
 	CommandTimeout         time.Duration // whole seconds to complete a partial command, and to log in; 0 means no limit
 	WriteTimeout           time.Duration // whole seconds that a full reply buffer may remain unread; 0 means no limit
+	LeaderWait             time.Duration // whole milliseconds that a command waits while no leader is elected; 100 to 60000
 	ClientReplyBufferLimit int64         // bytes of unsent replies at which reading from the client pauses; at least 64 KiB
 	AuthFailuresPerMinute  int           // failed authentications of an address per minute; 0 means no limit
 	ShutdownTimeout        time.Duration // whole seconds for clients to finish at shutdown; 0 closes them immediately
@@ -175,6 +176,7 @@ func Default() Options {
 		ProtoMaxArgs:           1024,
 		CommandTimeout:         10 * time.Second,
 		WriteTimeout:           10 * time.Second,
+		LeaderWait:             900 * time.Millisecond,
 		ClientReplyBufferLimit: 64 * mib,
 		AuthFailuresPerMinute:  20,
 		ShutdownTimeout:        10 * time.Second,

@@ -136,6 +136,11 @@ var table = slices.Concat([]row{
 		field: func(o *Options) value { return seconds(&o.WriteTimeout) },
 	},
 	{
+		name: "leader-wait", group: limits, form: formMillis,
+		help:  "time for which commands wait for a new leader",
+		field: func(o *Options) value { return span{&o.LeaderWait, time.Millisecond, 100, 60000} },
+	},
+	{
 		name: "client-reply-buffer-limit", group: limits, form: formBytes,
 		help:  "maximum length of the unsent replies of a client",
 		field: func(o *Options) value { return size{&o.ClientReplyBufferLimit, 64 * kib, 1 * gib} },

@@ -172,7 +172,7 @@ func (l *leaderlessUsers) ProposeUsers(ctx context.Context, base uint64, text st
 	return l.proposals.ProposeUsers(ctx, base, text)
 }
 
-// TestUsersWithoutLeader changes users while no node leads. The change is repeated for at most leaderPatience.
+// TestUsersWithoutLeader changes users while no node leads. The change is repeated for at most leader-wait.
 func TestUsersWithoutLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPipedLab(t, "a", "b").nodes["b"]
@@ -184,8 +184,8 @@ func TestUsersWithoutLeader(t *testing.T) {
 		log.failures = 1 << 30
 		start := time.Now()
 		p.fails("LOADING no node leads", "ACL", "DELUSER", "bob")
-		if took := time.Since(start); took != leaderPatience {
-			t.Errorf("the error took %v, want %v", took, leaderPatience)
+		if took := time.Since(start); took != s.leaderWait() {
+			t.Errorf("the error took %v, want %v", took, s.leaderWait())
 		}
 	})
 }

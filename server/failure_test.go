@@ -166,18 +166,19 @@ func TestOnFailureDelay(t *testing.T) {
 				t.Errorf("%s took %v, want %v to %v", line, got, least, most)
 			}
 		}
-		const most = leaderPatience + retryPause
-		f("CL.CHECK d a x", leaderPatience, most)
+		const most = policyPatience + retryPause
+		wait := l.nodes["a"].leaderWait()
+		f("CL.CHECK d a x", policyPatience, most)
 		f("CL.CHECK d a x", 0, 0)
 		f("CL.CHECK d b x", 0, 0)
-		f("CL.THROTTLE k 1 1 1", leaderPatience, most)
+		f("CL.THROTTLE k 1 1 1", wait, wait+retryPause)
 		time.Sleep(outageProbes)
-		f("CL.CHECK d a x", leaderPatience, most)
+		f("CL.CHECK d a x", policyPatience, most)
 		f("CL.CHECK d a x", 0, 0)
 		l.setViewLeader("a", "")
-		f("CL.CHECK d a x", leaderPatience, most) // a new view
+		f("CL.CHECK d a x", policyPatience, most) // a new view
 		l.lead("b")
-		f("CL.CHECK d a x", 0, leaderPatience/2)
+		f("CL.CHECK d a x", 0, policyPatience/2)
 		if got := p.ask(words("CL.CHECK d PEEK a x")...); got.list[2].int() != 0 {
 			t.Errorf("the leader has decided %s, want no remaining units", got.brief())
 		}

@@ -9,9 +9,10 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Wait times of a client whose command this node cannot run.
+// Wait times of a client whose command this node cannot run. The option leader-wait is the maximum wait for a leader.
 const (
-	leaderPatience = 400 * time.Millisecond // maximum wait for a leader
+	policyPatience = 400 * time.Millisecond // maximum wait of requests that have a failure policy
+	streamPatience = 400 * time.Millisecond // maximum wait for a stream to the leader
 	retryPause     = 4 * time.Millisecond   // pause between attempts in the same view: a new leader is not ready immediately
 )
 
@@ -52,8 +53,12 @@ func (f *forwarding) init(c *client) {
 // begin starts to forward the calls of a batch that are not done.
 func (f *forwarding) begin(b *batch) {
 	srv := f.client.srv
-	f.stage, f.deadline = forwardAttempt, time.Now().Add(srv.leaderPatience)
-	f.hasty = b.onlyChecks() && srv.outage.skipWait(srv.cluster.View(), srv.uptime())
+	wait, hasPolicies := srv.leaderWait(), b.onlyChecks()
+	if hasPolicies {
+		wait = min(wait, policyPatience)
+	}
+	f.stage, f.deadline = forwardAttempt, time.Now().Add(wait)
+	f.hasty = hasPolicies && srv.outage.skipWait(srv.cluster.View(), srv.uptime())
 }
 
 // advance runs steps until it must wait, or until no call of the batch needs another node: either all calls are done,
@@ -124,6 +129,9 @@ func (f *forwarding) giveUp(b *batch) {
 	b.giveUp(limiter.ErrNotLeading)
 }
 
+// leaderWait returns the time that commands wait for a leader.
+func (s *Server) leaderWait() time.Duration { return s.opts.Get().LeaderWait }
+
 // awaitView waits for a newer view, for at most retryPause.
 func (f *forwarding) awaitView() {
 	timer := time.NewTimer(min(time.Until(f.deadline), retryPause))
@@ -137,19 +145,20 @@ func (f *forwarding) awaitView() {
 // exchange sends the collected calls to the leader and waits for the replies.
 func (f *forwarding) exchange(b *batch) {
 	f.watch, f.reusable = nil, false
+	deadline := time.Now().Add(min(time.Until(f.deadline), streamPatience))
 	if b.calls[0].ownStream() {
-		f.exchangeWatched(b)
+		f.exchangeWatched(b, deadline)
 		return
 	}
-	f.err = f.client.srv.forward.Forward(f.view.Leader, f.client.out.Protocol(), f.deadline, &b.forwarded)
+	f.err = f.client.srv.forward.Forward(f.view.Leader, f.client.out.Protocol(), deadline, &b.forwarded)
 }
 
 // exchangeWatched forwards the only call of a batch over the stream on which the leader watches keys for the client.
-// The first WATCH opens the stream.
-func (f *forwarding) exchangeWatched(b *batch) {
+// The first WATCH opens the stream, until the deadline.
+func (f *forwarding) exchangeWatched(b *batch, deadline time.Time) {
 	w := f.watchOf(&b.calls[0])
 	if w == nil {
-		if w, f.err = f.client.srv.forward.Watch(f.view.Leader, f.client.out.Protocol(), f.deadline); f.err != nil {
+		if w, f.err = f.client.srv.forward.Watch(f.view.Leader, f.client.out.Protocol(), deadline); f.err != nil {
 			return
 		}
 	}

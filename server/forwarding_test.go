@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/server/forward"
 )
 
@@ -140,7 +141,7 @@ func (l *lab) changeHands(i int) {
 	}
 }
 
-// TestNoLeader checks that commands that need a leader fail after leaderPatience if there is none. A pipeline with many
+// TestNoLeader checks that commands that need a leader fail after leader-wait if there is none. A pipeline with many
 // such commands must wait only once.
 func TestNoLeader(t *testing.T) { synctest.Test(t, testNoLeader) }
 
@@ -153,8 +154,8 @@ func testNoLeader(t *testing.T) {
 		_, _ = io.WriteString(p, strings.Repeat(throttle("k")+ping+request("TTL", "k")+request("FLUSHALL"), n))
 	}()
 	p.expect(strings.Repeat(failure(errNotLeading)+"+PONG\r\n"+failure(errNotLeading)+failure(errNotLeading), n))
-	if took := time.Since(start); took != leaderPatience {
-		t.Errorf("the replies took %v, want leaderPatience", took)
+	if took := time.Since(start); took != options.Default().LeaderWait {
+		t.Errorf("the replies took %v, want leader-wait", took)
 	}
 	if got := p.info("errorstats")["errorstat_LOADING"]; got != fmt.Sprint("count=", 3*n) {
 		t.Errorf("errorstat_LOADING is %q, want count=45: 3 errors for each of the 15 repetitions", got)
@@ -162,7 +163,7 @@ func testNoLeader(t *testing.T) {
 }
 
 // TestNoWayToTheLeader checks that a node whose leader is unreachable dials the leader again until a dial succeeds or
-// leaderPatience has passed.
+// leader-wait has passed.
 func TestNoWayToTheLeader(t *testing.T) { synctest.Test(t, testNoWayToTheLeader) }
 
 func testNoWayToTheLeader(t *testing.T) {
@@ -230,7 +231,7 @@ func TestChargedMarks(t *testing.T) {
 }
 
 // TestLeaderWithStaleView makes a node lose leadership before its view changes. Commands that the node can no longer
-// decide must wait for up to leaderPatience. If a new view has a leader in that time, that leader must run them.
+// decide must wait for up to leader-wait. If a new view has a leader in that time, that leader must run them.
 // Otherwise, they must fail.
 func TestLeaderWithStaleView(t *testing.T) { synctest.Test(t, testLeaderWithStaleView) }
 

@@ -141,13 +141,16 @@ func (n *labNode) start(t testing.TB) {
 	n.viewChanged = make(chan struct{})
 	n.view.Store(&topology.View{Cluster: labName, Self: n.id, Changed: n.viewChanged})
 	o := options.Default()
+	if !n.lab.piped {
+		o.LeaderWait = time.Minute // the maximum
+	}
 	store, err := options.New(o)
 	if err != nil {
 		t.Fatalf("options: %v", err)
 	}
 	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test", Turns: 1, Rules: n.lab.rules, RulesLog: n})
 	if !n.lab.piped {
-		srv.leaderPatience, srv.forward.Timeouts = patience, forward.Timeouts{Reply: patience, FormerLeader: patience}
+		srv.forward.Timeouts = forward.Timeouts{Reply: patience, FormerLeader: patience}
 	}
 	n.testServer = &testServer{Server: srv, t: t, addr: n.clients.Addr().String(), ln: n.clients, served: make(chan error, 1)}
 	go func() { n.served <- srv.Serve(n.clients) }()

@@ -113,7 +113,6 @@ type Server struct {
 	shutdownBegun chan struct{}  // closed when shutdown begins
 
 	leaderWatch     sync.WaitGroup     // the goroutine of watchLeader
-	leaderPatience  time.Duration      // maximum time that a client waits for a leader
 	stopLeaderWatch context.CancelFunc // called after the last connection is closed, since open connections may still forward commands
 
 	mu        sync.Mutex
@@ -129,25 +128,24 @@ type Server struct {
 func New(c Config) *Server {
 	c.setDefaults()
 	s := &Server{
-		engine:         c.Engine,
-		cluster:        c.Cluster,
-		forward:        forward.New(c.Cluster),
-		leaderPatience: leaderPatience,
-		snapshots:      c.Snapshots,
-		opts:           c.Options,
-		log:            c.Log,
-		tls:            c.TLS,
-		version:        c.Version,
-		stopWith:       c.Stop,
-		commands:       map[profileSet]*registry{},
-		names:          commandNames(commandTable()),
-		runID:          newRunID(),
-		started:        time.Now(),
-		shutdownBegun:  make(chan struct{}),
-		turns:          newTurns(c.Turns),
-		logged:         lograte.New(linesPerSecond, time.Second),
-		clients:        map[int64]*client{},
-		listeners:      map[net.Listener]struct{}{},
+		engine:        c.Engine,
+		cluster:       c.Cluster,
+		forward:       forward.New(c.Cluster),
+		snapshots:     c.Snapshots,
+		opts:          c.Options,
+		log:           c.Log,
+		tls:           c.TLS,
+		version:       c.Version,
+		stopWith:      c.Stop,
+		commands:      map[profileSet]*registry{},
+		names:         commandNames(commandTable()),
+		runID:         newRunID(),
+		started:       time.Now(),
+		shutdownBegun: make(chan struct{}),
+		turns:         newTurns(c.Turns),
+		logged:        lograte.New(linesPerSecond, time.Second),
+		clients:       map[int64]*client{},
+		listeners:     map[net.Listener]struct{}{},
 	}
 	if c.Rules != nil {
 		s.live = &ruleset.Editor{Store: c.Rules, Log: c.RulesLog}

@@ -189,7 +189,7 @@ func (s *Server) changeUsers(change func(*acl.Set) (*acl.Set, error)) error {
 // proposeUsers proposes a text to the log of the cluster. While no node leads, it tries again for as long as other
 // commands wait for a leader.
 func (s *Server) proposeUsers(ctx context.Context, base uint64, text string) error {
-	for deadline := time.Now().Add(s.leaderPatience); ; {
+	for deadline := time.Now().Add(s.leaderWait()); ; {
 		_, err := s.users.log.ProposeUsers(ctx, base, text)
 		left := time.Until(deadline)
 		if !errors.Is(err, topology.ErrNoLeader) || left <= 0 {

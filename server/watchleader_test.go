@@ -85,8 +85,8 @@ func testStepDownAtShutdown(t *testing.T) {
 	l.lead("b")
 	p.expect(five(0, 3, 2, -1, 60))
 	p.closed()
-	if took := time.Since(start); took >= leaderPatience {
-		t.Errorf("the reply took %v, want less than leaderPatience", took)
+	if took := time.Since(start); took >= l.nodes["a"].leaderWait() {
+		t.Errorf("the reply took %v, want less than leader-wait", took)
 	}
 }
 

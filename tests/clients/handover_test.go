@@ -40,11 +40,11 @@ const (
 // increases the number of transfers. It requires an otherwise idle machine.
 const strictLoad = "THROTTLED_STRICT_HANDOVER"
 
-// leaderPatience is the time for which a node waits for a leader before it replies with an error.
+// leaderWait is the default of leader-wait, the time for which a node waits for a leader before it replies with an error.
 // partingPatience is the time for which a node waits for replies from a former leader before it replies
 // with UNCERTAIN. Both times may be too short on a very busy machine.
 const (
-	leaderPatience  = 400 * time.Millisecond
+	leaderWait      = 900 * time.Millisecond
 	partingPatience = 100 * time.Millisecond
 )
 
@@ -121,7 +121,7 @@ var (
 // fail counts a failed call. A call that the node has abandoned after its timeout counts as late,
 // unless l.strict is set. l.mu must be held.
 func (l *load) fail(name, node, why string, took time.Duration) {
-	if !l.strict && (noLeader.MatchString(why) && took >= leaderPatience || uncertain.MatchString(why) && took >= partingPatience) {
+	if !l.strict && (noLeader.MatchString(why) && took >= leaderWait || uncertain.MatchString(why) && took >= partingPatience) {
 		l.late++
 		return
 	}
