@@ -1,12 +1,17 @@
 package cluster
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
+
+// candidateSteps is the number of nodes that check within a heartbeat whether a leader that has exited has timed out. The
+// time between two checks is longer than an election usually takes.
+const candidateSteps = 5
 
 // leaderTimeout makes Raft check whether the leader has timed out, before the next regular check of Raft.
 type leaderTimeout struct {
@@ -33,6 +38,17 @@ func (t *leaderTimeout) checkSoon(voters int) {
 			t.check()
 		}
 	})
+}
+
+// checkAfterExit makes Raft check whether the leader has timed out as soon as a heartbeat has passed since the process of
+// the leader has exited, which is now. Without the call, Raft may check up to two heartbeats later. rank is the number of
+// nodes that check earlier than this one; if it is negative, checkAfterExit does nothing. The nodes check one after another,
+// so that only one of them becomes a candidate. checkAfterExit returns early if ctx is done.
+func (t *leaderTimeout) checkAfterExit(ctx context.Context, rank int) {
+	heartbeat := t.setting.heartbeat()
+	if rank >= 0 && t.life.sleep(ctx, heartbeat+time.Duration(rank)*heartbeat/candidateSteps) == nil {
+		t.check()
+	}
 }
 
 // check makes Raft check whether the leader has timed out, if this node is a follower and has not received a message

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"syscall"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // The pause before the leader is dialed again doubles each time, from firstWatchPause to lastWatchPause.
@@ -19,6 +22,7 @@ const (
 type leaderWatch struct {
 	raft    *raftHandle
 	view    *observer
+	timeout *leaderTimeout
 	setting *heartbeatSetting
 	peers   *peerClient
 	life    *lifetime
@@ -66,6 +70,9 @@ func (w *leaderWatch) watch(ctx context.Context, l leaderTerm) {
 		case err == nil:
 			before = time.Time{}
 		case errors.Is(err, syscall.ECONNREFUSED):
+			if before.IsZero() {
+				w.life.run(func() { w.timeout.checkAfterExit(ctx, candidates(w.view.View(), l.leader)) })
+			}
 			if before.IsZero() || !w.raft.LastContact().After(before) {
 				w.view.recordRefusal(l)
 			}
@@ -79,6 +86,18 @@ func (w *leaderWatch) watch(ctx context.Context, l leaderTerm) {
 			return
 		}
 	}
+}
+
+// candidates returns the number of voters that become candidates before this node if the process of the leader has
+// exited. It returns -1 if this node is not a voter.
+func candidates(v *topology.View, leader string) int {
+	ids := []string{}
+	for _, m := range voters(v) {
+		if m.ID != leader {
+			ids = append(ids, m.ID)
+		}
+	}
+	return slices.Index(ids, v.Self)
 }
 
 // holdStream opens a stream to a leader, and blocks until the stream breaks or ctx is done. It returns an error if the

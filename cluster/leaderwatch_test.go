@@ -3,6 +3,8 @@ package cluster
 import (
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // TestLeaderExits checks that a node detects soon that the process of its leader has exited, before it misses
@@ -114,4 +116,17 @@ func TestLeaderCutOff(t *testing.T) {
 			t.Error("a refusal was recorded for a leader that is only unreachable")
 		}
 	})
+}
+
+// TestCandidates checks the order in which voters become candidates after the leader has exited.
+func TestCandidates(t *testing.T) {
+	members := []topology.Member{{ID: "a", Voter: true}, {ID: "b"}, {ID: "c", Voter: true}, {ID: "d", Voter: true}}
+	for _, c := range []struct {
+		self, leader string
+		want         int
+	}{{"a", "c", 0}, {"d", "c", 1}, {"c", "a", 0}, {"d", "a", 1}, {"c", "d", 1}, {"b", "a", -1}} {
+		if got := candidates(&topology.View{Self: c.self, Members: members}, c.leader); got != c.want {
+			t.Errorf("%s after the exit of %s: got %d, want %d", c.self, c.leader, got, c.want)
+		}
+	}
 }

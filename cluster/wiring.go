@@ -167,7 +167,7 @@ func connectLoops(n *Node, s *shared) {
 		announcer.recordAnnounced, n.rules.run, n.users.active.run,
 	}
 	if c.Peers != nil {
-		watch := &leaderWatch{raft: n.raft, view: n.observer, setting: n.setting, peers: n.peers, life: n.life}
+		watch := &leaderWatch{raft: n.raft, view: n.observer, timeout: n.observer.timeout, setting: n.setting, peers: n.peers, life: n.life}
 		n.loops = append(n.loops, watch.run, announcer.run, n.agreement.keepAdopted, n.agreement.supervise)
 	}
 }
