@@ -1,9 +1,8 @@
 package main
 
 import (
-	"os"
-
 	"github.com/throttledhq/throttled/acl"
+	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/server"
 )
@@ -23,12 +22,10 @@ func (p *program) openUsers(o *options.Options, config *server.Config) error {
 	return nil
 }
 
-// warnReadable logs a warning for each file with a secret that every user of this host can read.
+// warnReadable logs a warning for each file with a secret that every user of this host can read. Package tlsserver does this for
+// the key of clients' TLS, each time that it loads the key.
 func (p *program) warnReadable() {
-	const othersRead = 0o004
 	for _, f := range p.opts.SecretFiles() {
-		if info, err := os.Stat(f.Path); err == nil && info.Mode().Perm()&othersRead != 0 {
-			p.log.Warn("a file with a secret is readable by all users of this host: remove the permission (chmod o-r)", "option", f.Option, "file", f.Path)
-		}
+		fsutil.WarnReadable(p.log, f.Option, f.Path)
 	}
 }

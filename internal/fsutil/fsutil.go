@@ -1,6 +1,6 @@
 // Package fsutil provides operations on files and directories that package os does not have: [Lock]
-// locks a directory against other processes, [Sync] makes its entries durable, [Replace] replaces a file, and [SameState]
-// detects changed files.
+// locks a directory against other processes, [Sync] makes its entries durable, [Replace] replaces a file, [SameState]
+// detects changed files, and [WarnReadable] reports secrets that all users can read.
 //
 // # Guarantees
 //

@@ -29,9 +29,6 @@ var (
 	ErrRevoked = errors.New("the certificate is revoked")
 )
 
-// readableByAll is the bit of the mode of a file that lets all users read it.
-const readableByAll = 0o004
-
 // files returns the names of the files, without empty ones.
 func (s Settings) files() []string {
 	var list []string
@@ -114,12 +111,6 @@ func (id *identity) checkTime(now time.Time) error {
 			leaf.NotBefore.Format(time.RFC3339), leaf.NotAfter.Format(time.RFC3339))
 	}
 	return nil
-}
-
-// exposed reports whether all users can read the key.
-func (id *identity) exposed() bool {
-	info, err := os.Stat(id.settings.KeyFile)
-	return err == nil && info.Mode()&readableByAll != 0
 }
 
 // Protocols of ALPN. Clients of Redis do not use ALPN.

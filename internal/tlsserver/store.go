@@ -61,9 +61,7 @@ func Open(s Settings, log *slog.Logger) (*Store, error) {
 func (s *Store) use(id *identity) {
 	s.current.Store(id)
 	s.failure = ""
-	if id.exposed() {
-		s.log.Warn("the key of TLS can be read by all users of this machine: chmod 600 it, and replace it if others may have read it", "file", id.settings.KeyFile)
-	}
+	fsutil.WarnReadable(s.log, "tls-key-file", id.settings.KeyFile)
 }
 
 // Replace loads the files of other settings, and uses them for new connections. After an error, nothing has changed.

@@ -150,7 +150,7 @@ func TestOpen_Warnings(t *testing.T) {
 	if err := os.Chmod(s.Path("server-key.pem"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(s.settings(), log.logger()); err != nil || log.count("can be read by all users") != 1 {
+	if _, err := Open(s.settings(), log.logger()); err != nil || log.count("readable by all users") != 1 {
 		t.Errorf("error: %v; want a warning about the key", err)
 	}
 	s.Replace("server", tlstest.IssueAt(t, s.CA, "server", time.Now().Add(-48*time.Hour)))
