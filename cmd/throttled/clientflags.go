@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -28,6 +29,7 @@ type clientFlags struct {
 	passwordFile      string
 	tls               bool
 	cacert, cert, key string
+	sni               string // name in the certificate of the server; "" for the host of the address
 }
 
 // register adds the flags to a set. addrName is the name of the flag with the address.
@@ -38,6 +40,7 @@ func (c *clientFlags) register(f *flag.FlagSet, addrName string) {
 	f.StringVar(&c.passwordFile, "password-file", "", "`FILE` with the password; default: requirepass or requirepass-file of the configuration")
 	f.BoolVar(&c.tls, "tls", false, "connect with TLS")
 	f.StringVar(&c.cacert, "cacert", "", "`FILE` with the certificate of the CA of the server; default: those of the system")
+	f.StringVar(&c.sni, "sni", "", "`NAME` in the certificate of the server; default: the host of the address")
 	f.StringVar(&c.cert, "cert", "", "`FILE` with the certificate of the client")
 	f.StringVar(&c.key, "key", "", "`FILE` with the key of that certificate")
 }
@@ -109,11 +112,11 @@ func (c *clientFlags) localAddr(o *options.Options) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
-var errClientTLS = errors.New("--cacert, --cert and --key require --tls, and --cert and --key require each other")
+var errClientTLS = errors.New("--cacert, --cert, --key and --sni require --tls, and --cert and --key require each other")
 
 // tlsConfig returns the configuration for a server at addr. It is nil without --tls.
 func (c *clientFlags) tlsConfig(addr string) (*tls.Config, error) {
-	if (c.cert == "") != (c.key == "") || !c.tls && c.cacert+c.cert != "" {
+	if (c.cert == "") != (c.key == "") || !c.tls && c.cacert+c.cert+c.sni != "" {
 		return nil, errClientTLS
 	}
 	if !c.tls {
@@ -123,7 +126,7 @@ func (c *clientFlags) tlsConfig(addr string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the server: %w", err)
 	}
-	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{ServerName: cmp.Or(c.sni, host), MinVersion: tls.VersionTLS12}
 	if c.cacert != "" {
 		text, err := os.ReadFile(c.cacert)
 		if err != nil {

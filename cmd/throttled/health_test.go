@@ -81,6 +81,7 @@ func TestHealth_Usage(t *testing.T) {
 	executes(t, exitUsage, "--timeout", "health", "--timeout", "0s")
 	executes(t, exitUsage, "throttled health --help", "health", "--adr", "x")
 	executes(t, exitError, errClientTLS.Error(), "health", "--cacert", "x")
+	executes(t, exitError, errClientTLS.Error(), "health", "--sni", "x")
 	executes(t, exitError, errClientTLS.Error(), "health", "--tls", "--cert", "x")
 	executes(t, exitError, "--password-file: open /nowhere", "health", "--password-file", "/nowhere")
 	executes(t, exitError, "/nowhere", "health", "--config", "/nowhere")
@@ -127,6 +128,10 @@ func TestHealth_TLS(t *testing.T) {
 	addr, ca := terminateTLS(t, r.addr)
 	executes(t, exitOK, "ready", "health", "--addr", addr, "--tls", "--cacert", ca)
 	executes(t, exitError, "certificate", "health", "--addr", addr, "--tls")
+	_, port, _ := net.SplitHostPort(addr)
+	executes(t, exitError, "certificate", "health", "--addr", "localhost:"+port, "--tls", "--cacert", ca)
+	executes(t, exitOK, "ready", "health", "--addr", "localhost:"+port, "--tls", "--cacert", ca, "--sni", "127.0.0.1")
+	executes(t, exitError, "other.example", "health", "--addr", addr, "--tls", "--cacert", ca, "--sni", "other.example")
 	executes(t, exitError, addr, "health", "--addr", addr, "--timeout", "500ms")
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -135,7 +140,6 @@ func TestHealth_TLS(t *testing.T) {
 	executes(t, exitError, "no certificate in PEM format", "health", "--addr", addr, "--tls", "--cacert", empty)
 
 	// The port of the configuration, for a server without a plain port.
-	_, port, _ := net.SplitHostPort(addr)
 	config := filepath.Join(t.TempDir(), "throttled.conf")
 	writeFile(t, config, "port 0\ntls-port "+port+"\ntls-cert-file a\ntls-key-file b\ntls-auth-clients no\n")
 	executes(t, exitOK, "ready", "health", "--config", config, "--tls", "--cacert", ca)
