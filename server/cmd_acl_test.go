@@ -2,11 +2,13 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/options"
@@ -309,6 +311,35 @@ func TestACLLog(t *testing.T) {
 	}
 	if n := len(admin.ask("ACL", "LOG", "1000").list); n > aclLogLength {
 		t.Errorf("ACL LOG returns %d entries", n)
+	}
+}
+
+// TestACLLogMerge checks that a denial is counted in the entry of an equal denial that is at most 60 s old, which becomes the
+// newest entry, and that the number of entries is bounded.
+func TestACLLogMerge(t *testing.T) {
+	var l aclLog
+	start := time.Now()
+	add := func(seconds int, object string) {
+		l.add(aclEntry{aclKey{deniedKey, inToplevel, object, "bob"}, 1, start.Add(time.Duration(seconds) * time.Second), ""})
+	}
+	for _, e := range []struct {
+		seconds int
+		object  string
+	}{{0, "a"}, {10, "b"}, {60, "a"}, {120, "a"}, {121, "b"}, {181, "a"}} {
+		add(e.seconds, e.object)
+	}
+	var got []string
+	for _, e := range l.newest(10) {
+		got = append(got, fmt.Sprint(e.object, e.count, "@", e.at.Sub(start).Seconds()))
+	}
+	if want := "a1@181 b1@121 a3@120 b1@10"; strings.Join(got, " ") != want {
+		t.Errorf("the entries are %q, want %q", got, want)
+	}
+	for i := range 3 * aclLogLength {
+		add(200, fmt.Sprint(i))
+	}
+	if n := len(l.newest(1000)); n != aclLogLength || l.newest(1)[0].object != fmt.Sprint(3*aclLogLength-1) {
+		t.Errorf("%d entries, the newest %+v", n, l.newest(1))
 	}
 }
 
