@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +29,7 @@ type backupCommand struct {
 	server   clientFlags
 	out      string
 	rulesOut string
+	usersOut string
 	timeout  time.Duration
 }
 
@@ -37,6 +39,7 @@ func bindBackup(f *flag.FlagSet) action {
 	c.server.register(f, "from")
 	f.StringVar(&c.out, "out", "", "`FILE` to write")
 	f.StringVar(&c.rulesOut, "rules-out", "", "`FILE` for the text of the rules; default: the rules are not saved")
+	f.StringVar(&c.usersOut, "users-out", "", "`FILE` for the users, in the format of aclfile; default: the users are not saved")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Second, "maximum `DURATION` without an answer of the server")
 	return func(ctx context.Context, _ []string, stdout, _ io.Writer) error {
 		switch {
@@ -59,10 +62,8 @@ func (c *backupCommand) run(ctx context.Context, stdout io.Writer) error {
 	defer func() { _ = client.Close() }()
 	conn := client.Conn() // a backup belongs to a connection
 	defer func() { _ = conn.Close() }()
-	if c.rulesOut != "" {
-		if err := c.saveRules(ctx, conn); err != nil {
-			return err
-		}
+	if err := c.saveTexts(ctx, conn); err != nil {
+		return err
 	}
 	info, err := writeBackup(c.out, func(f *os.File) error { return receive(ctx, conn, f) })
 	if err != nil {
@@ -72,13 +73,30 @@ func (c *backupCommand) run(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// saveRules writes the text of the newest version of the rules to a file.
-func (c *backupCommand) saveRules(ctx context.Context, conn *redis.Conn) error {
-	text, err := conn.Do(ctx, "CL.RULES", "GET").Text()
-	if err != nil {
-		return fmt.Errorf("read the rules: %w", explain(err))
+// saveTexts writes the text of the newest version of the rules, and the users, to the files that are set.
+func (c *backupCommand) saveTexts(ctx context.Context, conn *redis.Conn) error {
+	if c.rulesOut != "" {
+		text, err := conn.Do(ctx, "CL.RULES", "GET").Text()
+		if err != nil {
+			return fmt.Errorf("read the rules: %w", explain(err))
+		}
+		if err := writeText(c.rulesOut, text); err != nil {
+			return err
+		}
 	}
-	_, err = writeFileAtomically(c.rulesOut, func(f *os.File) error {
+	if c.usersOut != "" {
+		lines, err := conn.Do(ctx, "ACL", "LIST").StringSlice()
+		if err != nil {
+			return fmt.Errorf("read the users: %w", explain(err))
+		}
+		return writeText(c.usersOut, strings.Join(lines, "\n")+"\n")
+	}
+	return nil
+}
+
+// writeText writes a text to a file.
+func writeText(path, text string) error {
+	_, err := writeFileAtomically(path, func(f *os.File) error {
 		_, err := f.WriteString(text)
 		return err
 	}, nil)
@@ -123,7 +141,8 @@ func verifySnapshot(path string) (info persistence.Info, err error) {
 }
 
 // writeFileAtomically creates or replaces a file. The new file is complete, durable and verified before it gets its name; after
-// an error, path is unchanged. Only the owner can read the file, since keys may identify users.
+// an error, path is unchanged. Only the owner can read the file, since keys may identify customers, and users
+// have digests of passwords.
 func writeFileAtomically(path string, write func(*os.File) error, verify func(path string) (persistence.Info, error)) (info persistence.Info, err error) {
 	unfinished := path + ".tmp"
 	f, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -116,18 +116,19 @@ func TestProcess_BackupCluster(t *testing.T) {
 	for _, p := range all {
 		p.askUntil("[0 ", "CL.THROTTLE", "first", 1, 1, 60, 0)
 	}
+	all[0].askUntil("OK", "ACL", "SETUSER", "app", "on", ">pw", "~app:*", "+cl.throttle")
 	load := startCharges(t, all...)
 	before := load.counts()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "dump.thr")
-	executes(t, exitOK, "keys, ", "backup", "--from", others[0].addr, "--out", file)
+	file, users := filepath.Join(dir, "dump.thr"), filepath.Join(dir, "users.acl")
+	executes(t, exitOK, "keys, ", "backup", "--from", others[0].addr, "--out", file, "--users-out", users)
 	load.stopped.Store(true)
 	for _, p := range all {
 		p.kill()
 	}
 	load.clients.Wait()
 
-	t.Run("all nodes", func(t *testing.T) { restoreAll(t, all, file, before) })
+	t.Run("all nodes", func(t *testing.T) { restoreAll(t, all, file, users, before) })
 	t.Run("one node", func(t *testing.T) {
 		first := all[0].restored(t, file, all[0].id+"="+all[0].raft)
 		first.start()
@@ -154,21 +155,24 @@ func (p *process) restored(t *testing.T, file string, nodes ...string) *process 
 	return fresh
 }
 
-// restoreAll starts a new cluster of all nodes. A node with the data of the old cluster must not take part in it.
-func restoreAll(t *testing.T, all []*process, file string, before [100]int64) {
+// restoreAll starts a new cluster of all nodes, with the users in a file. A node with the data of the old cluster must not take part in it.
+func restoreAll(t *testing.T, all []*process, file, users string, before [100]int64) {
 	var list []string
 	for _, p := range all {
 		list = append(list, p.id+"="+p.raft)
 	}
 	var fresh []*process
 	for _, p := range all {
-		fresh = append(fresh, p.restored(t, file, list...))
+		node := p.restored(t, file, list...)
+		node.args = append(node.args, "--aclfile", users)
+		fresh = append(fresh, node)
 	}
 	for _, p := range fresh {
 		p.start()
 	}
 	for _, p := range fresh {
 		checkCharged(t, p, before)
+		p.askUntil("user app on #", "ACL", "LIST")
 	}
 	_, followers := leaderOf(t, fresh)
 	lost := followers[0]
@@ -295,6 +299,24 @@ func TestBackup_Rules(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "c.thr")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a backup without its rules: error %v, want no file", err)
 	}
+}
+
+// TestBackup_Users saves the users of a server. Another server starts with the file, and the file is readable by its owner only.
+func TestBackup_Users(t *testing.T) {
+	r := start(t)
+	r.wants("+OK\r\n", "ACL SETUSER app on >secret ~app:* +cl.throttle")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "users.acl")
+	executes(t, exitOK, "0 keys", "backup", "--from", r.addr, "--out", filepath.Join(dir, "b.thr"), "--users-out", file)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of users: %v, error %v; want the mode 600", info, err)
+	}
+	r.wants("+OK\r\n", "ACL SETUSER backup on nopass +cl.backup")
+	next := start(t, "--aclfile", file)
+	next.wants("+OK\r\n", "AUTH app secret")
+	password := filepath.Join(dir, "password")
+	writeFile(t, password, "any")
+	executes(t, exitError, "read the users: ", "backup", "--from", r.addr, "--out", filepath.Join(dir, "c.thr"), "--users-out", file, "--user", "backup", "--password-file", password)
 }
 
 // TestBackup_User backs up a server as a user without other permissions.
