@@ -33,6 +33,10 @@ var serverRows = []row{
 			out.count(s.server.AuthFailed, "wrong")
 			out.count(s.server.AuthRefused, "limited")
 		}},
+	{"throttled_users", gauge, nil, "Users, including the user default.",
+		func(s *snapshot, out *values) { out.count(int64(s.server.Users)) }},
+	{"throttled_users_version", gauge, nil, "Version of the users that this node uses. In a cluster it is the same on all nodes; 0: the cluster has no users of its own.",
+		func(s *snapshot, out *values) { out.add(float64(s.server.UsersVersion)) }},
 	{"throttled_protocol_errors_total", counter, nil, "Requests that do not follow the protocol.",
 		func(s *snapshot, out *values) { out.count(s.server.ProtocolErrors) }},
 	{"throttled_handler_panics_total", counter, nil, "Commands that have failed because of an error in the program.",

@@ -343,6 +343,27 @@ func TestACLLogMerge(t *testing.T) {
 	}
 }
 
+// TestInfoUsers checks the number of users and their version, which each change increases.
+func TestInfoUsers(t *testing.T) {
+	s := withUsers("user bob on >pw +ping\n").start(t)
+	p := s.dial()
+	check := func(users, version int64) {
+		t.Helper()
+		if n, v := p.count("users", "users"), p.count("users", "users_version"); n != users || v != version {
+			t.Errorf("INFO shows %d users of version %d, want %d of version %d", n, v, users, version)
+		}
+		if got := s.Statistics(); int64(got.Users) != users || int64(got.UsersVersion) != version {
+			t.Errorf("the statistics have %d users of version %d, want %d of version %d", got.Users, got.UsersVersion, users, version)
+		}
+	}
+	check(2, 0)
+	p.do("+OK\r\n", "ACL", "SETUSER", "eve", "on")
+	check(3, 1)
+	p.do("+OK\r\n", "ACL", "SETUSER", "eve", "on") // changes nothing
+	p.do(":1\r\n", "ACL", "DELUSER", "bob")
+	check(2, 2)
+}
+
 // TestACLFile saves the users to a file and loads them again. A file that is not valid changes nothing.
 func TestACLFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")

@@ -33,6 +33,7 @@ var infoSections = []infoSection{
 	{"Stats", true, onAll, infoStats},
 	{"Replication", true, onData, infoReplication},
 	{"Rules", true, onData, infoRules},
+	{"Users", true, onData, infoUsers},
 	{"CPU", true, onAll, infoCPU},
 	{"Modules", true, onData, infoModules},
 	{"Commandstats", false, onAll, infoCommandStats},

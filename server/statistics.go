@@ -7,11 +7,13 @@ func (s *Server) Statistics() statistics.Server {
 	o, snapshots := s.opts.Get(), s.snapshots.Status()
 	_, none := s.snapshots.(noSnapshots)
 	c := &s.stats
+	users := s.currentUsers()
 	v := statistics.Server{
 		Started: s.started, Loading: snapshots.Loading, MaxClients: clientLimit(o),
 		Connections: c.connections.Load(), Rejected: c.rejected.Load(), Displaced: c.displaced.Load(),
 		EvictedClients: s.clientMemory.evicted.Load(), TimedOut: c.timeouts.Load(), ProtocolErrors: c.protocolErrors.Load(),
 		Panics: c.panics.Load(), ReadBytes: c.netIn.Load(), WrittenBytes: c.netOut.Load(),
+		Users: users.Len(), UsersVersion: users.Version,
 		AuthFailed: s.auth.failed.Load(), AuthRefused: s.auth.refused.Load(),
 		ClientMemory: s.ClientMemory(), ClientMemoryMax: o.ClientMemory(), MaxMemory: o.MaxMemory,
 		SnapshotFailed: snapshots.LastFailed, SnapshotTime: snapshots.LastSave, SnapshotsEnabled: !none,

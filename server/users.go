@@ -201,3 +201,11 @@ func (s *Server) proposeUsers(ctx context.Context, base uint64, text string) err
 		}
 	}
 }
+
+// infoUsers writes the number of users, and their version: in a cluster the index of the log entry that has set it, and
+// otherwise the number of changes.
+func infoUsers(s *Server, w *infoWriter) {
+	set := s.currentUsers()
+	w.field("users", set.Len())
+	w.field("users_version", set.Version)
+}

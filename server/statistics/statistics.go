@@ -18,11 +18,13 @@ type Server struct {
 	MaxClients int // that the server accepts
 	Peers      int // open streams of other nodes
 
-	Connections      int64 // accepted
-	Rejected         int64 // connections refused after accept
-	Displaced        int64 // connections closed to make room for others, before their first command
-	EvictedClients   int64 // connections closed because of maxmemory-clients
-	TimedOut         int64 // connections closed because of a timeout
+	Connections      int64  // accepted
+	Rejected         int64  // connections refused after accept
+	Displaced        int64  // connections closed to make room for others, before their first command
+	EvictedClients   int64  // connections closed because of maxmemory-clients
+	TimedOut         int64  // connections closed because of a timeout
+	Users            int    // number of users
+	UsersVersion     uint64 // of the users, as INFO shows it
 	ProtocolErrors   int64
 	Panics           int64 // of commands
 	ReadBytes        int64 // received from clients
