@@ -2,7 +2,6 @@ package grpcedge
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 
@@ -47,7 +46,7 @@ func (transportCredentials) ClientHandshake(context.Context, string, net.Conn) (
 
 // Info describes the protocol.
 func (transportCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: tls.VersionName(tls.VersionTLS12)}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // Clone returns the credentials, which have no state.
