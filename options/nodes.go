@@ -114,8 +114,8 @@ func ParseNodes(s string) ([]Node, error) {
 }
 
 func parseNode(word string) (Node, error) {
-	id, addr, _ := strings.Cut(word, "=")
-	if topology.CheckName(id) != nil {
+	id, addr, found := strings.Cut(word, "=")
+	if !found || topology.CheckName(id) != nil {
 		return Node{}, fmt.Errorf("argument must be NAME=host:port, not %s", quote(word))
 	}
 	if err := checkEndpoint(addr); err != nil {

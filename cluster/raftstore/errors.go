@@ -19,6 +19,8 @@ var (
 	ErrStuck = errors.New("the disk does not respond")
 	// ErrDamaged is wrapped when a file is corrupt.
 	ErrDamaged = errors.New("damaged")
+	// ErrNoNode is wrapped by Inspect when the directory has no data of a node.
+	ErrNoNode = errors.New("no node has used the directory: give the data-dir of a node")
 	// ErrGap is wrapped by Check when an entry after the newest valid snapshot is missing.
 	ErrGap = errors.New("entries are missing from the log: remove the node from its cluster, and add a new node under another id")
 	// ErrClosed is returned by the stores after Close.

@@ -3,6 +3,8 @@ package raftstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
@@ -32,19 +34,25 @@ type SnapshotSummary struct {
 }
 
 // Inspect reads the content of a directory and changes nothing. The error wraps
-// [ErrLocked] if a node is running there.
+// [ErrLocked] if a node is running there, and [ErrNoNode] if the directory has no data of a node.
 func Inspect(dir string) (Summary, error) {
-	current := filepath.Join(dir, currentName)
-	s, err := inspect(current)
+	s, err := inspect(dir)
 	if err != nil {
 		return s, fmt.Errorf("inspect %s: %w", dir, err)
 	}
 	return s, nil
 }
 
-func inspect(current string) (s Summary, err error) {
+func inspect(dir string) (s Summary, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return s, err
+	}
+	current := filepath.Join(dir, currentName)
 	if s.Identity, err = readIdentity(current); err != nil {
 		return s, err
+	}
+	if _, err := os.Stat(filepath.Join(current, stableName)); s.Identity == nil && errors.Is(err, fs.ErrNotExist) {
+		return s, ErrNoNode
 	}
 	snapshots, err := readSnapshots(current)
 	if err != nil {

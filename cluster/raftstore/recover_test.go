@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -81,8 +82,10 @@ func TestInspect_Configuration(t *testing.T) {
 
 func TestInspect_Refused(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Inspect(dir); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("Inspect of an empty directory returns %v; want os.ErrNotExist and the path", err)
+	for path, want := range map[string]error{dir: ErrNoNode, filepath.Join(dir, "none"): os.ErrNotExist} {
+		if _, err := Inspect(path); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("Inspect of an empty or missing directory returns %v; want %v and the path", err, want)
+		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("after Inspect the directory contains %v, error %v; want nothing", entries, err)

@@ -23,6 +23,7 @@ import (
 // that the configuration file and the environment describe, unless the flags set others. A health check in a container
 // therefore needs no flags.
 type clientFlags struct {
+	addrName          string // name of the flag addr
 	config            string // path of the configuration file; "" for that of the environment
 	addr              string
 	user              string // "" for the default user
@@ -34,6 +35,7 @@ type clientFlags struct {
 
 // register adds the flags to a set. addrName is the name of the flag with the address.
 func (c *clientFlags) register(f *flag.FlagSet, addrName string) {
+	c.addrName = addrName
 	f.StringVar(&c.addr, addrName, "", "`HOST:PORT` of the server; default: bind and port (with --tls, tls-port) of the configuration")
 	f.StringVar(&c.config, "config", "", "`FILE` with the configuration of the server; the environment is read as well")
 	f.StringVar(&c.user, "user", "", "`NAME` of the user; default: the default user")
@@ -48,6 +50,9 @@ func (c *clientFlags) register(f *flag.FlagSet, addrName string) {
 // client returns a client of the server, which has no connection yet. The timeouts apply to connecting, and to each read
 // and write.
 func (c *clientFlags) client(timeout time.Duration) (*redis.Client, error) {
+	if err := c.check(); err != nil {
+		return nil, &usageError{err}
+	}
 	o, err := c.options()
 	if err != nil {
 		return nil, err
@@ -73,6 +78,17 @@ func (c *clientFlags) client(timeout time.Duration) (*redis.Client, error) {
 		return nil, err
 	}
 	return redis.NewClient(r), nil
+}
+
+// check returns an error if flags contradict each other, or if the address has no port.
+func (c *clientFlags) check() error {
+	if (c.cert == "") != (c.key == "") || !c.tls && c.cacert+c.cert+c.sni != "" {
+		return errClientTLS
+	}
+	if _, port, err := net.SplitHostPort(c.addr); c.addr != "" && (err != nil || port == "") {
+		return fmt.Errorf("--%s must be HOST:PORT, not %q", c.addrName, c.addr)
+	}
+	return nil
 }
 
 // options returns the options of the server.
@@ -116,9 +132,6 @@ var errClientTLS = errors.New("--cacert, --cert, --key and --sni require --tls, 
 
 // tlsConfig returns the configuration for a server at addr. It is nil without --tls.
 func (c *clientFlags) tlsConfig(addr string) (*tls.Config, error) {
-	if (c.cert == "") != (c.key == "") || !c.tls && c.cacert+c.cert+c.sni != "" {
-		return nil, errClientTLS
-	}
 	if !c.tls {
 		return nil, nil
 	}

@@ -33,7 +33,11 @@ func bindHealth(f *flag.FlagSet) action {
 		if c.timeout <= 0 {
 			return wrongUsage("--timeout must be greater than 0")
 		}
-		if err := c.run(ctx); err != nil {
+		usage := new(usageError)
+		switch err := c.run(ctx); {
+		case errors.As(err, &usage):
+			return usage
+		case err != nil:
 			return errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
 		}
 		_, err := fmt.Fprintln(stdout, "ready")

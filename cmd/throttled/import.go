@@ -50,7 +50,11 @@ func bindImport(f *flag.FlagSet) action {
 		if err := c.check(len(operands)); err != nil {
 			return &usageError{err}
 		}
-		return c.run(ctx, stdout, stderr)
+		err := c.run(ctx, stdout, stderr)
+		if errors.Is(err, rediscell.ErrURL) {
+			return &usageError{err}
+		}
+		return err
 	}
 }
 

@@ -120,7 +120,7 @@ func TestImportFailures(t *testing.T) {
 		t.Errorf("an interrupted import exits with %d, want 1 and \"canceled\": %s", got, &errs)
 	}
 	imports(t, exitError, "", "WRONGPASS", "--from", strings.Replace(url, "secret", "wrong", 1), "--dir", dir, "--replace")
-	imports(t, exitError, "", "not a URL", "--from", "http://:secret@host", "--dir", dir, "--replace")
+	imports(t, exitUsage, "", "not a URL", "--from", "http://:secret@host", "--dir", dir, "--replace")
 	imports(t, exitError, "", "no such file or directory", "--from", url, "--dir", filepath.Join(dir, "nowhere"))
 	imports(t, exitError, "", "must be a file name without a directory", "--from", url, "--dir", dir, "--dbfilename", "../x")
 	if after, err := os.ReadFile(filepath.Join(dir, "dump.thr")); err != nil || !bytes.Equal(before, after) {

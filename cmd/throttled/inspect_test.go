@@ -149,7 +149,7 @@ func TestInspect_Refuses(t *testing.T) {
 	}
 	f(exitError, "snapshot "+file+" is damaged at byte 41: checksum does not match", file)
 	f(exitError, "no such file", filepath.Join(t.TempDir(), "none.thr"))
-	f(exitError, "no such file", t.TempDir())
+	f(exitError, errNoData.Error(), t.TempDir())
 	empty := filepath.Join(t.TempDir(), "current")
 	if err := os.Mkdir(empty, 0o700); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,12 @@ var errNoData = errors.New("it is not the data-dir of a node: for a snapshot, gi
 // replayDir reads the data directory of a node that is not running, and changes nothing in it. It returns the keys after
 // the newest entry of the log, at the time of this entry.
 func replayDir(ctx context.Context, dir string) (s raftstore.Summary, k keys, err error) {
-	if s, err = raftstore.Inspect(dir); err != nil || s.Identity == nil {
-		return s, k, errors.Join(err, fmt.Errorf("%s: %w", dir, errNoData))
+	s, err = raftstore.Inspect(dir)
+	switch {
+	case errors.Is(err, raftstore.ErrNoNode), err == nil && s.Identity == nil:
+		return s, k, fmt.Errorf("inspect %s: %w", dir, errNoData)
+	case err != nil:
+		return s, k, err
 	}
 	failed := make(chan error, 1)
 	fsm, table, clock := replayer(s.Identity, func(err error) { failed <- err })

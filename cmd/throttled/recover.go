@@ -109,7 +109,6 @@ func (r *recovery) run(ctx context.Context) error {
 // Errors of a refused recovery.
 var (
 	errNoDataDir   = errors.New("--data-dir is missing: give the directory of the replicated log")
-	errUnclaimed   = errors.New("no node has used the directory: give the data-dir of a node")
 	errUnnamed     = errors.New("the node that owns the directory is not in the list: add it, or run the command on another node")
 	errAnswering   = errors.New("the address accepts connections: stop all nodes of the cluster first, or list the node in --gone if it is lost and another program uses its address")
 	errUnknown     = errors.New("there is no such node")
@@ -123,7 +122,7 @@ var (
 func (r *recovery) recover(ctx context.Context, found *raftstore.Summary) error {
 	identity := found.Identity
 	if identity == nil {
-		return fmt.Errorf("recover %s: %w", r.dir, errUnclaimed)
+		return fmt.Errorf("recover %s: %w", r.dir, raftstore.ErrNoNode)
 	}
 	if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == identity.Node }) {
 		return fmt.Errorf("recover %s of %s: %w", r.dir, identity.Node, errUnnamed)

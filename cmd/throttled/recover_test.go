@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,7 +36,8 @@ func TestRecover_Refuses(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{[]string{"n 3=:x"}, exitUsage, "argument must be host:port"},
+		{[]string{"n 3=:x"}, exitUsage, "argument must be NAME=host:port, not n"},
+		{[]string{"n3=:x"}, exitUsage, "argument must be host:port, not :x"},
 		{[]string{"n_3=a:1"}, exitUsage, "argument must be NAME=host:port, not n_3=a:1"},
 		{[]string{"n3=a:x"}, exitUsage, "argument must be host:port, not a:x"},
 		{[]string{alone + "=:6382"}, exitUsage, "other nodes can reach"},
@@ -51,8 +53,11 @@ func TestRecover_Refuses(t *testing.T) {
 			t.Errorf("recover %q changed the directory from\n%sto\n%s", tt.nodes, before, after)
 		}
 	}
-	if code, _, errs := words("recover").with("--data-dir", t.TempDir(), "n1=a:1"); code != exitError || !strings.Contains(errs, "no such file") {
-		t.Errorf("recover of an empty directory exits with %d, stderr %q; want 1 and \"no such file\"", code, errs)
+	if code, _, errs := words("recover").with("--data-dir", t.TempDir(), "n1=a:1"); code != exitError || !strings.Contains(errs, raftstore.ErrNoNode.Error()) {
+		t.Errorf("recover of an empty directory exits with %d, stderr %q; want 1 and ErrNoNode", code, errs)
+	}
+	if code, _, errs := words("recover").with("--data-dir", filepath.Join(t.TempDir(), "none")); code != exitError || !strings.Contains(errs, "no such file") {
+		t.Errorf("recover of a missing directory exits with %d, stderr %q; want 1 and \"no such file\"", code, errs)
 	}
 	if code, _, errs := words("recover").with("n1=a:1"); code != exitUsage || !strings.Contains(errs, errNoDataDir.Error()) {
 		t.Errorf("recover without --data-dir exits with %d, stderr %q; want 2 and errNoDataDir", code, errs)
