@@ -136,18 +136,40 @@ func TestWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	workflow, err := os.ReadFile(".github/workflows/ci.yml")
+	want := regexp.MustCompile(`(?m)^make .*$`).FindAllString(string(script), -1)
+	if got := workflowTargets(t, "ci.yml"); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("the workflow runs %q, and .ci/run runs %q", got, want)
+	}
+}
+
+// TestWorkflow_Security checks that the second workflow runs the checks of docs/security.md, which are targets of the Makefile.
+func TestWorkflow_Security(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := regexp.MustCompile(`(?m)^make .*$`).FindAllString(string(script), -1)
-	var got []string
+	want := []string{"make vulncheck", "make security"}
+	if got := workflowTargets(t, "security.yml"); !slices.Equal(got, want) {
+		t.Errorf("the workflow runs %q, want %q", got, want)
+	}
+	for _, command := range want {
+		if target := "\n" + strings.TrimPrefix(command, "make ") + ": "; !strings.Contains(string(makefile), target) {
+			t.Errorf("the Makefile has no target for %q", command)
+		}
+	}
+}
+
+// workflowTargets returns the commands of a workflow that run make.
+func workflowTargets(t *testing.T, name string) (commands []string) {
+	t.Helper()
+	workflow, err := os.ReadFile(filepath.Join(".github/workflows", name))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range regexp.MustCompile(`(?m)^ +- run: (make .*)$`).FindAllStringSubmatch(string(workflow), -1) {
-		got = append(got, m[1])
+		commands = append(commands, m[1])
 	}
-	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("the workflow runs %q, and .ci/run runs %q", got, want)
-	}
+	return commands
 }
 
 // TestGosec checks that docs/security.md answers exactly the rules of gosec that the Makefile excludes.
