@@ -8,21 +8,42 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// quickStarts has the command of each program in examples/clients that a set of clients runs.
-var quickStarts = []struct {
-	file    string
+// quickStart is a program in examples/clients.
+type quickStart struct {
+	name    string // as in the errors of tests
+	set     string // the set of clients that it needs
 	command []string
 	env     []string
-}{
-	{"limit.py", []string{"/usr/bin/python3"}, nil},
-	{"limit.js", []string{"node"}, []string{nodePath}},
-	{"limit.php", []string{"php"}, nil},
-	{"limit.rb", []string{"ruby"}, nil},
+}
+
+// quickStarts are the programs in examples/clients. A program for several versions of a client runs with each that is installed.
+var quickStarts = []quickStart{
+	{name: "limit.py (Debian)", set: "debian", command: []string{"/usr/bin/python3", quickStartFile("limit.py")}},
+	{name: "limit.py", set: "python", command: []string{"{cache}/python/bin/python", quickStartFile("limit.py")}},
+	{name: "limit.js", set: "node", command: []string{"node", quickStartFile("limit.js")}, env: []string{nodePath}},
+	{name: "limit.php", set: "debian", command: []string{"php", quickStartFile("limit.php")}},
+	{name: "limit.rb", set: "debian", command: []string{"ruby", quickStartFile("limit.rb")}},
+	{name: "limit.go", set: "go", command: []string{"go", "run", quickStartFile("limit.go")}},
+	{name: "Limit.java", set: "java", command: []string{"java", "-cp", "{cache}/java/lib/*", quickStartFile("Limit.java")}},
+	{name: "limit.rs", set: "rust", command: []string{"{cache}/rust/debug/limit"}},
+}
+
+func quickStartFile(name string) string {
+	return filepath.Join("..", "..", "examples", "clients", name)
+}
+
+// quickSets are the sets whose programs always run. The others run if the option -matrix selects them.
+var quickSets = []string{"debian", "node", "go"}
+
+func (q quickStart) selected() bool {
+	words := strings.Split(*matrixClients, ",")
+	return slices.Contains(quickSets, q.set) || slices.Contains(words, q.set) || slices.Contains(words, "all")
 }
 
 // answerTimeout is the time in which a program must answer.
@@ -36,24 +57,37 @@ type session struct {
 	stderr bytes.Buffer
 }
 
-// TestQuickStarts runs each program of examples/clients with a cluster. Each must answer when the leader is killed, and
-// the charges before must still count.
+// TestQuickStarts runs the programs of examples/clients with a cluster. Each must answer when the leader is killed, and after
+// the leadership is transferred, and the charges before must still count.
 func TestQuickStarts(t *testing.T) {
 	c := startTrio(t, usualBeat)
 	leader := c.awaitLeader(t)
-	sessions := make([]*session, len(quickStarts))
-	for i, q := range quickStarts {
-		sessions[i] = startQuickStart(t, c, leader, append(q.command, filepath.Join("..", "..", "examples", "clients", q.file)), q.env)
-		sessions[i].expect(t, q.file, "admitted; 15 remain")
-		sessions[i].expect(t, q.file, "admitted; 14 remain")
-	}
-	c.kill(t, leader)
-	for i, q := range quickStarts {
-		sessions[i].expect(t, q.file, "admitted; 13 remain")
-		_ = sessions[i].in.Close() // the program may have exited
-		if err := sessions[i].cmd.Wait(); err != nil {
-			t.Errorf("%s exits with %v; standard error:\n%s", q.file, err, &sessions[i].stderr)
+	running := map[string]*session{}
+	for _, q := range quickStarts {
+		if q.selected() {
+			running[q.name] = startQuickStart(t, c, leader, inCache(t, q.command), q.env)
 		}
+	}
+	expectEach(t, running, "admitted; 15 remain")
+	expectEach(t, running, "admitted; 14 remain")
+	c.kill(t, leader)
+	expectEach(t, running, "admitted; 13 remain")
+	c.restart(t, leader)
+	c.transfer(t, leader)
+	expectEach(t, running, "admitted; 12 remain")
+	for name, s := range running {
+		_ = s.in.Close() // the program may have exited
+		if err := s.cmd.Wait(); err != nil {
+			t.Errorf("%s exits with %v; standard error:\n%s", name, err, &s.stderr)
+		}
+	}
+}
+
+// expectEach sends a name to each program, and checks the answers.
+func expectEach(t *testing.T, running map[string]*session, want string) {
+	t.Helper()
+	for name, s := range running {
+		s.expect(t, name, want)
 	}
 }
 
@@ -79,15 +113,15 @@ func startQuickStart(t *testing.T, c *trio, first string, command, env []string)
 	return s
 }
 
-// expect sends a name, and checks the answer.
-func (s *session) expect(t *testing.T, file, want string) {
+// expect sends the name of the program, and checks the answer.
+func (s *session) expect(t *testing.T, name, want string) {
 	t.Helper()
-	if _, err := fmt.Fprintln(s.in, file); err != nil {
-		t.Errorf("%s: %v", file, err)
+	if _, err := fmt.Fprintln(s.in, name); err != nil {
+		t.Errorf("%s: %v", name, err)
 	}
 	timer := time.AfterFunc(answerTimeout, func() { _ = s.cmd.Process.Kill() }) // fails if the program has exited
 	defer timer.Stop()
 	if !s.out.Scan() || s.out.Text() != want {
-		t.Errorf("%s prints %q, want %q; standard error:\n%s", file, s.out.Text(), want, &s.stderr)
+		t.Errorf("%s prints %q, want %q; standard error:\n%s", name, s.out.Text(), want, &s.stderr)
 	}
 }
