@@ -97,7 +97,7 @@ gateways-rolling: ## restart the nodes of a cluster, each 5 times, under 5,000 r
 
 clients: tools ## run every client of the matrix through faults, and write the results to docs/clients.md; installs the clients (Debian, root; PyPI; npm; Maven Central; crates.io); needs an otherwise idle machine
 	scripts/install-clients.sh all >/dev/null
-	$(GO) test -C tests/clients -timeout 60m -count=1 -v -run '^Test(Matrix|QuickStarts)$$' . -args -matrix all -matrix-strict -matrix-write
+	$(GO) test -C tests/clients -timeout 60m -count=1 -v -run '^Test(Matrix|Tools|QuickStarts)$$' . -args -matrix all -matrix-strict -matrix-write
 
 client-tests-java: tools ## test with Redisson, a client for Java; installs Maven where it is missing (Debian, root)
 	@command -v mvn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq maven default-jdk-headless >/dev/null; }

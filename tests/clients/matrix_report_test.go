@@ -20,17 +20,23 @@ const (
 // write replaces the results in docs/clients.md.
 func (m *matrix) write(t *testing.T) {
 	t.Helper()
+	replaceInClients(t, reportBegin, reportEnd, m.report())
+}
+
+// replaceInClients replaces the text between two lines of docs/clients.md.
+func replaceInClients(t *testing.T, begin, end, text string) {
+	t.Helper()
 	path := filepath.Join("..", "..", "docs", "clients.md")
-	text, err := os.ReadFile(path)
+	document, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, found := strings.Cut(string(text), reportBegin)
-	_, after, foundEnd := strings.Cut(rest, reportEnd)
+	before, rest, found := strings.Cut(string(document), begin)
+	_, after, foundEnd := strings.Cut(rest, end)
 	if !found || !foundEnd {
-		t.Fatalf("%s does not contain the lines %q and %q", path, reportBegin, reportEnd)
+		t.Fatalf("%s does not contain the lines %q and %q", path, begin, end)
 	}
-	if err := os.WriteFile(path, []byte(before+reportBegin+m.report()+reportEnd+after), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(before+begin+text+end+after), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -66,7 +66,7 @@ func eachDriver(t *testing.T, test func(t *testing.T, d *driver)) {
 // testStandalone runs the checks that need no fault, with a server without a password and with a server that has a password, users and TLS.
 func (m *matrix) testStandalone(t *testing.T) {
 	open := place{plain: []string{start(t, "").addr}}
-	locked := startSecured(t)
+	locked, _ := startSecured(t)
 	t.Run("clients", func(t *testing.T) {
 		eachDriver(t, func(t *testing.T, d *driver) {
 			defer m.note(t, d)
@@ -80,7 +80,7 @@ func (m *matrix) testStandalone(t *testing.T) {
 }
 
 // startSecured starts a server with a password, a further user, and a port for TLS.
-func startSecured(t *testing.T) place {
+func startSecured(t *testing.T) (place, *server) {
 	t.Helper()
 	files := makeTLSFiles(t, "127.0.0.1")
 	plain, encrypted := freePort(t), freePort(t)
@@ -89,7 +89,7 @@ func startSecured(t *testing.T) place {
 	srv.permitLogins()
 	srv.createShop(t)
 	at := func(port string) []string { return []string{net.JoinHostPort("127.0.0.1", port)} }
-	return place{plain: at(plain), tls: at(encrypted), ca: files.ca, password: matrixPassword}
+	return place{plain: at(plain), tls: at(encrypted), ca: files.ca, password: matrixPassword}, srv
 }
 
 // noLoginLimit disables the limit on wrong passwords, which counts all clients of an address.

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // tool returns the path of a program. If the program is missing, tool fails the test and names the
@@ -85,34 +84,6 @@ func redisCLI(t *testing.T, s *server) (path string, args []string) {
 	return tool(t, "redis-cli", "redis-tools"), []string{"-h", "127.0.0.1", "-p", s.port(t)}
 }
 
-func TestRedisCLI_OneShot(t *testing.T) {
-	srv := start(t, "")
-	path, at := redisCLI(t, srv)
-	for _, test := range []struct {
-		args string
-		want outcome
-	}{
-		{"PING", outcome{"PONG", "", 0}},
-		{"CL.THROTTLE raw 15 1 60", outcome{"0\n16\n15\n-1\n60", "", 0}},
-		{"-3 CL.THROTTLE three 15 1 60", outcome{"0\n16\n15\n-1\n60", "", 0}},
-		{"--no-raw CL.THROTTLE shown 15 1 60", outcome{"1) (integer) 0\n2) (integer) 16\n3) (integer) 15\n4) (integer) -1\n5) (integer) 60", "", 0}},
-		{"--csv CL.THROTTLE csv 15 1 60", outcome{"0,16,15,-1,60", "", 0}},
-		{"--json CL.THROTTLE json 15 1 60", outcome{"[0,16,15,-1,60]", "", 0}},
-		{"-2 --no-raw TYPE nothing", outcome{"none", "", 0}},
-		{"-r 3 -i 0.001 --csv CL.THROTTLE repeated 1 1 3600", outcome{"0,2,1,-1,3600\n0,2,0,-1,7200\n1,2,0,3600,7200", "", 0}},
-		{"-n 0 PING", outcome{"PONG", "", 0}},
-		{"-e CL.THROTTLE key", outcome{"", "ERR wrong number of arguments for 'cl.throttle' command", 1}},
-		{"-e CL.THROTTLE key x 1 60", outcome{"", "ERR invalid max_burst 'x': must be a 64-bit integer of at least 0", 1}},
-		{"-u redis://127.0.0.1:" + srv.port(t) + "/0 PING", outcome{"PONG", "", 0}},
-		{"--quoted-input ECHO \"\\x41\\n\"", outcome{"A", "", 0}},
-	} {
-		got := runTool(t, "", path, append(at, strings.Fields(test.args)...)...)
-		if got.trimmed() != test.want {
-			t.Errorf("redis-cli %s: got %+v, want %+v", test.args, got, test.want)
-		}
-	}
-}
-
 func TestRedisCLI_Password(t *testing.T) {
 	srv := start(t, "secret")
 	srv.allow(`level=WARN msg="wrong password"`)
@@ -175,29 +146,6 @@ func TestRedisCLI_Scans(t *testing.T) {
 	}
 }
 
-func TestRedisCLI_Stat(t *testing.T) {
-	srv := start(t, "")
-	srv.ask(t, "CL.THROTTLE", "key", "1", "1", hour)
-	path, at := redisCLI(t, srv)
-	// Without stdbuf, redis-cli would buffer the lines.
-	args := append([]string{"-oL", path}, append(at, "--stat", "-i", "0.05")...)
-	lines := firstLines(t, 4, func(string) {}, tool(t, "stdbuf", "coreutils"), args...)
-	row := regexp.MustCompile(`^1 +[\d.]+[BKMG] +\d+ +\d+ +\d+ \(\+\d+\) +\d+ *$`) // keys, memory, clients, blocked, requests, connections
-	for _, line := range lines[min(2, len(lines)):] {
-		if !row.MatchString(line) {
-			t.Errorf("--stat: the line %q of the output %q is not a row of figures", line, lines)
-		}
-	}
-}
-
-func TestRedisCLI_Latency(t *testing.T) {
-	path, at := redisCLI(t, start(t, ""))
-	got := runTool(t, "", path, append(at, "--latency", "-i", "0.2")...)
-	if !regexp.MustCompile(`^\d+ \d+ [\d.]+ \d+\n$`).MatchString(got.out) || got.err != "" || got.code != 0 {
-		t.Errorf("--latency: got %+v, want minimum, maximum, average and count", got)
-	}
-}
-
 func TestRedisCLI_Monitor(t *testing.T) {
 	srv := start(t, "")
 	path, at := redisCLI(t, srv)
@@ -228,18 +176,5 @@ func TestRedisCLI_Pipe(t *testing.T) {
 	got = runTool(t, one+wrong+one, path, append(at, "--pipe")...)
 	if !strings.HasSuffix(got.out, "errors: 1, replies: 3\n") || got.code != 1 {
 		t.Errorf("--pipe with an invalid command: got %+v, want 3 replies and one error", got)
-	}
-}
-
-// TestRedisCLI_NoReplication checks that Redis replication, which is not supported, is refused
-// without delay.
-func TestRedisCLI_NoReplication(t *testing.T) {
-	path, at := redisCLI(t, start(t, ""))
-	for _, args := range [][]string{{"--replica"}, {"--rdb", t.TempDir() + "/dump"}} {
-		began := time.Now()
-		got := runTool(t, "", path, append(at, args...)...)
-		if got.code == 0 || !strings.Contains(got.err, "SYNC with master failed") || time.Since(began) > patience/2 {
-			t.Errorf("redis-cli %q: got %+v after %v, want an immediate failure of SYNC", args, got, time.Since(began))
-		}
 	}
 }

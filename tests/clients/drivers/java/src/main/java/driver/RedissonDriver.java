@@ -48,7 +48,8 @@ final class RedissonDriver implements Client {
         switch (options.mode()) {
             case "standalone" -> config.useSingleServer().setAddress(addresses[0]);
             case "cluster" -> config.useClusterServers().setScanInterval(SCAN_INTERVAL).addNodeAddress(addresses);
-            case "sentinel" -> config.useSentinelServers().setMasterName("mymaster").setSentinelPassword(password).addSentinelAddress(addresses);
+            case "sentinel" -> config.useSentinelServers().setMasterName("mymaster").setSentinelUsername(options.user())
+                    .setSentinelPassword(password).addSentinelAddress(addresses);
             default -> throw new IllegalArgumentException("unknown mode " + options.mode());
         }
     }
