@@ -8,6 +8,7 @@ const (
 	radixRetries   = "the program repeats calls without a reply, each with a timeout of 1 s"
 	managerTimeout = "`ConnectionManager` with `set_response_timeout(Some(Duration::from_secs(2)))`"
 	poolRetries    = "a pool of `r2d2`; " + programRepeats
+	noMode         = "not supported by the library"
 	fredPolicy     = "`ReconnectPolicy::new_exponential(0, 20, 500, 2)`"
 )
 
@@ -31,7 +32,7 @@ var compiledDrivers = []driver{
 	},
 	{
 		name: "redigo", set: "go", command: goDriver("redigo"), modes: []string{modePlain}, callers: loadCallers,
-		lacks: map[string]string{modeCluster: "not supported by the library", modeSentinel: "not supported by the library"},
+		lacks: map[string]string{modeCluster: noMode, modeSentinel: noMode, "RESP3": "the library has no RESP3"},
 	},
 	{
 		name: "radix", set: "go", command: goDriver("radix"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
@@ -43,7 +44,7 @@ var compiledDrivers = []driver{
 	},
 	{
 		name: "Jedis", set: "java", command: javaDriver("jedis"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		lacks: map[string]string{modeCluster + " transaction": "not supported by the library"},
+		lacks: map[string]string{modeCluster + " transaction": noMode},
 		settings: map[string]string{
 			modeCluster:  "`topologyRefreshPeriod(Duration.ofSeconds(1))`, and `setMaxTotal` and `setMaxWait` of the pool; " + programRepeats,
 			modeSentinel: programRepeats,
@@ -51,7 +52,7 @@ var compiledDrivers = []driver{
 	},
 	{
 		name: "Lettuce", set: "java", command: javaDriver("lettuce"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		lacks: map[string]string{modeCluster + " transaction": "not supported by the library"},
+		lacks: map[string]string{modeCluster + " transaction": noMode},
 		settings: map[string]string{
 			modeCluster: "adaptive topology refresh with a timeout of 100 ms, periodic refresh each second, `TimeoutOptions.enabled(Duration.ofSeconds(1))`, " +
 				"`DisconnectedBehavior.REJECT_COMMANDS`; " + programRepeats,
@@ -68,16 +69,21 @@ var compiledDrivers = []driver{
 	},
 	{
 		name: "redis-rs, blocking", set: "rust", command: rustDriver("redis-rs-sync"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		lacks:    map[string]string{modeCluster + " transaction": "not supported by the library"},
+		lacks:    map[string]string{modeCluster + " transaction": noMode},
 		settings: map[string]string{modePlain: poolRetries, modeCluster: poolRetries, modeSentinel: poolRetries},
 	},
 	{
 		name: "redis-cell-rs", set: "rust", command: rustDriver("redis-cell-rs"), modes: []string{modePlain}, resp: []int{2, 3}, callers: loadCallers,
-		lacks:    map[string]string{"error": "the library does not make invalid commands"},
+		lacks: map[string]string{
+			"error":      "the library does not make invalid commands",
+			modeCluster:  "the library only makes commands: the connection is that of redis-rs",
+			modeSentinel: "the library only makes commands: the connection is that of redis-rs",
+		},
 		settings: map[string]string{modePlain: managerTimeout},
 	},
 	{
 		name: "fred", set: "rust", command: rustDriver("fred"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
+		lacks:    map[string]string{"RESP3 and a password with a space": "the library sends the password without quotation marks"},
 		settings: map[string]string{modePlain: fredPolicy, modeCluster: fredPolicy, modeSentinel: fredPolicy},
 	},
 }

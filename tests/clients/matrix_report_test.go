@@ -46,6 +46,7 @@ func (m *matrix) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nIn the last six columns: failed calls / longest time without a successful call. The heartbeat was %s ms. A client with concurrency had %d callers, "+
 		"the others one, each with a call about every 10 ms.\n", heartbeat(), loadCallers)
+	fmt.Fprintf(&b, "The ACL user had the permissions `%s`.\n", strings.Join(shopRules[2:], " "))
 	b.WriteString("\n| client | version | RESP | checks | plain: kill | plain: hand-over | cluster: kill | cluster: hand-over | Sentinel: kill | Sentinel: hand-over |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, d := range selected() {

@@ -40,7 +40,7 @@ const (
 	portForSentinel = "26380"
 	portForLeader   = "6386" // the port that Sentinel returns
 	portForNodes    = "6382"
-	trioPassword    = "open sesame"
+	trioPassword    = "open-sesame" // fred sends a password with a space as two words
 	trioMaster      = "mymaster"
 )
 

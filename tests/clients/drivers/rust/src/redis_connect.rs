@@ -70,8 +70,16 @@ pub fn cluster(options: &Options) -> RedisResult<ClusterClient> {
     }
 }
 
+fn address(host: String, port: u16, encrypted: bool) -> ConnectionAddr {
+    if encrypted {
+        return ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
+    }
+    ConnectionAddr::Tcp(host, port)
+}
+
 pub fn sentinel(options: &Options) -> RedisResult<SentinelClient> {
-    let addresses = options.addresses().into_iter().map(|(host, port)| ConnectionAddr::Tcp(host, port));
+    let encrypted = options.get("tls-ca").is_some();
+    let addresses = options.addresses().into_iter().map(|(host, port)| address(host, port, encrypted));
     let mut builder = SentinelClientBuilder::new(addresses, "mymaster", SentinelServerType::Master)?;
     if let Some(user) = options.get("user") {
         builder = builder.set_client_to_redis_username(user).set_client_to_sentinel_username(user);
