@@ -1,5 +1,12 @@
-// Package clienttests drives the built server with common clients and tools: go-redis, rueidis,
-// redigo, radix, redis-py, redis-cli and redis-benchmark.
+// Package clienttests drives the built server with common clients and tools.
+//
+// TestMatrix runs the clients of the table of drivers: with a standalone server and with each port of
+// a cluster, with all versions of the protocol, with logins and TLS, and through faults. By default it
+// runs the clients that are Debian packages; the option -matrix selects others. TestTools does the
+// same with redis-cli, redis-benchmark and redis_exporter, and TestQuickStarts runs the programs of
+// examples/clients. "make clients" runs all of them and writes the results to docs/clients.md.
+//
+// The other tests use go-redis, rueidis, redigo, radix, redis-py and the tools in more detail.
 //
 // TestFailover and the tests of ports and forwarding use a cluster of three nodes, each on its own
 // loopback address. Clients of all kinds must continue when the leader is killed or stopped, and
@@ -10,9 +17,9 @@
 // unexpected line. The folder is a separate module, so that the server does not depend on
 // client libraries.
 //
-// Apart from Go the tests require Debian packages:
+// Apart from Go the tests require clients that a script installs:
 //
-//	apt-get install redis-tools python3-redis
+//	scripts/install-clients.sh debian node
 //
 // TestRedisson_Java, which "make client-tests-java" runs, also requires a JDK, Maven and Maven
 // Central. It has the build tag java.
