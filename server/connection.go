@@ -125,6 +125,10 @@ const (
 	unauthenticatedQuery = 64 << 10
 )
 
+// unauthenticatedReplies is the number of bytes of pending replies of an unauthenticated client at which they are written
+// before the next command runs. The buffer of the replies has at most twice this size, since each of them is short.
+const unauthenticatedReplies = 8 << 10
+
 func readLimits(o *options.Options, authenticated bool) resp.Limits {
 	l := resp.Limits{
 		Args:   o.ProtoMaxArgs,

@@ -78,10 +78,10 @@ func (o *output) write(b []byte) error {
 	return o.writeRest(b[n:])
 }
 
-// writeRest queues the bytes that did not fit in the socket buffer. Streams to other nodes, and connections without a
-// file descriptor, have no queue: for them, writeRest blocks until the bytes are written.
+// writeRest queues the bytes that did not fit in the socket buffer. Streams to other nodes, connections without a file
+// descriptor, and unauthenticated clients have no queue: for them, writeRest blocks until the bytes are written.
 func (o *output) writeRest(b []byte) error {
-	if o.socket.raw == nil || o.listener.trusted {
+	if o.socket.raw == nil || o.listener.trusted || !o.session.authenticated {
 		if o.turn.release() {
 			defer o.turn.acquire()
 		}
@@ -115,11 +115,11 @@ func (o *output) queueReplies(b []byte) (ended bool, err error) {
 	return ended, err
 }
 
-// replyRoom returns the maximum size in bytes of the queued replies. It is small for unauthenticated clients, which get
-// only short replies.
+// replyRoom returns the maximum size in bytes of the queued replies. It is small for a client that is no longer
+// authenticated, but still has a queue.
 func (o *output) replyRoom() int64 {
 	if !o.session.authenticated {
-		return unauthenticatedQuery
+		return unauthenticatedReplies
 	}
 	return o.srv.opts.Get().ClientReplyBufferLimit
 }

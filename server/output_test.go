@@ -117,6 +117,36 @@ func TestFullBacklog(t *testing.T) {
 	}
 }
 
+// TestUnauthenticatedRepliesAreNotQueued sends commands without a password and reads no reply. No reply may be queued. Then
+// the client reads: it must get all replies.
+func TestUnauthenticatedRepliesAreNotQueued(t *testing.T) {
+	t.Parallel()
+	s := setup{options: func(o *options.Options) { withPassword(o); o.CommandTimeout = 0 }, listen: smallBuffers}.start(t)
+	const n = 3_000
+	p := s.connectSmall()
+	go func() { _, _ = io.WriteString(p.Conn, strings.Repeat(ping, n)) }()
+	var c *client
+	if !eventually(func() bool { c = s.writing(); return c != nil }) {
+		t.Fatal("no write waits for the client")
+	}
+	if queued := c.conn.usage.queued.Load(); queued != 0 {
+		t.Errorf("%d bytes of replies are queued, want none", queued)
+	}
+	p.expect(strings.Repeat(failure(errNoAuth), n))
+}
+
+// writing returns a client for which a write waits, or nil.
+func (s *testServer) writing() *client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clients {
+		if c.conn.activity.writing.Load() != 0 {
+			return c
+		}
+	}
+	return nil
+}
+
 // TestStalled checks that a client that receives only replies is stalled only if there is no room for more replies, or
 // if client memory is tight.
 func TestStalled(t *testing.T) {

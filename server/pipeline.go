@@ -126,7 +126,7 @@ func (p *pipeline) advance() need {
 			p.need = needNothing
 		case p.current.stage != stageNone:
 			p.need = p.advanceCommand()
-		case p.end == endNot && p.out.Len() >= flushAt:
+		case p.end == endNot && p.out.Len() >= p.flushSize():
 			p.need = needWrite
 		case !p.read.drained:
 			p.next()
@@ -140,6 +140,14 @@ func (p *pipeline) advance() need {
 			return p.need
 		}
 	}
+}
+
+// flushSize returns the number of bytes of pending replies that are written before the next command runs.
+func (p *pipeline) flushSize() int {
+	if p.session.authenticated {
+		return flushAt
+	}
+	return unauthenticatedReplies
 }
 
 // mustSettle reports whether the collected commands must be answered now: the current command must run after them, the

@@ -14,6 +14,7 @@ type eventLoop struct {
 	pending int
 	needs   map[*client][]need // needs of each client, in order
 	written map[*client]string // replies of each client, in order
+	largest int                // size of the largest reply buffer before a write
 }
 
 func newEventLoop() *eventLoop {
@@ -52,6 +53,7 @@ func (e *eventLoop) advance(c *client) {
 }
 
 func (e *eventLoop) write(c *client) {
+	e.largest = max(e.largest, c.out.Size())
 	e.written[c] += string(c.out.Bytes())
 	c.out.Truncate(0, keepOut)
 }
@@ -220,5 +222,21 @@ func TestPipeline_Snapshot(t *testing.T) {
 	e.run()
 	if e.written[c] != "+OK\r\n+PONG\r\n" {
 		t.Errorf("after SAVE: the client got %q, want +OK and +PONG", e.written[c])
+	}
+}
+
+// TestPipeline_UnauthenticatedReplies checks that the replies to an unauthenticated client are written before they use much
+// memory.
+func TestPipeline_UnauthenticatedReplies(t *testing.T) {
+	t.Parallel()
+	s := start(t, withPassword)
+	const n = 5000
+	c, e := detached(t, s.Server), newEventLoop()
+	e.feed(t, c, strings.Repeat(ping, n))
+	if want := strings.Repeat(failure(errNoAuth), n); e.written[c] != want {
+		t.Errorf("got %d bytes of replies, want %d", len(e.written[c]), len(want))
+	}
+	if e.largest > 2*unauthenticatedReplies {
+		t.Errorf("the reply buffer has %d bytes, want at most %d", e.largest, 2*unauthenticatedReplies)
 	}
 }
