@@ -89,6 +89,7 @@ func (s *Server) admit(conn net.Conn, l *listenerProfile) {
 	}
 	keepAlive(conn, o.TCPKeepAlive)
 	c := newClient(s, conn, l)
+	c.conn.socket.limitUnsent()
 	switch full, refused := s.register(c, o); {
 	case full:
 		s.reject(conn, errMaxClients)
