@@ -92,7 +92,7 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 	if n := len(s.index); n&(n-1) != 0 || n > 0 && n < indexSize(int(s.live)) {
 		tb.Fatalf("the index has %d slots for %d keys: not a power of two, or too few", n, s.live)
 	}
-	var slots, dead int
+	var slots, dead, leased int
 	starts := map[uint32]bool{} // offsets of live records
 	for from := 0; from < len(s.arena); {
 		rec := record(s.arena[from:])
@@ -110,6 +110,9 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 			continue
 		}
 		slots++
+		if s.record(at).kind().Leased() {
+			leased++
+		}
 		if !starts[sl.offset()] {
 			tb.Fatalf("slot %d refers to offset %d: no live record starts there, or another slot refers to it too", at, sl.offset())
 		}
@@ -118,6 +121,9 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 	}
 	if slots != int(s.live) || len(starts) > 0 || dead != int(s.dead) {
 		tb.Fatalf("%d slots, but live is %d; %d records without a slot; %d dead bytes, but dead is %d", slots, s.live, len(starts), dead, s.dead)
+	}
+	if want := int(s.shared.leases.records[s.number]); leased != want {
+		tb.Fatalf("%d records have leases, but %d are counted", leased, want)
 	}
 	if n := cap(s.arena); n > 0 && n != arenaSize(n) {
 		tb.Fatalf("arena size %d is not a size class of the runtime", n)
