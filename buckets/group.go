@@ -74,7 +74,7 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 // second lookup.
 func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) bool {
 	for i := range reqs {
-		if sc.changes[i].Set && !t.fitsInPlace(reqs, hashes, i, now, sc) {
+		if sc.changes[i].Set && !t.fitsInPlace(hashes, i, now, sc) {
 			return false
 		}
 	}
@@ -101,7 +101,7 @@ func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64
 
 // fitsInPlace reports whether the new state of a key fits in its existing record, which may have
 // expired.
-func (t *Table) fitsInPlace(reqs []limiter.Request, hashes []uint64, i int, now uint64, sc *scratch) bool {
+func (t *Table) fitsInPlace(hashes []uint64, i int, now uint64, sc *scratch) bool {
 	c, old := &sc.changes[i], &sc.olds[i]
 	switch {
 	case c.Expires <= now:
@@ -304,7 +304,7 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 		for i := range reqs {
 			if t.shardOf(hashes[i]) == number && sc.changes[i].Set && sc.changes[i].Expires > now {
 				all = all.plus(s.demandOfChange(&reqs[i], sc.kinds[i], &sc.changes[i], &out[i], now))
-				fits = fits && t.fitsInPlace(reqs, hashes, i, now, sc)
+				fits = fits && t.fitsInPlace(hashes, i, now, sc)
 			}
 		}
 		if fits {

@@ -3,6 +3,7 @@ package lease
 import (
 	"math"
 
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/tokenbucket"
 )
@@ -40,7 +41,9 @@ func (st *state) chargeCount(decide Algorithm, base limiter.Kind, e *lease, now 
 	before := st.inner
 	st.decideInner(decide, &e.limit, now, toInt(e.units))
 	e.asOf = boundary(base, &e.limit, st.inner, now)
-	e.end = min(e.end, e.asOf)
+	if !failpoint.Is(failpoint.LeaseOutlives) {
+		e.end = min(e.end, e.asOf)
+	}
 	if e.end < now+uint64(limiter.MinHold) {
 		st.inner = before
 		return false
@@ -77,7 +80,7 @@ func (st *state) recharge(decide Algorithm, base limiter.Kind, l *limiter.Limit,
 			continue
 		}
 		st.force(decide, l, e.units, now)
-		e.limit, e.asOf = *l, max(boundary(base, l, st.inner, now), now+1)
+		e.count(l, boundary(base, l, st.inner, now))
 		st.adapted = true
 	}
 }
@@ -87,9 +90,15 @@ func (st *state) recharge(decide Algorithm, base limiter.Kind, l *limiter.Limit,
 func (st *state) move(base limiter.Kind, l *limiter.Limit, now uint64) {
 	for i := range st.leases {
 		if e := &st.leases[i]; e.limit.Interval != l.Interval || e.limit.Amount != l.Amount {
-			e.limit, e.asOf = *l, boundary(base, l, st.inner, now)
+			e.count(l, boundary(base, l, st.inner, now))
 		}
 	}
+}
+
+// count records that the units of the lease count by the limit l until asOf. The Max of l may be 0.
+func (e *lease) count(l *limiter.Limit, asOf uint64) {
+	e.limit, e.asOf = *l, asOf
+	e.limit.Max = max(1, l.Max)
 }
 
 // cancelRefills cancels the refills of a bucket since the last change, as far as they would restore units of outstanding
@@ -110,6 +119,9 @@ func (st *state) cancelRefills(decide Algorithm, base limiter.Kind, l *limiter.L
 func (st *state) refundCount(decide Algorithm, req *limiter.Request, now uint64) {
 	l, outstanding := &req.Limit, st.leases.units()
 	rest := st.used(decide, l, now)
+	if failpoint.Is(failpoint.LeaseRefundFloor) {
+		outstanding = 0
+	}
 	rest -= min(rest, outstanding)
 	credit := min(-uint64(req.Quantity), rest)
 	if credit == 0 {

@@ -3,6 +3,7 @@ package lease
 import (
 	"slices"
 
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -40,8 +41,9 @@ func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64
 	default:
 		return c, kind, d
 	}
-	if !st.adapted && (keep || !st.pruned) && c.Keep+len(c.Tail) == len(raw.Data) {
-		return overwrite(old, c), kind, d
+	leases, _ := split(old)
+	if !st.adapted && (keep && len(leases) > 0 || !st.pruned) && c.Keep+len(c.Tail) == len(raw.Data) {
+		return overwrite(old, c, len(leases)), kind, d
 	}
 	st.apply(c)
 	st.reshape(req.Kind, &req.Limit, now)
@@ -50,11 +52,11 @@ func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64
 }
 
 // overwrite returns the change of a state whose inner state is changed by c and keeps its length. All leases stay.
-func overwrite(old limiter.State, c limiter.Change) limiter.Change {
-	leases, _ := split(old)
+// The argument leases is the size of the encoded leases.
+func overwrite(old limiter.State, c limiter.Change, leases int) limiter.Change {
 	until := Until(old.Data)
-	c.Tail = appendFooter(c.Tail, c.Expires, until, len(leases))
-	c.Keep += len(leases)
+	c.Tail = appendFooter(c.Tail, c.Expires, until, leases)
+	c.Keep += leases
 	c.Expires = max(c.Expires, until)
 	return c
 }
@@ -81,7 +83,7 @@ func (st *state) decideInner(decide Algorithm, l *limiter.Limit, now uint64, qua
 // outstanding leases remain charged. Set is false if no lease is outstanding: then the key can be removed.
 func Reset(decide Algorithm, kind limiter.Kind, old limiter.State, now uint64) (c limiter.Change, changed limiter.Kind) {
 	st := open(kind, old, now, nil)
-	if len(st.leases) == 0 {
+	if len(st.leases) == 0 || failpoint.Is(failpoint.LeaseDeleted) {
 		return c, kind.Base()
 	}
 	l := st.leases[len(st.leases)-1].limit

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -45,8 +46,11 @@ func (st *state) draw(decide Algorithm, req *limiter.Request, now uint64) bool {
 	}
 	e := lease{id: d.ID, end: now + uint64(hold), limit: req.Limit, user: []byte(d.User), lessee: []byte(d.Lessee)}
 	e.asOf = e.end
-	if d.Relaxed {
+	if d.Relaxed || failpoint.Is(failpoint.LeaseAsOfNow) || failpoint.Is(failpoint.LeaseReducedBurst) {
 		e.asOf = now
+	}
+	if failpoint.Is(failpoint.LeaseOutlives) {
+		e.asOf -= uint64(hold) / 2
 	}
 	rest := st.rest(decide, req, &e, now)
 	share := ceilDiv(rest, uint64(st.leases.lessees(d.Lessee)))

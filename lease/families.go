@@ -2,8 +2,11 @@ package lease
 
 import (
 	"math"
+	"time"
 
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/window"
 )
 
 // family is a set of kinds whose leases are charged by the same rules.
@@ -37,6 +40,19 @@ func familyOf(kind limiter.Kind) family {
 	return families[kind]
 }
 
+// wellFormed reports whether a decoded limit has the ranges that the algorithm of the kind requires.
+func wellFormed(base limiter.Kind, l *limiter.Limit) bool {
+	switch base {
+	case limiter.Throttle, limiter.ScaledThrottle:
+		return l.Max <= math.MaxInt64/int64(l.Interval)
+	case limiter.Calendar:
+		return int64(l.Interval) <= l.Amount
+	case limiter.TokenBucket, limiter.ScaledBucket:
+		return l.Amount > 0
+	}
+	return 0 < l.Amount && l.Amount <= window.MaxParts && l.Interval <= window.MaxPeriod/time.Duration(l.Amount)
+}
+
 // adapt changes the state as needed before a decision with the limit l, so that the units of outstanding leases stay
 // charged although the limit may differ from that of the last decision.
 func (st *state) adapt(decide Algorithm, base limiter.Kind, l *limiter.Limit, now uint64) {
@@ -61,7 +77,7 @@ func (st *state) reshape(base limiter.Kind, l *limiter.Limit, now uint64) {
 // rest returns the units that the lease e may have at most.
 func (st *state) rest(decide Algorithm, req *limiter.Request, e *lease, now uint64) uint64 {
 	if familyOf(req.Kind) == timed {
-		return st.restOfTime(&req.Limit, e.asOf, now)
+		return st.restOfTime(&req.Limit, e.asOf, e.end-now, now)
 	}
 	_, d := decide(&req.Limit, st.inner, now, 0, nil)
 	return uint64(d.Remaining)
@@ -90,6 +106,9 @@ func (st *state) credit(decide Algorithm, base limiter.Kind, at int, n, now uint
 
 // remove subtracts n units from a lease, and removes it from the list if none remain.
 func (st *state) remove(at int, n uint64) {
+	if failpoint.Is(failpoint.LeaseCreditTwice) {
+		return
+	}
 	if st.leases[at].units -= n; st.leases[at].units == 0 {
 		st.leases = append(st.leases[:at], st.leases[at+1:]...)
 	}
@@ -100,7 +119,9 @@ func (st *state) refund(decide Algorithm, req *limiter.Request, now uint64) limi
 	switch familyOf(req.Kind) {
 	case timed:
 		st.decideInner(decide, &req.Limit, now, req.Quantity)
-		st.raise(req.Kind, &req.Limit, now)
+		if !failpoint.Is(failpoint.LeaseRefundFloor) {
+			st.raise(req.Kind, &req.Limit, now)
+		}
 	case counted:
 		st.refundCount(decide, req, now)
 	}

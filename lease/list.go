@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -45,6 +46,9 @@ func (l list) find(id uint64) int {
 
 // prune removes the leases that have ended.
 func (l list) prune(now uint64) list {
+	if failpoint.Is(failpoint.LeaseLateReturn) {
+		now -= min(now, uint64(10*time.Second))
+	}
 	return slices.DeleteFunc(l, func(e lease) bool { return e.end <= now })
 }
 

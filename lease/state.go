@@ -80,7 +80,7 @@ type state struct {
 	inner  limiter.State
 	leases list
 
-	pruned  bool // the stored state has leases that are not in the list, because they have ended
+	pruned  bool // the stored state is malformed, or has leases that are not in the list because they have ended
 	adapted bool // the method adapt has changed the state
 	rate    rate // the rate of the limit passed to adapt, compared with the rate in the stored state
 }
@@ -92,13 +92,16 @@ func open(kind limiter.Kind, s limiter.State, now uint64, buf list) (st state) {
 		return st
 	}
 	encoded, inner := split(s)
-	l, ok := parse(encoded, buf)
-	if !ok {
-		l = nil
+	l, _ := parse(encoded, buf)
+	for i := range l {
+		if !wellFormed(kind.Base(), &l[i].limit) {
+			l = nil
+			break
+		}
 	}
 	n := len(l)
 	st.leases = l.prune(now)
-	st.pruned = !ok || len(st.leases) < n
+	st.pruned = n == 0 || len(st.leases) < n
 	if inner.Expires > now {
 		st.inner = inner
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -18,8 +19,11 @@ const (
 )
 
 // restOfTime returns the units that a GCRA limit can admit now as a lease that is charged as of asOf.
-func (st *state) restOfTime(l *limiter.Limit, asOf, now uint64) uint64 {
+func (st *state) restOfTime(l *limiter.Limit, asOf, hold, now uint64) uint64 {
 	free := now + uint64(l.Interval)*uint64(l.Max)
+	if failpoint.Is(failpoint.LeaseReducedBurst) {
+		free -= hold
+	}
 	if used := max(st.inner.Expires, asOf); used < free {
 		return (free - used) / uint64(l.Interval)
 	}
@@ -38,7 +42,11 @@ func (st *state) creditTime(base limiter.Kind, at int, n, now uint64) {
 	e.units = n
 	credit := min(e.charged(), st.inner.Expires)
 	st.remove(at, n)
-	st.setTime(base, e.limit.Interval, max(st.inner.Expires-credit, st.leases.floor(e.asOf)), now)
+	floor := st.leases.floor(e.asOf)
+	if failpoint.Is(failpoint.LeaseReturnFloor) {
+		floor = 0
+	}
+	st.setTime(base, e.limit.Interval, max(st.inner.Expires-credit, floor), now)
 }
 
 // raise raises the theoretical arrival time to the floor of all leases. The limit l is that of the last decision.

@@ -30,4 +30,13 @@ const (
 	AnyStream         Bug = "any-stream"            // a node with any certificate may forward commands
 	SyncIgnored       Bug = "sync-error-ignored"    // data counts as stored after a failed sync
 	StaleRules        Bug = "stale-rules"           // a new leader decides before it has compiled the newest rules
+
+	LeaseAsOfNow      Bug = "lease-as-of-now"       // a strict lease is charged as of the time of its draw
+	LeaseReducedBurst Bug = "lease-reduced-burst"   // as LeaseAsOfNow, with a limit reduced by the length of the lease
+	LeaseOutlives     Bug = "lease-outlives-charge" // the units of a lease can be spent after the time as of which they are charged
+	LeaseCreditTwice  Bug = "lease-credited-twice"  // returned units can be returned again
+	LeaseLateReturn   Bug = "lease-late-return"     // units are credited after the end of their lease
+	LeaseReturnFloor  Bug = "lease-return-floor"    // a return ignores the other leases
+	LeaseRefundFloor  Bug = "lease-refund-floor"    // a refund ignores the leases
+	LeaseDeleted      Bug = "lease-after-delete"    // the deletion of a key restores the units of its leases
 )

@@ -48,6 +48,15 @@ func hunts() []hunt {
 		{failpoint.AnyTerm, nil},
 		// This bug has an effect only while the rules change: the clients of the hunts send no CL.CHECK.
 		{failpoint.StaleRules, nil},
+		// These bugs have an effect only if units are leased: the clients of the hunts send no CL.LEASE.
+		{failpoint.LeaseAsOfNow, nil},
+		{failpoint.LeaseReducedBurst, nil},
+		{failpoint.LeaseOutlives, nil},
+		{failpoint.LeaseCreditTwice, nil},
+		{failpoint.LeaseLateReturn, nil},
+		{failpoint.LeaseReturnFloor, nil},
+		{failpoint.LeaseRefundFloor, nil},
+		{failpoint.LeaseDeleted, nil},
 	}
 }
 
@@ -68,12 +77,12 @@ func (c foundBy) String() string {
 	return orDash(c.safety) + " (and " + c.others + ")"
 }
 
-// mutants enables each deliberate bug, in real nodes and in the simulation of package
-// cluster. A safety checker must find the bug in the nodes or in the simulation; otherwise
+// mutants enables each deliberate bug, in real nodes and in the simulation of package cluster or, for bugs of leases, of
+// package lease. A safety checker must find the bug in the nodes or in the simulation; otherwise
 // the scenario fails. A node that exits or does not answer is reported, but does not count as
 // a found bug. Without a bug, neither the nodes nor the simulation may have findings.
 func mutants(ctx context.Context, l *lab) error {
-	s, err := l.buildSimulation()
+	s, err := l.buildSimulations()
 	if err != nil {
 		return err
 	}
@@ -91,7 +100,7 @@ func mutants(ctx context.Context, l *lab) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.bug, err)
 		}
-		tests, err := s.run(ctx, h.bug)
+		tests, err := s.of(h.bug).run(ctx, h.bug)
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.bug, err)
 		}
@@ -115,8 +124,8 @@ func orDash(names string) string {
 	return names
 }
 
-// control runs all steps and the simulation without a bug.
-func (l *lab) control(ctx context.Context, s *simulation) error {
+// control runs all steps and the simulations without a bug.
+func (l *lab) control(ctx context.Context, s simulations) error {
 	var all []step
 	for _, h := range hunts() {
 		if h.step != nil {
@@ -127,12 +136,14 @@ func (l *lab) control(ctx context.Context, s *simulation) error {
 	if err != nil {
 		return fmt.Errorf("without a bug: %w", err)
 	}
-	tests, err := s.run(ctx, "")
-	if err != nil {
-		return fmt.Errorf("without a bug: %w", err)
-	}
-	if tests != (foundBy{}) {
-		findings = append(findings, finding{"simulation", tests.String()})
+	for _, sim := range []*simulation{s.cluster, s.lease} {
+		tests, err := sim.run(ctx, "")
+		if err != nil {
+			return fmt.Errorf("without a bug: %w", err)
+		}
+		if tests != (foundBy{}) {
+			findings = append(findings, finding{"simulation", tests.String()})
+		}
 	}
 	l.out.found(findings)
 	l.out.note("findings without a bug", "%d", len(findings))

@@ -14,16 +14,33 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// simulation is the compiled test binary of package cluster. Its tests run whole clusters in one
-// process.
+// simulation is the compiled test binary of a package: of package cluster, whose tests run whole clusters in one process,
+// or of package lease, whose tests run histories of one key.
 type simulation struct{ bin string }
 
-const simulated = "./cluster" // in the repository
+// buildSimulation compiles the tests of a package of the repository.
+func (l *lab) buildSimulation(name string) (*simulation, error) {
+	s := &simulation{filepath.Join(l.dir, name+".test")}
+	return s, run(exec.Command("go", "test", "-C", repository, "-tags", "chaos", "-c", "-o", s.bin, "./"+name))
+}
 
-// buildSimulation compiles the tests.
-func (l *lab) buildSimulation() (*simulation, error) {
-	s := &simulation{filepath.Join(l.dir, "cluster.test")}
-	return s, run(exec.Command("go", "test", "-C", repository, "-tags", "chaos", "-c", "-o", s.bin, simulated))
+// simulations are the simulations of the bugs of leases, and of all other bugs.
+type simulations struct{ lease, cluster *simulation }
+
+// buildSimulations compiles the tests of both packages.
+func (l *lab) buildSimulations() (s simulations, err error) {
+	if s.lease, err = l.buildSimulation("lease"); err == nil {
+		s.cluster, err = l.buildSimulation("cluster")
+	}
+	return s, err
+}
+
+// of returns the simulation that can expose a bug.
+func (s simulations) of(bug failpoint.Bug) *simulation {
+	if strings.HasPrefix(string(bug), "lease-") {
+		return s.lease
+	}
+	return s.cluster
 }
 
 // run runs the tests with a bug enabled, or with no bug if bug is empty, and returns the
@@ -51,6 +68,8 @@ var judging = map[string]bool{
 	"TestLease": true, "TestMixedHeartbeats": true, // check answers of a node that may no longer be the leader
 	"TestHeartbeatWaitsForAll": true, "TestHeartbeatsState": true,
 	"TestRulesOfStandaloneNode": true, // checks the rules of a leader
+	// The tests of package lease check the units that are admitted directly and by leases.
+	"TestHistories": true, "TestReturnKeepsLaterLease": true, "TestLateReturn": true, "TestReturn": true, "TestDelete": true,
 }
 
 var (

@@ -8,21 +8,24 @@ import (
 	"testing"
 )
 
-// TestBuildSimulation checks that the simulation can be built, that it contains all tests in judging, and that the file
+// TestBuildSimulation checks that the simulations can be built, that they contain all tests in judging, and that the file
 // with its safety checks exists.
 func TestBuildSimulation(t *testing.T) {
-	s, err := (&lab{dir: t.TempDir()}).buildSimulation()
+	s, err := (&lab{dir: t.TempDir()}).buildSimulations()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(s.bin, "-test.list", ".").Output()
-	if err != nil {
-		t.Fatal(err)
+	var tests []string
+	for _, bin := range []string{s.cluster.bin, s.lease.bin} {
+		out, err := exec.Command(bin, "-test.list", ".").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests = append(tests, strings.Fields(string(out))...)
 	}
-	tests := strings.Fields(string(out))
 	for name := range judging {
 		if !slices.Contains(tests, name) {
-			t.Errorf("the simulation has no test %s", name)
+			t.Errorf("no simulation has the test %s", name)
 		}
 	}
 	file := strings.TrimSuffix(judges, ":")
