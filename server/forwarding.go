@@ -247,7 +247,7 @@ func nullArray(protocol int) []byte {
 // collectUndone copies the calls that are not done to b.forwarded.
 func (b *batch) collectUndone() {
 	fb := &b.forwarded
-	fb.Calls = fb.Calls[:0]
+	fb.Calls, fb.Shared = fb.Calls[:0], true
 	for i := range b.calls {
 		c := &b.calls[i]
 		if c.done {
@@ -261,7 +261,14 @@ func (b *batch) collectUndone() {
 			}
 		}
 		fb.Calls = append(fb.Calls, call)
+		fb.Shared = fb.Shared && c.sharesStream()
 	}
+}
+
+// sharesStream reports whether a call may be forwarded over a stream that carries the calls of other clients: its reply
+// is short, and it neither blocks the calls behind it nor changes the leader.
+func (c *call) sharesStream() bool {
+	return c.tx == nil && c.cmd.is(fast) && !c.cmd.is(admin) && !c.cmd.ownStream && !c.cmd.long
 }
 
 // waitTime returns the timeout of a WAIT, and of a command that changes the rules. It returns 0 for any other command, and

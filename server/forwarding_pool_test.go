@@ -53,15 +53,15 @@ func testBusyForwarder(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	l.lead("a")
-	const most = 128 + 1024 // all streams, and all clients that may wait for a stream
+	const most = 128 + 1024 // all streams of the pool, and all clients that may wait for one of them
 	var waiting [most]*peer
 	for i := range waiting {
 		waiting[i] = l.nodes["b"].dial()
-		waiting[i].send(throttle("k"))
+		waiting[i].send(request("DEL", "k")) // not sent over a shared stream
 	}
 	synctest.Wait()
 	start := time.Now()
-	l.nodes["b"].dial().do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
+	l.nodes["b"].dial().do(failure(errBusy), "DEL", "k")
 	if took := time.Since(start); took > 0 {
 		t.Errorf("the refusal took %v, want 0", took)
 	}

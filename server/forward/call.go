@@ -112,8 +112,18 @@ func cutMark(reply []byte) (marked bool, rest []byte) {
 // empty. A Batch can be reused after Reset.
 type Batch struct {
 	Calls []Call
+	// Shared permits sending the calls over a stream that carries the calls of other callers, too. They must be single
+	// commands that do not block, do not change the leader, have short replies, and do not depend on the connection.
+	Shared bool
 
 	replies []byte
+}
+
+// encode appends the calls in the form in which they are sent.
+func (b *Batch) encode(out *resp.Reply) {
+	for i := range b.Calls {
+		b.Calls[i].encode(out)
+	}
 }
 
 // Maximum capacities of buffers that Reset keeps.
@@ -125,7 +135,7 @@ const (
 // Reset removes the calls and their replies.
 func (b *Batch) Reset() {
 	clear(b.Calls)
-	b.Calls, b.replies = b.Calls[:0], b.replies[:0]
+	b.Calls, b.replies, b.Shared = b.Calls[:0], b.replies[:0], false
 	if cap(b.Calls) > keepCalls {
 		b.Calls = nil
 	}

@@ -5,6 +5,9 @@
 // retries a call; the caller may retry the calls that are [Refused]. [Forwarder.Watch] opens a separate stream for a
 // client that watches keys.
 //
+// Calls that need no stream of their own (Batch.Shared) share a few streams. The calls of all callers that arrive while
+// a shared stream waits for replies are sent in the next write, so that the leader reads and answers many calls at once.
+//
 // [Forwarder.SetLeader] sets the leader. When the leader changes, idle streams to the former leader are closed and dials
 // to it are canceled immediately. Streams in use are closed after Timeouts.FormerLeader. A leader that has transferred
 // leadership replies within that time. An unreachable leader never replies, so a longer wait is useless.

@@ -14,58 +14,92 @@ var (
 	// ErrSilent means that the leader did not reply within the timeout. Retrying is useless until leadership changes.
 	ErrSilent = errors.New("the leader does not reply")
 
-	errGoaway = errors.New("the leader is closing the stream")
+	errGoaway  = errors.New("the leader is closing the stream")
+	errNotSent = errors.New("the leader has not answered earlier calls in time, so the calls were not sent")
 )
 
 // Forward sends the calls to the node that the caller considers the leader, and sets their outcomes. It waits until
 // the deadline for a stream that carries the given version of RESP. Then it waits for each reply for at most
-// Timeouts.Reply plus the Wait of the call. The replies are valid until b is reset.
+// Timeouts.Reply plus the Wait of the call. The calls of a Batch with Shared are sent together with those of other
+// callers, and the wait for all of their replies together is at most Timeouts.Reply. The replies are valid until b is
+// reset.
 func (f *Forwarder) Forward(to string, protocol int, deadline time.Time, b *Batch) error {
+	if b.Shared {
+		return f.forwardShared(to, protocol, deadline, b)
+	}
 	st, err := f.get(to, protocol, deadline)
 	if err != nil {
 		return err
 	}
-	reusable, err := f.exchange(st, b)
+	reusable, err := f.exchangeBatch(st, b)
 	f.put(st, reusable)
 	return err
 }
 
-// exchange sends the calls and reads their replies. reusable reports whether the stream can be used again.
-func (f *Forwarder) exchange(st *stream, b *Batch) (reusable bool, err error) {
-	for i := range b.Calls {
-		b.Calls[i].encode(&st.out)
-	}
+// exchangeBatch sends the calls of one batch and reads their replies. reusable reports whether the stream can be used
+// again.
+func (f *Forwarder) exchangeBatch(st *stream, b *Batch) (reusable bool, err error) {
+	b.encode(&st.out)
 	st.changesLeader.Store(b.Calls[len(b.Calls)-1].ChangesLeader)
 	defer st.changesLeader.Store(false)
-	_ = st.conn.SetWriteDeadline(time.Now().Add(f.Timeouts.Reply))
-	written, writeErr := st.conn.Write(st.out.Bytes())
-	st.out.Truncate(0, keepStream)
+	x := f.send(st)
 	for i := range b.Calls {
-		call := &b.Calls[i]
-		at := len(b.replies)
-		if err == nil { // after a failed write, the replies to the commands already sent may still arrive
-			b.replies, err = st.read(b.replies, call, f.replyTimeout(call, writeErr))
-		}
-		reply := b.replies[at:]
-		switch {
-		case err == nil && string(reply) == notLeadingLine:
-		case err == nil:
-			f.Commands.Add(1)
-			call.answer(reply, st.marks)
-		case written > 0 && err != errGoaway && call.Writes:
-			f.Errors.Add(1)
-			f.Uncertain.Add(1)
-			call.Outcome = Uncertain
-		}
+		x.takeReply(b, &b.Calls[i], f.replyTimeout(&b.Calls[i], x.writeErr))
 	}
-	if err == nil {
-		err = writeErr
+	return x.reusable(), x.result()
+}
+
+// exchange is the state of sent calls whose replies are read in order.
+type exchange struct {
+	f        *Forwarder
+	st       *stream
+	written  int   // bytes of the calls that were written
+	writeErr error // error of the write
+	err      error // error after which no reply is read
+}
+
+// send writes the encoded calls in st.out.
+func (f *Forwarder) send(st *stream) exchange {
+	x := exchange{f: f, st: st}
+	_ = st.conn.SetWriteDeadline(time.Now().Add(f.Timeouts.Reply))
+	x.written, x.writeErr = st.conn.Write(st.out.Bytes())
+	st.out.Truncate(0, keepStream)
+	return x
+}
+
+// takeReply reads the reply to the next call, and sets the outcome of the call. After a failed write, the replies to
+// the commands already sent may still arrive.
+func (x *exchange) takeReply(b *Batch, call *Call, timeout time.Duration) {
+	at := len(b.replies)
+	if x.err == nil {
+		b.replies, x.err = x.st.read(b.replies, call, timeout)
 	}
-	reusable = err == nil
-	if err == errGoaway {
-		err = nil // the leader has closed the stream regularly, which is not a failure
+	reply := b.replies[at:]
+	switch {
+	case x.err == nil && string(reply) == notLeadingLine:
+	case x.err == nil:
+		x.f.Commands.Add(1)
+		call.answer(reply, x.st.marks)
+	case x.written > 0 && x.err != errGoaway && call.Writes:
+		x.f.Errors.Add(1)
+		x.f.Uncertain.Add(1)
+		call.Outcome = Uncertain
 	}
-	return reusable, err
+}
+
+// reusable reports whether the stream can be used again.
+func (x *exchange) reusable() bool { return x.err == nil && x.writeErr == nil }
+
+// result returns the error of the calls whose replies were read so far. Goaway is not an error: the leader has closed
+// the stream regularly.
+func (x *exchange) result() error {
+	switch x.err {
+	case nil:
+		return x.writeErr
+	case errGoaway:
+		return nil
+	}
+	return x.err
 }
 
 // read reads the replies to a call, and appends the last one to dst. Only a transaction has several replies.
@@ -115,7 +149,7 @@ func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, 
 func (f *Forwarder) Watches() int { return len(f.watches) }
 
 // Forward is like Forwarder.Forward, but uses this stream. reusable reports whether the stream can be used again.
-func (w *Watch) Forward(b *Batch) (reusable bool, err error) { return w.f.exchange(w.st, b) }
+func (w *Watch) Forward(b *Batch) (reusable bool, err error) { return w.f.exchangeBatch(w.st, b) }
 
 // Protocol returns the version of RESP that the stream carries.
 func (w *Watch) Protocol() int { return w.st.protocol }

@@ -14,7 +14,8 @@ import (
 const (
 	maxStreams = 128  // streams in the pool, both in use and idle
 	maxWatches = 16   // streams for watching keys
-	maxWaiters = 1024 // callers that wait for a stream
+	maxWaiters = 1024 // callers that wait for a stream of the pool, or for one shared stream
+	maxShared  = 4    // shared streams for each version of RESP
 	// maxDials bounds concurrent dials. After a change of leadership, all callers need a stream at the same time, and
 	// the cost of handshakes would delay callers that already have a stream. With the limit, most callers reuse a
 	// stream that another caller has dialed.
@@ -22,7 +23,7 @@ const (
 )
 
 // MaxStreams is the maximum number of open streams of a Forwarder.
-const MaxStreams = maxStreams + maxWatches
+const MaxStreams = maxStreams + maxWatches + 2*maxShared
 
 // Timeouts bound the duration of an exchange.
 type Timeouts struct {
@@ -53,10 +54,13 @@ type Forwarder struct {
 	watches chan struct{} // holds a token for each Watch
 	waiting atomic.Int32
 
+	passengers sync.Pool // unused ones
+
 	mu     sync.Mutex
 	leader string
 	dials  *dials // dials to the leader in progress
 	idle   []*stream
+	shared []*carrier // to the leader
 	open   map[*stream]struct{}
 }
 
@@ -90,13 +94,15 @@ func New(d Dialer) *Forwarder {
 }
 
 // SetLeader sets the leader. An empty id means that there is no leader. SetLeader closes idle streams to other nodes. For
-// streams to other nodes that are in use, it starts the timeout FormerLeader.
+// streams to other nodes that are in use, it starts the timeout FormerLeader. Calls that wait for a shared stream to a
+// former leader are Refused immediately.
 func (f *Forwarder) SetLeader(leader string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if leader != f.leader {
 		f.dials.cancel()
 		f.leader, f.dials = leader, newDials()
+		f.retireCarriers()
 	}
 	f.idle = slices.DeleteFunc(f.idle, func(st *stream) bool {
 		if st.to != leader {
