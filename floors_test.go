@@ -85,6 +85,7 @@ var floors = map[string]int{
 	"tracing":        5, // OpenTelemetry; edge and edge/grpc name spans and decisions
 	"cluster":        5,
 	"server/forward": 5, // streams to the leader; does not use package server
+	"sidecar":        5, // the upstream of a sidecar; does not use package server
 
 	"server":    6,
 	"edge/grpc": 6, // Envoy's gRPC interfaces

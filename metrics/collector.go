@@ -34,7 +34,7 @@ const (
 )
 
 // tables lists the metrics that collector exports.
-var tables = [][]row{serverRows, memoryRows, commandRows, clusterRows, rulesRows}
+var tables = [][]row{serverRows, memoryRows, commandRows, sidecarRows, clusterRows, rulesRows}
 
 // snapshot is the statistics of one scrape.
 type snapshot struct {

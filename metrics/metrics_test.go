@@ -57,8 +57,9 @@ func fakeServer() statistics.Server {
 	times.AddDurations(2*time.Millisecond, 2)
 	times.AddDurations(time.Hour, 1)
 	return statistics.Server{
-		TLS:     statistics.TLS{Used: true, Completed: 71, Failed: 72, TimedOut: 73, Displaced: 74, Pending: 75},
-		Clients: 11, MaxClients: 12, Peers: 13, Connections: 14, Rejected: 15, Displaced: 16, EvictedClients: 17, TimedOut: 18, Users: 3, UsersVersion: 77, ProtocolErrors: 19,
+		TLS:      statistics.TLS{Used: true, Completed: 71, Failed: 72, TimedOut: 73, Displaced: 74, Pending: 75},
+		Upstream: statistics.Upstream{Used: true, Answers: true, Silence: 2 * time.Second, Connects: 80, Failures: 81, Open: 82, Closed: 83},
+		Clients:  11, MaxClients: 12, Peers: 13, Connections: 14, Rejected: 15, Displaced: 16, EvictedClients: 17, TimedOut: 18, Users: 3, UsersVersion: 77, ProtocolErrors: 19,
 		Panics: 20, ReadBytes: 21, WrittenBytes: 22, AuthFailed: 23, AuthRefused: 24, ClientMemory: 25, ClientMemoryMax: 26, MaxMemory: 27,
 		SnapshotFailed: true, SnapshotTime: time.Unix(28, 0), SnapshotsEnabled: true, Loading: true,
 		Errors:  map[string]int64{"ERR": 29, "bad\xff": 1},
@@ -127,6 +128,8 @@ func TestValues(t *testing.T) {
 		`throttled_failed_authentications_total{reason="limited"} 24`, `throttled_client_memory_bytes 25`, `throttled_client_memory_limit_bytes 26`,
 		`throttled_memory_limit_bytes 27`, `throttled_snapshot_failed 1`, `throttled_snapshot_timestamp_seconds 28`,
 		`throttled_error_replies_total{code="ERR"} 29`, `throttled_error_replies_total{code="bad?"} 1`,
+		`throttled_upstream_answers 1`, `throttled_upstream_silence_seconds 2`, `throttled_upstream_connects_total{result="selected"} 80`,
+		`throttled_upstream_connects_total{result="failed"} 81`, `throttled_upstream_away_total{policy="open"} 82`, `throttled_upstream_away_total{policy="closed"} 83`,
 		`throttled_forwarded_commands_total{outcome="answered"} 30`, `throttled_forwarded_commands_total{outcome="uncertain"} 31`,
 		`throttled_forwarded_commands_total{outcome="failed"} 32`, `throttled_forward_retries_total 33`,
 		`throttled_rules_requests_total{result="unmatched"} 34`, `throttled_rules_requests_total{result="soft"} 35`,

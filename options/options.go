@@ -117,6 +117,19 @@ type Options struct {
 	SentinelMaster string        // name of the cluster on SentinelPort
 	LeaderPort     int           // port of the leader in Sentinel replies; 0 means Port. See ServedLeaderPort
 
+	// Sidecar. With an Upstream, the server holds no state, and sends the commands of its clients to the upstream.
+
+	Upstream              []string      // host:port of the upstream: a standalone server, or any nodes of a cluster; empty means none
+	UpstreamUser          string        // user for the upstream; empty means "default"
+	UpstreamPasswordFile  string        // file with the password of UpstreamUser; empty means that there is none
+	UpstreamTLS           bool          // connect with TLS
+	UpstreamTLSCACertFile string        // certificates of the CAs of the upstream, in PEM; empty means those of the system
+	UpstreamTLSCertFile   string        // certificate for the upstream, in PEM; empty means none
+	UpstreamTLSKeyFile    string        // key of UpstreamTLSCertFile, in PEM
+	UpstreamTLSServerName string        // name in the certificate of the upstream; empty means the host of the address
+	UpstreamTimeout       time.Duration // whole milliseconds to wait for a reply; at least 1
+	UpstreamAway          string        // limiter commands without a reply of the upstream are refused ("closed") or admitted ("open")
+
 	// Log and diagnostics.
 
 	LogLevel                string        // "debug", "verbose", "notice" or "warning"
@@ -200,6 +213,9 @@ func Default() Options {
 		SentinelPort:   26380,
 		SentinelMaster: "mymaster",
 		LeaderPort:     6386,
+
+		UpstreamTimeout: 50 * time.Millisecond,
+		UpstreamAway:    "closed",
 
 		LogLevel:             "notice",
 		LogFormat:            "text",

@@ -86,6 +86,16 @@ var otherValue = map[string]string{
 	"sentinel-port":             "65535",
 	"leader-port":               "1",
 	"sentinel-master":           "limits",
+	"upstream":                  "127.0.0.1:6380 [::1]:6380",
+	"upstream-user":             "sidecar",
+	"upstream-password-file":    "/etc/throttled/password",
+	"upstream-tls":              "yes",
+	"upstream-tls-ca-cert-file": "/etc/tls/ca.pem",
+	"upstream-tls-cert-file":    "/etc/tls/sidecar.pem",
+	"upstream-tls-key-file":     "/etc/tls/sidecar-key.pem",
+	"upstream-tls-server-name":  "limits.example",
+	"upstream-timeout":          "20",
+	"upstream-away":             "open",
 	"loglevel":                  "debug",
 	"logfile":                   "/var/log/throttled.log",
 	"log-format":                "json",
@@ -164,7 +174,7 @@ func TestTable_NamesSpellTheirFields(t *testing.T) {
 
 func TestTable_IsInOrder(t *testing.T) {
 	shape := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
-	groups := []string{network, security, limits, edges, memory, snapshots, replication, diagnostics, compatibility}
+	groups := []string{network, security, limits, edges, memory, snapshots, replication, upstream, diagnostics, compatibility}
 	at := 0
 	for i, r := range table {
 		if !shape.MatchString(r.name) {
@@ -241,6 +251,8 @@ func TestDefault(t *testing.T) {
 		"data-dir": "", "replication": "sync", "raft-fsync": "yes", "raft-heartbeat": "250", "cluster-id": "", "node-id": "", "raft-addr": "", "raft-advertise": "",
 		"bootstrap": "", "join": "", "raft-tls-cert": "", "raft-tls-key": "", "raft-tls-ca": "", "raft-tls-revoked": "", "raft-insecure": "no", "announce-host": "",
 		"cluster-port": "6384", "sentinel-port": "26380", "sentinel-master": "mymaster", "leader-port": "6386",
+		"upstream": "", "upstream-user": "", "upstream-password-file": "", "upstream-tls": "no", "upstream-tls-ca-cert-file": "", "upstream-tls-cert-file": "", "upstream-tls-key-file": "",
+		"upstream-tls-server-name": "", "upstream-timeout": "50", "upstream-away": "closed",
 		"latency-monitor-threshold": "0", "metrics-max-limits": "1000", "otlp-endpoint": "", "otlp-sample-percent": "1", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
 	}
 	for _, r := range table {

@@ -62,7 +62,7 @@ func (s *Store) Reload() (Reloaded, error) {
 	}
 	read, _, err := s.sources.read()
 	if err == nil {
-		err = errors.Join(read.CheckReplication(), read.CheckTLS())
+		err = errors.Join(read.CheckReplication(), read.CheckTLS(), read.CheckUpstream())
 	}
 	if err != nil {
 		return Reloaded{}, err

@@ -24,7 +24,7 @@ func (s *Store) SecretFiles() (list []SecretFile) {
 		}
 		list = append(list, SecretFile{passwordFile, path})
 	}
-	for _, f := range []SecretFile{{"aclfile", o.ACLFile}, {"raft-tls-key", o.RaftTLSKey}} {
+	for _, f := range []SecretFile{{"aclfile", o.ACLFile}, {"raft-tls-key", o.RaftTLSKey}, {"upstream-password-file", o.UpstreamPasswordFile}, {"upstream-tls-key-file", o.UpstreamTLSKeyFile}} {
 		if f.Path != "" {
 			list = append(list, f)
 		}

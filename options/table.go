@@ -25,6 +25,7 @@ const (
 	memory        = "Memory"
 	snapshots     = "Snapshots"
 	replication   = "Replication"
+	upstream      = "Sidecar"
 	diagnostics   = "Log and diagnostics"
 	compatibility = "Compatibility"
 )
@@ -375,7 +376,7 @@ var table = slices.Concat([]row{
 		help:  "leader's port in Sentinel replies, 0 for --port",
 		field: func(o *Options) value { return number{&o.LeaderPort, 0, 65535} },
 	},
-
+}, upstreamRows, []row{
 	{
 		name: "loglevel", group: diagnostics, form: formName,
 		help: "debug, verbose, notice or warning",

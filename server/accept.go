@@ -22,7 +22,7 @@ const (
 
 // serve accepts connections on ln, and treats them as the listener profile l specifies. See Serve.
 func (s *Server) serve(ln net.Listener, l *listenerProfile) error {
-	if s.cluster == nil && l != &redisListener {
+	if !s.clustered() && l != &redisListener {
 		_ = ln.Close()
 		return fmt.Errorf("serve clients of a cluster on %s: %w", ln.Addr(), errNotClustered)
 	}

@@ -86,6 +86,7 @@ func (s *Server) Ready() error {
 		return errReadyStopping
 	case s.snapshots.Loading():
 		return errReadyLoading
+	case s.isSidecar(): // without an upstream, it decides by upstream-away
 	case s.cluster != nil && s.cluster.View().Leader == "":
 		return errReadyNoLeader
 	case s.cluster == nil && !s.decides():

@@ -5,7 +5,7 @@ import "strings"
 // answerCall appends the reply to a call that is done.
 func (l *collector) answerCall(b *batch, call *call) {
 	switch {
-	case call.replied, l.answerByPolicy(b, call):
+	case call.replied, l.answerByPolicy(b, call), l.answerAway(b, call):
 	case call.err != nil:
 		l.client.fail(call.cmd, call.err)
 	case call.reply == nil:
@@ -67,6 +67,7 @@ func (c *client) fail(cmd *command, err error) {
 	if isNotLeading(err) {
 		reply = c.listener.notLeading
 	}
+	reply = c.srv.upstreamError(err, reply)
 	reply = cmd.errorOf(reply)
 	if cmd != nil {
 		c.srv.stats.of(cmd).failed.Add(1)

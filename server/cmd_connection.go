@@ -199,7 +199,7 @@ func (c *client) greet() {
 	c.out.Text(c.listener.mode)
 	if !c.listener.noRole {
 		c.out.Text("role")
-		c.out.Text([...]string{"replica", "master"}[countTrue(c.pipe.leads())])
+		c.out.Text([...]string{"replica", "master"}[countTrue(c.pipe.leads() || c.srv.isSidecar())])
 	}
 	c.out.Text("modules")
 	if c.listener.set&onData == 0 {

@@ -12,7 +12,7 @@ import (
 
 func cmdRole(c *client, _ [][]byte) error {
 	switch {
-	case c.srv.cluster == nil:
+	case !c.srv.clustered():
 		replyLeaderRole(c, &topology.View{}, &topology.Status{})
 	case !c.pipe.leads():
 		leader, _ := c.srv.broker.leader()

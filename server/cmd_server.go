@@ -73,6 +73,7 @@ func cmdConfigResetStat(c *client, _ [][]byte) error {
 	c.srv.stats.reset()
 	c.srv.rules.counts.reset()
 	c.srv.forward.Reset()
+	c.srv.away.reset()
 	c.srv.auth.reset()
 	c.srv.users.denials.counts.reset()
 	c.srv.clientMemory.evicted.Store(0)

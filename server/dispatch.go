@@ -137,13 +137,19 @@ func (c *client) forwardsCommands() bool {
 // mustForward reports whether a command must be sent to the leader: the command needs the leader, it is not queued for
 // EXEC, and this node is not the leader.
 func (p *pipeline) mustForward(cmd *command) bool {
-	return cmd.needsLeader() && !p.session.tx.queueing && !p.leads() && !p.runsLeaderless(cmd)
+	return cmd.needsLeader() && !p.session.tx.queueing && !p.leads() && !p.runsLeaderless(cmd) && !p.decidesFirst(cmd)
+}
+
+// decidesFirst reports whether the engine of a sidecar is asked before a command is forwarded. The rules are those of the
+// upstream.
+func (p *pipeline) decidesFirst(cmd *command) bool {
+	return p.srv.isSidecar() && cmd.parse != nil && !cmd.rules && p.srv.sidecar.Decides()
 }
 
 // runsLeaderless reports whether this node runs a command itself because the cluster has no leader. A command from another
 // node is refused instead, because that node knows a leader.
 func (p *pipeline) runsLeaderless(cmd *command) bool {
-	return cmd.leaderless && p.client.forwardsCommands() && p.srv.cluster.View().Leader == ""
+	return cmd.leaderless && p.srv.clustered() && p.client.forwardsCommands() && p.srv.cluster.View().Leader == ""
 }
 
 // collect adds the current command to the batch. The batch is settled first in three cases: it is full, its commands

@@ -91,7 +91,7 @@ func (c *call) isUndecided() bool {
 	if c.err != nil {
 		return isNotLeading(c.err) || errors.Is(c.err, limiter.ErrUncertain) || c.err == errBusy
 	}
-	for _, code := range [...]string{"-UNCERTAIN ", "-LOADING "} { // replies of the leader
+	for _, code := range [...]string{"-UNCERTAIN ", "-LOADING ", "-BUSY ", "-CLUSTERDOWN "} { // replies of the leader, or of an upstream
 		if bytes.HasPrefix(c.reply, []byte(code)) {
 			return true
 		}

@@ -53,12 +53,12 @@ func (f *forwarding) init(c *client) {
 // begin starts to forward the calls of a batch that are not done.
 func (f *forwarding) begin(b *batch) {
 	srv := f.client.srv
-	wait, hasPolicies := srv.leaderWait(), b.onlyChecks()
-	if hasPolicies {
+	wait := srv.leaderWait()
+	if b.onlyChecks() {
 		wait = min(wait, policyPatience)
 	}
 	f.stage, f.deadline = forwardAttempt, time.Now().Add(wait)
-	f.hasty = hasPolicies && srv.outage.skipWait(srv.cluster.View(), srv.uptime())
+	f.hasty = srv.skipsWait(b)
 }
 
 // advance runs steps until it must wait, or until no call of the batch needs another node: either all calls are done,
@@ -107,6 +107,14 @@ func (f *forwarding) advance(b *batch) need {
 	}
 }
 
+// skipsWait reports whether the calls of a batch are given up without an attempt.
+func (s *Server) skipsWait(b *batch) bool {
+	if s.isSidecar() {
+		return s.sidecar.Silent()
+	}
+	return b.onlyChecks() && s.outage.skipWait(s.cluster.View(), s.uptime())
+}
+
 // prepare redirects clients of Redis Cluster to the leader: calls that have a key fail with MOVED. It then copies the
 // calls that are still not done to b.forwarded, and reports whether there are such calls. If no other node is the
 // leader, prepare does nothing and returns false.
@@ -129,8 +137,13 @@ func (f *forwarding) giveUp(b *batch) {
 	b.giveUp(limiter.ErrNotLeading)
 }
 
-// leaderWait returns the time that commands wait for a leader.
-func (s *Server) leaderWait() time.Duration { return s.opts.Get().LeaderWait }
+// leaderWait returns the time that commands wait for a leader, or on a sidecar for the upstream.
+func (s *Server) leaderWait() time.Duration {
+	if s.isSidecar() {
+		return s.upstreamTimeout
+	}
+	return s.opts.Get().LeaderWait
+}
 
 // awaitView waits for a newer view, for at most retryPause.
 func (f *forwarding) awaitView() {
@@ -189,6 +202,9 @@ func (f *forwarding) takeResult(b *batch) {
 	case forward.ErrSilent:
 		f.failedView = f.view.Changed
 		f.client.srv.outage.begin(f.view, f.client.srv.uptime())
+		if f.client.srv.isSidecar() {
+			f.client.srv.sidecar.Suspect()
+		}
 		fallthrough
 	default:
 		f.client.srv.debug("forward", "cannot forward commands", "node", f.view.Leader, "error", f.err)

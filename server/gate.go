@@ -29,6 +29,8 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 		return errSubscribed(cmd.name)
 	case cmd.refusal != "":
 		return cmd.refusal
+	case c.srv.refusal(cmd) != nil:
+		return c.srv.refusal(cmd)
 	case !cmd.is(loading) && c.srv.snapshots.Loading():
 		return errLoading
 	case s.tx.queueing && l.onFollower == redirects && cmd.keys.first > 0 && !c.pipe.leads():

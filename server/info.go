@@ -32,6 +32,7 @@ var infoSections = []infoSection{
 	{"Persistence", true, onData, infoPersistence},
 	{"Stats", true, onAll, infoStats},
 	{"Replication", true, onData, infoReplication},
+	{sidecarSection, true, onRedis, infoSidecar},
 	{"Rules", true, onData, infoRules},
 	{"Users", true, onData, infoUsers},
 	{"CPU", true, onAll, infoCPU},
@@ -43,6 +44,9 @@ var infoSections = []infoSection{
 	{"Keyspace", true, onData, infoKeyspace},
 	{"Sentinel", true, onSentinel, infoSentinel},
 }
+
+// sidecarSection is the title of the section that only a sidecar has.
+const sidecarSection = "Sidecar"
 
 // infoWriter builds the "name:value" lines of INFO for the clients of a listener profile.
 type infoWriter struct {
@@ -66,7 +70,7 @@ func cmdInfo(c *client, args [][]byte) error {
 	}
 	w := infoWriter{listener: c.listener}
 	for _, section := range infoSections {
-		if section.profiles&c.listener.set == 0 || !section.wanted(wanted) {
+		if section.profiles&c.listener.set == 0 || !section.wanted(wanted) || section.title == sidecarSection && !c.srv.isSidecar() {
 			continue
 		}
 		if w.Len() > 0 {
@@ -129,7 +133,7 @@ func infoClients(s *Server, w *infoWriter) {
 	w.field("tracking_clients", trackers)
 	w.field("pubsub_clients", subscribers)
 	w.field("monitor_clients", monitors)
-	if s.cluster != nil {
+	if s.clustered() {
 		w.field("peer_streams", peers)
 	}
 }

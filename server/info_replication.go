@@ -9,7 +9,7 @@ import (
 // infoReplication writes the state of the cluster in the fields of a Redis master or replica, followed by the state of
 // the Raft log.
 func infoReplication(s *Server, w *infoWriter) {
-	if s.cluster == nil {
+	if !s.clustered() {
 		w.field("role", "master")
 		w.field("connected_slaves", 0)
 		w.field("master_replid", s.runID)

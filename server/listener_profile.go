@@ -77,7 +77,7 @@ var (
 // only the commands of redisListener. leaderListener is not in the list, because it has the same commands as
 // redisListener.
 func (s *Server) profiles() []*listenerProfile {
-	if s.cluster == nil {
+	if !s.clustered() {
 		return []*listenerProfile{&redisListener}
 	}
 	return []*listenerProfile{&redisListener, &clusterListener, &sentinelListener, &peerListener}

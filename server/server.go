@@ -33,6 +33,11 @@ type Config struct {
 	Backup func(w io.Writer) error
 	// Cluster is the cluster that this server belongs to. Nil means standalone.
 	Cluster topology.Cluster
+	// Sidecar makes the server a sidecar: it forwards commands to the upstream. Cluster must be nil then. Optional.
+	Sidecar Sidecar
+	// UpstreamTimeout is the maximum time that a client of a sidecar waits for a connection to the upstream, and then for
+	// a reply. It is required if Sidecar is set.
+	UpstreamTimeout time.Duration
 	// Rules holds the active rules. Optional; if nil, the commands that use rules fail.
 	Rules *ruleset.Store
 	// RulesClock returns the time that CL.CHECK, CL.REPORT and CL.RULES EXPLAIN use for schedules, calendar windows and the
@@ -68,21 +73,23 @@ type Decider interface {
 // Server serves Redis clients. New returns a Server. Each of the Serve methods, such as Serve and ServeCluster, accepts
 // connections of one kind of client from a listener. Shutdown stops the server.
 type Server struct {
-	engine    limiter.Engine
-	cluster   topology.Cluster // nil if standalone
-	caughtUp  catchUp          // unused if standalone
-	snapshots Snapshots
-	live      *ruleset.Editor // nil if there are no rules
-	opts      *options.Store
-	log       *slog.Logger
-	tls       *tlsserver.Store // nil without TLS
-	version   string
-	stopOnce  sync.Once
-	stopWith  func(save bool)
-	commands  map[profileSet]*registry // by listener profile
-	names     []string                 // names of all commands, indexed by command id
-	runID     string
-	started   time.Time
+	engine          limiter.Engine
+	cluster         topology.Cluster // nil if standalone
+	sidecar         Sidecar          // the same as cluster on a sidecar, otherwise nil
+	upstreamTimeout time.Duration    // of a sidecar
+	caughtUp        catchUp          // unused if standalone
+	snapshots       Snapshots
+	live            *ruleset.Editor // nil if there are no rules
+	opts            *options.Store
+	log             *slog.Logger
+	tls             *tlsserver.Store // nil without TLS
+	version         string
+	stopOnce        sync.Once
+	stopWith        func(save bool)
+	commands        map[profileSet]*registry // by listener profile
+	names           []string                 // names of all commands, indexed by command id
+	runID           string
+	started         time.Time
 
 	// exec isolates transactions. It is locked for writing while EXEC runs or a command deletes several keys, and for
 	// reading while any other command touches the keyspace. A pipeline locks it once per batch. No goroutine waits for
@@ -97,6 +104,7 @@ type Server struct {
 	backups  backups
 	forward  *forward.Forwarder
 	outage   outage
+	away     awayCounts
 	broker   broker
 	turns    turns
 	pausing  clientPause
@@ -130,6 +138,7 @@ func New(c Config) *Server {
 	s := &Server{
 		engine:        c.Engine,
 		cluster:       c.Cluster,
+		sidecar:       c.Sidecar,
 		forward:       forward.New(c.Cluster),
 		snapshots:     c.Snapshots,
 		opts:          c.Options,
@@ -149,6 +158,9 @@ func New(c Config) *Server {
 	}
 	if c.Rules != nil {
 		s.live = &ruleset.Editor{Store: c.Rules, Log: c.RulesLog}
+	}
+	if c.Sidecar != nil {
+		s.upstreamTimeout, s.forward.Timeouts = c.UpstreamTimeout, forward.Timeouts{Reply: c.UpstreamTimeout, FormerLeader: c.UpstreamTimeout}
 	}
 	s.backups.write = c.Backup
 	s.ticks.Store(firstTick)
@@ -182,6 +194,9 @@ func New(c Config) *Server {
 func (c *Config) setDefaults() {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Sidecar != nil {
+		c.Cluster = c.Sidecar
 	}
 	if c.Stop == nil {
 		c.Stop = func(bool) {}

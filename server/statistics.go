@@ -18,7 +18,7 @@ func (s *Server) Statistics() statistics.Server {
 		ClientMemory: s.ClientMemory(), ClientMemoryMax: o.ClientMemory(), MaxMemory: o.MaxMemory,
 		SnapshotFailed: snapshots.LastFailed, SnapshotTime: snapshots.LastSave, SnapshotsEnabled: !none,
 		Commands: s.commandStatistics(), Errors: c.errorCounts(), Forward: s.forwardStatistics(),
-		Rules: s.rules.counts.statistics(), Usage: s.engine.Usage(), TLS: s.tlsStatistics(),
+		Rules: s.rules.counts.statistics(), Usage: s.engine.Usage(), TLS: s.tlsStatistics(), Upstream: s.upstreamStatistics(),
 	}
 	s.mu.Lock()
 	v.Clients, v.Peers = len(s.clients)-s.peers, s.peers

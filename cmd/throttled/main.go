@@ -85,7 +85,7 @@ func serve(ctx context.Context, args, environ []string, stdout, stderr io.Writer
 
 // checkOptions returns an error if the program cannot start with the options, although each value has a valid form.
 func checkOptions(o *options.Options) error {
-	if err := errors.Join(o.CheckReplication(), o.CheckTLS()); err != nil {
+	if err := errors.Join(o.CheckReplication(), o.CheckTLS(), o.CheckUpstream()); err != nil {
 		return err
 	}
 	if _, err := attributes.ParseSources(o.EdgeAttributes); err != nil {

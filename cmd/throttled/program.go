@@ -20,6 +20,7 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server"
+	"github.com/throttledhq/throttled/sidecar"
 )
 
 // program is the running server and its parts. Its goroutines accept connections (one per listener), sweep the table,
@@ -36,7 +37,8 @@ type program struct {
 	store      *persistence.Store // nil if snapshots in dir are disabled
 	storeErr   error              // reason why store is nil
 	table      *buckets.Table
-	replica    *replica // nil if the state is in memory only
+	replica    *replica          // nil if the state is in memory only
+	upstream   *sidecar.Upstream // nil unless the program is a sidecar
 	rules      *ruleset.Store
 	rulesFile  *rulesFile // nil if the option rules is not set
 	usersSeed  *usersSeed // nil unless the option aclfile is set on a node of a cluster
@@ -138,9 +140,12 @@ const (
 	localShards = 64
 )
 
-// openState opens the engine: a replica if data-dir is set, otherwise a table.
+// openState opens the engine: that of a sidecar if upstream is set, a replica if data-dir is set, otherwise a table.
 func (p *program) openState(o *options.Options, config *server.Config) error {
-	if o.DataDir != "" {
+	switch {
+	case o.IsSidecar():
+		return p.openSidecar(o, config)
+	case o.DataDir != "":
 		return p.openReplica(o, config)
 	}
 	if err := p.openStore(o); err != nil {
@@ -216,7 +221,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 		config.Cluster, config.UserLog = p.replica.node, p.replica.node
 		p.seedUsers(o, users.initial)
 		config.Turns = reserveProcessors()
-		config.Local = buckets.New(buckets.Config{MaxMemory: localMemory, Eviction: buckets.EvictSmallestDebt, Shards: localShards})
+		config.Local = newLocalTable()
 	}
 	return nil
 }
@@ -225,6 +230,9 @@ var errReplicated = errors.New("the state is in the log in data-dir")
 
 // applyOptions applies changed options to the parts of the program. If it returns an error, it has changed nothing.
 func (p *program) applyOptions(old, o *options.Options, level *slog.LevelVar) error {
+	if err := p.checkSidecarOptions(old, o); err != nil {
+		return err
+	}
 	if p.store == nil && len(o.Save) > 0 {
 		return fmt.Errorf("snapshots cannot be saved: %w", p.storeErr)
 	}
@@ -318,6 +326,9 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	running.Go(func() { p.table.RunRelief(ctx, p.flush) })
 	running.Go(func() { p.reloadOn(ctx) })
 	running.Go(func() { paceCollector(ctx, p.memoryUse) })
+	if p.upstream != nil {
+		running.Go(func() { p.upstream.Run(ctx) })
+	}
 	if p.rulesFile != nil {
 		running.Go(func() { p.rulesFile.run(ctx) })
 	}
@@ -354,7 +365,10 @@ func (p *program) memoryUse() memoryUse {
 
 // begin loads the snapshot or, if the program has a replica, starts the node and its services for other nodes.
 func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed chan<- error) error {
-	if p.replica == nil {
+	switch {
+	case p.upstream != nil:
+		return nil
+	case p.replica == nil:
 		return p.load(ctx)
 	}
 	p.replica.serve()

@@ -44,6 +44,18 @@ type Server struct {
 	Rules    Rules
 	Usage    limiter.Usage
 	TLS      TLS
+	Upstream Upstream
+}
+
+// Upstream is the statistics of the upstream of a sidecar.
+type Upstream struct {
+	Used     bool          // the server is a sidecar
+	Answers  bool          // an address is in use
+	Silence  time.Duration // time since the last answer to a probe, or since the start
+	Connects uint64        // number of times that an address was selected; CONFIG RESETSTAT does not change it
+	Failures uint64        // failed attempts to connect; CONFIG RESETSTAT does not change it
+	Open     int64         // limiter commands admitted by upstream-away
+	Closed   int64         // limiter commands refused by upstream-away
 }
 
 // TLS is the statistics of handshakes. CONFIG RESETSTAT does not change them.

@@ -76,9 +76,25 @@ func (n *node) start(t *testing.T, program string, args ...string) {
 	if err := os.Mkdir(n.state, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n.process = exec.CommandContext(t.Context(), program, append(args,
-		"--dir", n.state, "--data-dir", n.state, "--cluster-id", "c1", "--node-id", n.id, "--raft-addr", n.raft, "--maxmemory", "64mb",
-		"--port", portOf(n.client), "--http-port", portOf(n.http), "--grpc-port", portOf(n.grpc), "--cluster-port", "0", "--sentinel-port", "0")...)
+	n.launch(t, program, append(args, "--data-dir", n.state, "--cluster-id", "c1", "--node-id", n.id, "--raft-addr", n.raft, "--maxmemory", "64mb",
+		"--cluster-port", "0", "--sentinel-port", "0")...)
+}
+
+// startSidecar starts a sidecar of a cluster, and waits until it uses a node.
+func startSidecar(t *testing.T, nodes []*node) *node {
+	t.Helper()
+	address := func() string { return fmt.Sprint("127.0.0.1:", freeport.Of(t)) }
+	n := &node{id: "sidecar", client: address(), http: address(), grpc: address(), state: t.TempDir()}
+	n.launch(t, filepath.Join(filepath.Dir(nodes[0].state), "throttled"), "--upstream", nodes[0].client+","+nodes[1].client, "--upstream-timeout", "5000")
+	await(t, "the sidecar uses a node", func() bool { return n.value(t, "throttled_upstream_answers") == 1 })
+	return n
+}
+
+// launch starts a process that serves the addresses of a node for clients.
+func (n *node) launch(t *testing.T, program string, args ...string) {
+	t.Helper()
+	n.process = exec.CommandContext(t.Context(), program, append(args, "--dir", n.state,
+		"--port", portOf(n.client), "--http-port", portOf(n.http), "--grpc-port", portOf(n.grpc))...)
 	log, err := os.Create(filepath.Join(n.state, "log"))
 	if err != nil {
 		t.Fatal(err)

@@ -243,6 +243,7 @@ func TestQueries(t *testing.T) {
 		}
 		return leader.value(t, "throttled_follower_answers") == 2
 	})
+	servers := append(slices.Clone(nodes), startSidecar(t, nodes))
 	for _, n := range nodes {
 		n.call(t)
 		for _, line := range n.ask(t, "CL.CHECK shop path /login ip "+n.id, "CL.CHECK shop path /login ip "+n.id, "CL.CHECK shop path /api/x", "CL.THROTTLE k 1 1 60", "CL.THROTTLE") {
@@ -252,7 +253,7 @@ func TestQueries(t *testing.T) {
 		}
 	}
 	var scrapes []map[string]*dto.MetricFamily
-	for _, n := range nodes {
+	for _, n := range servers {
 		scrapes = append(scrapes, n.scrape(t))
 	}
 	for _, u := range usesOf(t, allQueries(t)) {

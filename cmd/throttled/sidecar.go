@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/server"
+	"github.com/throttledhq/throttled/sidecar"
+)
+
+var errSidecarState = errors.New("a sidecar holds no state")
+
+// openSidecar opens an engine that forwards all requests to the upstream. The table of the program remains empty.
+func (p *program) openSidecar(o *options.Options, config *server.Config) error {
+	credentials := sidecar.Credentials{
+		User: o.UpstreamUser, PasswordFile: o.UpstreamPasswordFile,
+		TLS: o.UpstreamTLS, CACertFile: o.UpstreamTLSCACertFile, CertFile: o.UpstreamTLSCertFile, KeyFile: o.UpstreamTLSKeyFile, ServerName: o.UpstreamTLSServerName,
+	}
+	if err := credentials.Check(); err != nil {
+		return &fileError{"upstream", err}
+	}
+	p.storeErr = errSidecarState
+	p.table = buckets.New(buckets.Config{MaxMemory: localMemory, Shards: localShards})
+	p.upstream = sidecar.New(sidecar.Config{Addresses: o.Upstream, Credentials: credentials, Timeout: o.UpstreamTimeout, Log: p.log})
+	config.Engine = sidecar.Engine{}
+	config.Sidecar, config.UpstreamTimeout = p.upstream, o.UpstreamTimeout
+	config.Local = newLocalTable()
+	return nil
+}
+
+// newLocalTable returns the table for limits with on_failure: local.
+func newLocalTable() *buckets.Table {
+	return buckets.New(buckets.Config{MaxMemory: localMemory, Eviction: buckets.EvictSmallestDebt, Shards: localShards})
+}
+
+// stateOptions are the options that have no effect on a sidecar, because they concern the state.
+var stateOptions = []struct {
+	name    string
+	changed func(old, o *options.Options) bool
+}{
+	{"maxmemory", func(old, o *options.Options) bool { return old.MaxMemory != o.MaxMemory }},
+	{"maxmemory-policy", func(old, o *options.Options) bool { return old.MaxMemoryPolicy != o.MaxMemoryPolicy }},
+	{"save", func(_, o *options.Options) bool { return len(o.Save) > 0 }},
+	{"window-log-max-entries", func(old, o *options.Options) bool { return old.WindowLogMaxEntries != o.WindowLogMaxEntries }},
+}
+
+// checkSidecarOptions returns an error if a sidecar cannot apply changed options.
+func (p *program) checkSidecarOptions(old, o *options.Options) error {
+	if p.upstream == nil {
+		return nil
+	}
+	for _, row := range stateOptions {
+		if row.changed(old, o) {
+			return &options.SetError{Name: row.name, Reason: fmt.Sprintf("%v; send CONFIG SET %s to %s", errSidecarState, row.name, o.Upstream[0])}
+		}
+	}
+	return nil
+}

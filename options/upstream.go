@@ -1,0 +1,67 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// upstreams is a list of host:port, separated by commas or white space. Each occurs once, and has a host that a client
+// can connect to.
+type upstreams struct{ p *[]string }
+
+func (v upstreams) String() string { return strings.Join(*v.p, " ") }
+func (v upstreams) want() string   { return "host:port, separated by commas or spaces" }
+
+func (v upstreams) Set(s string) error {
+	var list []string
+	seen := map[string]bool{}
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || strings.ContainsRune(" \t\r\n\v\f", r) }) {
+		if err := checkEndpoint(word); err != nil {
+			return err
+		}
+		switch {
+		case isEverywhere(word):
+			return fmt.Errorf("argument must have a host to connect to, not %s", quote(word))
+		case seen[word]:
+			return fmt.Errorf("argument contains %s twice", quote(word))
+		}
+		seen[word] = true
+		list = append(list, word)
+	}
+	*v.p = list
+	return nil
+}
+
+// IsSidecar reports whether the server is a sidecar: it holds no state, and sends commands to Upstream.
+func (o *Options) IsSidecar() bool { return len(o.Upstream) > 0 }
+
+// CheckUpstream returns an error if options of a sidecar exclude other options, or are incomplete. The program calls it
+// at startup, and [Store.Reload] calls it for the values that it has read.
+func (o *Options) CheckUpstream() error {
+	if !o.IsSidecar() {
+		if o.UpstreamUser != "" || o.UpstreamPasswordFile != "" || o.UpstreamTLS {
+			return errors.New("upstream-user, upstream-password-file and upstream-tls require upstream")
+		}
+		return nil
+	}
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{
+		{"data-dir", o.DataDir != ""}, {"save", len(o.Save) > 0}, {"cluster-id", o.ClusterID != ""}, {"rules", o.Rules != ""},
+	} {
+		if other.set {
+			return fmt.Errorf("upstream and %s exclude each other: a sidecar holds no state, set %s on the upstream server", other.name, other.name)
+		}
+	}
+	switch {
+	case o.UpstreamUser != "" && o.UpstreamPasswordFile == "":
+		return errors.New("upstream-user requires upstream-password-file")
+	case !o.UpstreamTLS && o.UpstreamTLSCACertFile+o.UpstreamTLSCertFile+o.UpstreamTLSKeyFile+o.UpstreamTLSServerName != "":
+		return errors.New("upstream-tls-ca-cert-file, upstream-tls-cert-file, upstream-tls-key-file and upstream-tls-server-name require upstream-tls")
+	case (o.UpstreamTLSCertFile == "") != (o.UpstreamTLSKeyFile == ""):
+		return errors.New("upstream-tls-cert-file and upstream-tls-key-file require each other")
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package server
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/server/statistics"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// Sidecar is the connection of a sidecar to its upstream server. The address of the upstream is the leader in its views,
+// and empty if the upstream does not answer. This node never leads.
+type Sidecar interface {
+	topology.Cluster
+	// Upstream returns the status of the upstream.
+	Upstream() topology.Upstream
+	// Silent reports whether the upstream does not answer at present, so that waiting for it is useless.
+	Silent() bool
+	// Suspect reports that the upstream has not replied in time. Silent returns true until the upstream answers again.
+	Suspect()
+	// Decides reports whether Config.Engine decides some limiter commands. The commands that it does not decide, with
+	// limiter.ErrNotLeading, are forwarded. If Decides returns false, all are forwarded.
+	Decides() bool
+}
+
+// isSidecar reports whether the server is a sidecar.
+func (s *Server) isSidecar() bool { return s.sidecar != nil }
+
+// clustered reports whether the server is a node of a cluster.
+func (s *Server) clustered() bool { return s.cluster != nil && s.sidecar == nil }
+
+// refusedBySidecar contains the commands that concern the state or the cluster of the upstream, and that a sidecar does
+// not forward.
+var refusedBySidecar = map[string]bool{
+	"bgsave": true, "flushall": true, "flushdb": true, "lastsave": true, "save": true,
+	"cl.backup|index": true, "cl.backup|next": true, "cl.backup|start": true,
+	"cl.cluster|add": true, "cl.cluster|hash": true, "cl.cluster|nodes": true, "cl.cluster|remove": true,
+	"cl.cluster|set": true, "cl.cluster|status": true, "cl.cluster|transfer": true,
+	"cl.rules|patch": true, "cl.rules|rollback": true, "cl.rules|set": true,
+}
+
+// refusal returns the error for a command that this server refuses because it is a sidecar, or nil.
+func (s *Server) refusal(cmd *command) error {
+	if s.sidecar == nil || !refusedBySidecar[cmd.name] {
+		return nil
+	}
+	return errSidecar(cmd.name, s.upstreamAddress())
+}
+
+// errSidecar is the error for a command that must be sent to the upstream.
+func errSidecar(name, upstream string) replyError {
+	name = strings.ToUpper(strings.ReplaceAll(name, "|", " "))
+	return replyError("ERR a sidecar holds no state; send " + name + " to " + upstream)
+}
+
+// upstreamAddress returns the address of the upstream in use, or the first one if none answers.
+func (s *Server) upstreamAddress() string {
+	u := s.sidecar.Upstream()
+	if u.Address != "" || len(u.Addresses) == 0 {
+		return u.Address
+	}
+	return u.Addresses[0]
+}
+
+// Errors of a sidecar in place of those of a cluster.
+const (
+	errUpstreamAway      replyError = "LOADING the upstream server does not answer: nothing was charged, try again"
+	errUpstreamUncertain replyError = "UNCERTAIN the upstream server has not replied in time: it may have run the command"
+)
+
+// upstreamError returns the reply of a sidecar for an error of forwarding, or reply for any other error.
+func (s *Server) upstreamError(err error, reply replyError) replyError {
+	switch {
+	case s.sidecar == nil:
+	case isNotLeading(err):
+		return errUpstreamAway
+	case reply == errUncertain:
+		return errUpstreamUncertain
+	}
+	return reply
+}
+
+// awayCounts counts the limiter commands that upstream-away has decided.
+type awayCounts struct{ open, closed atomic.Int64 }
+
+func (a *awayCounts) add(open bool) {
+	if open {
+		a.open.Add(1)
+	} else {
+		a.closed.Add(1)
+	}
+}
+
+func (a *awayCounts) reset() {
+	a.open.Store(0)
+	a.closed.Store(0)
+}
+
+// answerAway replies to a limiter command of a sidecar that the upstream has not decided, by the option upstream-away. It
+// returns false if the call has another outcome.
+func (l *collector) answerAway(b *batch, call *call) bool {
+	if !l.srv.isSidecar() || call.cmd.parse == nil || call.cmd.report || call.args == nil || !call.isUndecided() {
+		return false
+	}
+	open := l.srv.opts.Get().UpstreamAway == "open"
+	var err error
+	if call.cmd.rules {
+		err = l.answerCheckAway(b, call, open)
+	} else {
+		err = l.answerLimitAway(call, open)
+	}
+	if err != nil {
+		l.client.fail(call.cmd, err)
+		return true
+	}
+	l.srv.away.add(open)
+	return true
+}
+
+// answerLimitAway replies to a command that names its limits.
+func (l *collector) answerLimitAway(c *call, open bool) error {
+	b := newBatch()
+	defer b.release()
+	b.configure(l.srv)
+	if err := b.add(c.cmd, c.args, false); err != nil {
+		return err
+	}
+	for i := range b.reqs {
+		b.out[i] = awayDecision(&b.reqs[i], open)
+	}
+	b.replyDecided(l.out, &b.calls[0], false, &l.srv.stats)
+	return nil
+}
+
+// awayDecision returns the decision on a request that the upstream has not decided.
+func awayDecision(req *limiter.Request, open bool) limiter.Decision {
+	if open {
+		left := min(max(req.Limit.Max-max(req.Quantity, 0), 0), req.Limit.Max)
+		return limiter.Decision{Limit: req.Limit.Max, Remaining: left, RetryAfter: limiter.NoRetry}
+	}
+	return limiter.Decision{Limited: true, Limit: req.Limit.Max, RetryAfter: failedRetry, ResetAfter: failedRetry, Wait: limiter.NoRetry}
+}
+
+// checkAway is the decision on a CL.CHECK that is refused because the upstream has not decided it.
+var checkAway = limiter.Decision{Limited: true, RetryAfter: failedRetry, ResetAfter: failedRetry}
+
+// answerCheckAway replies to a CL.CHECK without limits, since the rules of the request are not known.
+func (l *collector) answerCheckAway(b *batch, c *call, open bool) error {
+	o := newCheckOptions()
+	if _, err := o.read(c.args[2:], optionsCheck); err != nil {
+		return err
+	}
+	c.unit, c.limits = o.unit, nil
+	s := checkSummary{top: &unlimited, flags: flagFailOpen}
+	if !open {
+		s = checkSummary{top: &checkAway, flags: flagFailClosed}
+	}
+	p := &b.rule
+	p.shown, p.version = p.shown[:0], 0
+	if o.isCharge() {
+		p.state.counts.add(s.flags)
+	}
+	p.appendReply(l.out, c, &s)
+	b.decided.add(l.srv.stats.of(c.cmd), s.top.Limited)
+	return nil
+}
+
+// upstreamStatistics returns the statistics of the upstream.
+func (s *Server) upstreamStatistics() statistics.Upstream {
+	if s.sidecar == nil {
+		return statistics.Upstream{}
+	}
+	u := s.sidecar.Upstream()
+	return statistics.Upstream{
+		Used: true, Answers: u.Address != "", Silence: lastAnswer(u), Connects: u.Connects, Failures: u.Failures,
+		Open: s.away.open.Load(), Closed: s.away.closed.Load(),
+	}
+}
+
+// lastAnswer returns the time since the last answer of the upstream, or since the start of the sidecar.
+func lastAnswer(u topology.Upstream) time.Duration {
+	if u.Answered.IsZero() {
+		return time.Since(u.Since)
+	}
+	return time.Since(u.Answered)
+}
+
+// infoSidecar writes the state of the upstream.
+func infoSidecar(s *Server, w *infoWriter) {
+	u := s.sidecar.Upstream()
+	w.field("upstream", strings.Join(u.Addresses, ","))
+	w.field("upstream_address", u.Address)
+	w.field("upstream_link_status", linkWord(s.cluster.View(), "up", "down"))
+	w.field("upstream_link_since", u.Since.Unix())
+	w.field("upstream_last_answer_usec", lastAnswer(u).Microseconds())
+	w.field("upstream_connects", u.Connects)
+	w.field("upstream_connect_failures", u.Failures)
+	w.field("upstream_error", echo([]byte(u.Error), maxEcho))
+	w.field("upstream_away_open", s.away.open.Load())
+	w.field("upstream_away_closed", s.away.closed.Load())
+}

@@ -1,0 +1,134 @@
+package sidecar
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// Credentials authenticate a sidecar to its upstream, and the upstream to the sidecar. The files are read for each
+// connection, so they can be replaced at any time.
+type Credentials struct {
+	User         string // empty: the user "default"
+	PasswordFile string // file with the password; empty: none, and the sidecar does not authenticate
+	TLS          bool   // connect with TLS
+	CACertFile   string // certificates of the CAs of the upstream, in PEM; empty: those of the system
+	CertFile     string // certificate of the sidecar, in PEM; empty: none
+	KeyFile      string // key of CertFile, in PEM
+	ServerName   string // name in the certificate of the upstream; empty: the host of the address
+}
+
+// Check returns an error if a file cannot be used.
+func (c *Credentials) Check() error {
+	if _, err := c.auth(); err != nil {
+		return err
+	}
+	_, err := c.tlsConfig("")
+	return err
+}
+
+// auth returns the AUTH command, or nil if there is no password.
+func (c *Credentials) auth() ([]byte, error) {
+	if c.PasswordFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.PasswordFile)
+	if err != nil {
+		return nil, fmt.Errorf("upstream-password-file: %w", err)
+	}
+	words := []string{"AUTH"}
+	if c.User != "" {
+		words = append(words, c.User)
+	}
+	return encode(append(words, strings.TrimRight(string(text), "\r\n"))...), nil
+}
+
+// tlsConfig returns the configuration for a host, or nil without TLS.
+func (c *Credentials) tlsConfig(host string) (*tls.Config, error) {
+	if !c.TLS {
+		return nil, nil
+	}
+	config := &tls.Config{ServerName: cmp.Or(c.ServerName, host), MinVersion: tls.VersionTLS12}
+	if c.CACertFile != "" {
+		text, err := os.ReadFile(c.CACertFile)
+		if err != nil {
+			return nil, fmt.Errorf("upstream-tls-ca-cert-file: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("upstream-tls-ca-cert-file: %s has no certificate in PEM format", c.CACertFile)
+		}
+	}
+	if c.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("upstream-tls-cert-file and upstream-tls-key-file: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// connect opens an authenticated connection to an address. It fails when ctx is done.
+func (c *Credentials) connect(ctx context.Context, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	config, err := c.tlsConfig(host)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := c.auth()
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{KeepAlive: keepAlive}
+	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	conn, err := greet(ctx, raw, config, auth)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// greet performs the TLS handshake, and authenticates. The connection that it returns must be used instead of conn.
+func greet(ctx context.Context, conn net.Conn, config *tls.Config, auth []byte) (net.Conn, error) {
+	if config != nil {
+		encrypted := tls.Client(conn, config)
+		if err := encrypted.HandshakeContext(ctx); err != nil {
+			return conn, err
+		}
+		conn = encrypted
+	}
+	if auth == nil {
+		return conn, nil
+	}
+	if _, err := conn.Write(auth); err != nil {
+		return conn, err
+	}
+	reply, err := readLine(conn)
+	if err == nil && !strings.HasPrefix(reply, "+") {
+		err = &authError{reply}
+	}
+	return conn, err
+}
+
+// authError is the reply of an upstream that refuses the credentials.
+type authError struct{ reply string }
+
+func (e *authError) Error() string { return "authenticate: " + strings.TrimPrefix(e.reply, "-") }

@@ -1,0 +1,156 @@
+package sidecar
+
+import (
+	"bufio"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// node is a fake upstream. It answers probes while it is not paused.
+type node struct {
+	t        *testing.T
+	ln       net.Listener
+	password string // "user:password"; empty requires none
+
+	mu     sync.Mutex
+	paused chan struct{} // not nil while paused; closed to continue
+	reply  string        // to probes
+	conns  []net.Conn
+	logins int // AUTH commands received
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, ln: ln, reply: ":0"}
+	go n.accept(ln)
+	t.Cleanup(n.kill)
+	return n
+}
+
+func (n *node) addr() string { return n.ln.Addr().String() }
+
+func (n *node) accept(ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		n.mu.Lock()
+		n.conns = append(n.conns, c)
+		n.mu.Unlock()
+		go n.serve(c)
+	}
+}
+
+func (n *node) serve(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	in, login := bufio.NewReader(c), ""
+	for {
+		words, err := readWords(in)
+		if err != nil {
+			return
+		}
+		n.mu.Lock()
+		paused, reply := n.paused, n.reply
+		n.mu.Unlock()
+		if paused != nil {
+			<-paused
+		}
+		switch {
+		case words[0] == "AUTH":
+			n.mu.Lock()
+			n.logins++
+			n.mu.Unlock()
+			if login = strings.Join(words[1:], ":"); login != n.password {
+				reply = "-WRONGPASS invalid username-password pair or user is disabled."
+			} else {
+				reply = "+OK"
+			}
+		case n.password != login:
+			reply = "-NOAUTH Authentication required."
+		}
+		if _, err := c.Write([]byte(reply + "\r\n")); err != nil {
+			return
+		}
+	}
+}
+
+// readWords reads a command.
+func readWords(in *bufio.Reader) (words []string, err error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(strings.Trim(line, "*\r\n"))
+	for range 2 * n {
+		if line, err = in.ReadString('\n'); err != nil {
+			return nil, err
+		}
+		words = append(words, strings.TrimRight(line, "\r\n"))
+	}
+	for i := range n { // without the lengths
+		words[i] = words[2*i+1]
+	}
+	return words[:n], err
+}
+
+func (n *node) pause() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.paused = make(chan struct{})
+}
+
+func (n *node) resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.paused != nil {
+		close(n.paused)
+		n.paused = nil
+	}
+}
+
+func (n *node) answer(reply string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reply = reply
+}
+
+// kill closes the listener and all connections.
+func (n *node) kill() {
+	n.resume()
+	_ = n.ln.Close()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.conns {
+		_ = c.Close()
+	}
+}
+
+// restart listens on the same address again.
+func (n *node) restart() {
+	n.t.Helper()
+	ln, err := net.Listen("tcp", n.addr())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.ln = ln
+	go n.accept(ln)
+}
+
+// eventually waits until a condition holds. It polls, because the condition is a state of another goroutine.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 30 s", what)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// Intervals of an Upstream.
+const (
+	keepAlive     = 15 * time.Second // between TCP keep-alive probes
+	probeInterval = time.Second      // between probes of an upstream that answers
+	patience      = 5 * time.Second  // maximum wait for an address before another attempt
+	firstBackoff  = 10 * time.Millisecond
+	maxBackoff    = 250 * time.Millisecond
+	authBackoff   = 5 * time.Second       // after refused credentials, since the upstream limits wrong passwords
+	headStart     = 20 * time.Millisecond // from one address to the next, so that the order of addresses counts
+)
+
+// Config configures an Upstream. All fields except Log are required.
+type Config struct {
+	Addresses   []string // host:port of the upstream; of any nodes, if it is a cluster
+	Credentials Credentials
+	// Timeout is the time after which an upstream that does not answer counts as silent.
+	Timeout time.Duration
+	Log     *slog.Logger // optional; nil disables logging
+	Decides bool         // the engine of the sidecar has a Decider
+}
+
+// Upstream is the upstream server of a sidecar. It is safe for concurrent use. Run must be called once.
+type Upstream struct {
+	config  Config
+	view    atomic.Pointer[topology.View]
+	silent  atomic.Bool
+	suspect chan struct{} // holds a token if a probe must be sent
+
+	mu      sync.Mutex
+	changed chan struct{} // closed with the next view
+	status  topology.Upstream
+}
+
+// New returns an Upstream without a connection.
+func New(c Config) *Upstream {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	u := &Upstream{config: c, suspect: make(chan struct{}, 1), changed: make(chan struct{})}
+	u.status = topology.Upstream{Addresses: c.Addresses, Since: time.Now()}
+	u.view.Store(&topology.View{Changed: u.changed})
+	return u
+}
+
+// Run selects an address, and another one whenever the selected address fails, until ctx is done.
+func (u *Upstream) Run(ctx context.Context) {
+	first := 0
+	for {
+		p := u.find(ctx, first)
+		if p == nil {
+			return
+		}
+		u.publish(p.addr, nil)
+		err := u.watch(ctx, p)
+		p.close()
+		u.publish("", err)
+		first = u.indexAfter(p.addr)
+	}
+}
+
+// indexAfter returns the index of the address behind addr.
+func (u *Upstream) indexAfter(addr string) int {
+	for i, a := range u.config.Addresses {
+		if a == addr {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// find connects to all addresses concurrently, and returns the first connection on which the upstream answers. The
+// address with the index first has a head start. find returns nil when ctx is done.
+func (u *Upstream) find(ctx context.Context, first int) *prober {
+	timer := time.AfterFunc(u.config.Timeout, func() { u.silent.Store(true) })
+	defer timer.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	list := u.config.Addresses
+	found := make(chan *prober, len(list))
+	var tries sync.WaitGroup
+	for i := range list {
+		tries.Go(func() {
+			if p := u.try(ctx, list[(first+i)%len(list)], time.Duration(i)*headStart); p != nil {
+				found <- p
+				cancel()
+			}
+		})
+	}
+	<-ctx.Done()
+	tries.Wait()
+	cancel()
+	close(found)
+	return keepFirst(found)
+}
+
+// keepFirst returns the first prober, and closes the others. It returns nil if there is none.
+func keepFirst(found <-chan *prober) *prober {
+	first := <-found
+	for p := range found {
+		p.close()
+	}
+	return first
+}
+
+// try connects to an address after a delay, with exponential backoff between attempts, until it succeeds or ctx is done.
+func (u *Upstream) try(ctx context.Context, addr string, delay time.Duration) *prober {
+	for backoff := firstBackoff; sleep(ctx, delay); backoff = min(2*backoff, maxBackoff) {
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		p, err := openProber(attempt, &u.config.Credentials, addr)
+		cancel()
+		if err == nil {
+			return p
+		}
+		delay = jittered(backoff)
+		if refused := new(authError); errors.As(err, &refused) {
+			delay = jittered(authBackoff)
+		}
+		if ctx.Err() == nil {
+			u.fail(addr, err)
+		}
+	}
+	return nil
+}
+
+// jittered returns a random duration from d/2 to d, so that many sidecars do not connect at the same time.
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// sleep waits, and reports whether ctx is not done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}
+
+// watch sends probes on the connection of the selected address, until one fails or ctx is done.
+func (u *Upstream) watch(ctx context.Context, p *prober) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(jittered(probeInterval))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.replies:
+			return errClosed // no probe is in progress, so the connection has failed
+		case <-timer.C:
+		case <-u.suspect:
+		}
+		attempt, cancel := context.WithTimeout(ctx, u.config.Timeout)
+		err := p.probe(attempt)
+		cancel()
+		if err != nil {
+			return err
+		}
+		u.answered()
+	}
+}
+
+// Suspect reports that the upstream has not replied to a command in time. Until it answers a probe, Silent returns true.
+func (u *Upstream) Suspect() {
+	u.silent.Store(true)
+	select {
+	case u.suspect <- struct{}{}:
+	default:
+	}
+}
+
+// Silent reports whether the upstream does not answer at present, so that waiting for it is useless.
+func (u *Upstream) Silent() bool { return u.silent.Load() }
+
+// Decides reports whether the sidecar decides some requests itself.
+func (u *Upstream) Decides() bool { return u.config.Decides }
+
+// Upstream returns the status of the upstream.
+func (u *Upstream) Upstream() topology.Upstream {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.status
+}
+
+func (u *Upstream) answered() {
+	u.mu.Lock()
+	u.status.Answered = time.Now()
+	u.mu.Unlock()
+	u.silent.Store(false)
+}
+
+// fail records the error of an attempt to connect. Only the first one after an answer is logged as a warning.
+func (u *Upstream) fail(addr string, err error) {
+	u.mu.Lock()
+	u.status.Failures++
+	first := u.status.Error == ""
+	u.status.Error = addr + ": " + err.Error()
+	u.mu.Unlock()
+	level := slog.LevelDebug
+	if first {
+		level = slog.LevelWarn
+	}
+	u.config.Log.Log(context.Background(), level, "cannot connect to the upstream", "address", addr, "error", err)
+}
+
+// publish makes an address the leader in a new view. If addr is empty, err is the reason why the former address is not
+// used any more.
+func (u *Upstream) publish(addr string, err error) {
+	now := time.Now()
+	u.mu.Lock()
+	old, s := u.view.Load(), &u.status
+	s.Address, s.Since = addr, now
+	next := &topology.View{Leader: addr, Term: old.Term, Changed: make(chan struct{})}
+	if addr != "" {
+		s.Connects++
+		s.Answered, s.Error = now, ""
+		next.Term++
+	} else {
+		s.Error = err.Error()
+	}
+	closing := u.changed
+	u.changed = make(chan struct{})
+	next.Changed = u.changed
+	u.view.Store(next)
+	close(closing)
+	u.mu.Unlock()
+	if addr != "" {
+		u.silent.Store(false)
+		u.config.Log.Info("connected to the upstream", "address", addr)
+	} else if !errors.Is(err, context.Canceled) {
+		u.config.Log.Warn("the upstream was lost", "error", err)
+	}
+}
+
+// Dial opens a connection to an address of the upstream. See topology.Cluster.
+func (u *Upstream) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	return u.config.Credentials.connect(ctx, addr)
+}
