@@ -322,6 +322,8 @@ type Pauses struct {
 // CommitToken that Decide has returned, or with one that LastWrite has returned after the state was read. Without
 // replication, WaitCommitted never blocks.
 type Engine interface {
+	Leases
+
 	// Decide decides the requests in order, and stores the decision on reqs[i] in out[i]. reqs and out must have the
 	// same length.
 	//

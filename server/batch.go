@@ -41,7 +41,9 @@ type batch struct {
 
 // parsing is passed to a parseFunc.
 type parsing struct {
-	logEntries int64 // input: value of the option window-log-max-entries, at least 1
+	logEntries int64  // input: value of the option window-log-max-entries, at least 1
+	user       string // input: name of the user of the client; "" on a connection of another node
+	fromNode   bool   // input: another node has forwarded the commands
 	rule       ruleParsing
 
 	// Results.
@@ -55,6 +57,7 @@ type parsing struct {
 	uncharged bool              // the last call is a report, and does not charge a live limit or a default that applies
 	fills     bool              // counters that refuse the last call are filled; see batch.fill
 	async     bool              // the reply to the last call need not wait for the commit of its charges
+	draws     bool              // a call draws or returns units of a lease: its reply waits for the commit even in async mode
 }
 
 // add appends a request with a quantity, and returns it so that the caller can set the other fields.
@@ -133,8 +136,13 @@ var batches = sync.Pool{New: func() any {
 // newBatch returns an empty batch. release returns it to the pool.
 func newBatch() *batch { return batches.Get().(*batch) }
 
-// configure sets the inputs of the parse functions. It must be called before commands are added.
-func (b *batch) configure(s *Server) {
+// configure sets the inputs of the parse functions for commands of a client. It must be called before commands are added.
+func (b *batch) configure(c *client) {
+	b.configureServer(c.srv)
+	b.user, b.fromNode = c.userName(), c.listener.trusted
+}
+
+func (b *batch) configureServer(s *Server) {
 	b.logEntries, b.rule.state = int64(s.opts.Get().WindowLogMaxEntries), &s.rules
 }
 
@@ -199,7 +207,7 @@ func (b *batch) reset() {
 	clear(b.args)
 	b.stage, b.complete, b.forLeader, b.answered = batchCollecting, false, false, 0
 	b.calls, b.reqs, b.args = b.callsArray[:0], b.reqsArray[:0], b.args[:0]
-	b.lost, b.waits = nil, false
+	b.lost, b.waits, b.draws = nil, false, false
 	b.decided.flush()
 	b.rule.reset()
 	if cap(b.args) > keepArgs {
@@ -217,13 +225,18 @@ func (b *batch) decide(s *Server) limiter.CommitToken {
 }
 
 // awaitCommit waits until the replies may be sent. Usually this is when everything that the token covers is committed. If
-// no limit of the batch requires a commit, it is when this node is known to be the leader. The result is that of
-// limiter.Engine.WaitCommitted.
-func (b *batch) awaitCommit(engine limiter.Engine, t limiter.CommitToken) error {
+// no limit of the batch requires a commit, it is when this node is known to be the leader. If the batch draws units of a
+// lease, awaitCommit waits for the commit even in async mode, because the lessee spends the units wherever the leader is. The
+// result is that of limiter.Engine.WaitCommitted.
+func (b *batch) awaitCommit(s *Server, t limiter.CommitToken) error {
 	if b.waits {
-		return engine.WaitCommitted(t)
+		err := s.engine.WaitCommitted(t)
+		if err == nil && b.draws && s.cluster != nil {
+			return s.cluster.Flush()
+		}
+		return err
 	}
-	err := engine.WaitCommitted(limiter.CommitToken{Epoch: t.Epoch})
+	err := s.engine.WaitCommitted(limiter.CommitToken{Epoch: t.Epoch})
 	if isNotLeading(err) && t.Generation > 0 {
 		return limiter.ErrUncertain // some of the changes may be committed
 	}

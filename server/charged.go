@@ -40,7 +40,10 @@ func charges(reqs []limiter.Request, out []limiter.Decision) bool {
 	admitted, asks := true, false // of the group so far
 	for i := range out {
 		admitted = admitted && out[i].Err == nil && !out[i].Limited
-		asks = asks || reqs[i].Quantity != 0 && !reqs[i].Trial
+		asks = asks || reqs[i].Quantity != 0 && !reqs[i].Trial && reqs[i].Draw == nil
+		if d := reqs[i].Draw; d != nil && d.Granted > 0 {
+			return true // a draw that is granted may be refused one more unit
+		}
 		if reqs[i].Linked {
 			continue
 		}

@@ -131,11 +131,11 @@ func TestChecksAwaitCommit(t *testing.T) {
 func TestAwaitCommit(t *testing.T) {
 	l := newLab(t, "a", "b")
 	l.lead("a")
-	engine := l.nodes["a"].engine
-	token := engine.LastWrite()
+	srv := l.nodes["a"].testServer.Server
+	token := srv.engine.LastWrite()
 	f := func(want error, waits bool, token limiter.CommitToken) {
 		t.Helper()
-		if err := (&batch{waits: waits}).awaitCommit(engine, token); err != want {
+		if err := (&batch{waits: waits}).awaitCommit(srv, token); err != want {
 			t.Errorf("waits is %v, token %+v: got %v, want %v", waits, token, err, want)
 		}
 	}

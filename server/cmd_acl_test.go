@@ -36,7 +36,7 @@ func TestACLReplies(t *testing.T) {
 		{"ACL DRYRUN bob nosuch", "ERR Command 'nosuch' not found"},
 		{"ACL DRYRUN bob ttl", "ERR wrong number of arguments for 'ttl' command"},
 		{"ACL DRYRUN nobody ttl k", "ERR User 'nobody' not found"},
-		{"ACL CAT limits", "[cl.throttle cl.window cl.bucket cl.leaky cl.all cl.check cl.report]"},
+		{"ACL CAT limits", "[cl.throttle cl.window cl.bucket cl.leaky cl.all cl.lease cl.lease.return cl.check cl.report]"},
 		{"ACL CAT string", "[]"},
 		{"ACL CAT nonsense", "ERR Unknown category 'nonsense'"},
 		{"ACL SETUSER bob -nosuch", "ERR Error in ACL SETUSER modifier '-nosuch': Unknown command or category name in ACL"},

@@ -276,7 +276,10 @@ func (c *client) author() string {
 // argsForLeader returns the arguments of a command that is forwarded to the leader. A change of the rules without an author
 // gets the client as its author, because the leader knows only the node that has forwarded the command.
 func (c *client) argsForLeader(cmd *command, args [][]byte) [][]byte {
-	if !cmd.changesRules() {
+	switch {
+	case cmd.forwardsUser:
+		return c.userForLeader(args)
+	case !cmd.changesRules():
 		return args
 	}
 	if o, err := parseRulesOptions(args); err != nil || o.author != "" {

@@ -38,7 +38,7 @@ func (l *collector) open() *batch {
 		l.batch = newBatch()
 	}
 	if len(l.batch.calls) == 0 {
-		l.batch.configure(l.srv)
+		l.batch.configure(l.client)
 	}
 	return l.batch
 }
@@ -213,7 +213,7 @@ func (l *collector) finishCall(b *batch, call *call) {
 }
 
 // awaitCommit waits until the decisions are committed.
-func (l *collector) awaitCommit() { l.batch.lost = l.batch.awaitCommit(l.srv.engine, l.batch.token) }
+func (l *collector) awaitCommit() { l.batch.lost = l.batch.awaitCommit(l.srv, l.batch.token) }
 
 // exchange sends the calls without an outcome to the leader and waits for the replies.
 func (l *collector) exchange() { l.forwarding.exchange(l.batch) }

@@ -99,6 +99,9 @@ const (
 	errManyPubsub    replyError = "ERR too many channels match for one reply: use a narrower pattern"
 	errManyLimits    replyError = "ERR CL.ALL takes at most 32 limits"
 	errSameKey       replyError = "ERR two limits of CL.ALL have the same key: each limit needs a key of its own"
+	errLessee        replyError = "ERR invalid lessee: must have 1 to 64 bytes"
+	errRawShort      replyError = "ERR a raw limit needs 5 arguments: the syntax is RAW key kind max interval amount"
+	errRawRange      replyError = "ERR raw limit out of range"
 	errUnitPlace     replyError = "ERR MS must be given once, as the last argument"
 )
 

@@ -105,15 +105,37 @@ func errLimitWord(at int, word []byte, before *limitForm) replyError {
 	if spells(word, "ms") {
 		return errUnitPlace
 	}
-	forms := make([]string, len(limitForms))
-	for i := range limitForms {
-		forms[i] = strings.ToUpper(limitForms[i].word)
-	}
-	text := "ERR " + limitAt(at) + " cannot begin with " + quote(word) + ": use " + enumerate(forms, "or")
+	text := "ERR " + limitAt(at) + " cannot begin with " + quote(word) + ": use " + enumerate(formWords(), "or")
 	if before != nil {
 		text += "; the mode of " + limitAt(at-1) + " can be " + before.modeWords()
 	}
 	return replyError(text)
+}
+
+// formWords returns the words of all limit forms, in upper case.
+func formWords() []string {
+	words := make([]string, len(limitForms))
+	for i := range limitForms {
+		words[i] = strings.ToUpper(limitForms[i].word)
+	}
+	return words
+}
+
+// leaseTimes describes the allowed validity of a lease.
+var leaseTimes = fmt.Sprintf("an integer from %d to %d", limiter.MinHold.Milliseconds(), limiter.MaxHold.Milliseconds())
+
+// errLeaseWord returns the error for a word that does not begin a limit of CL.LEASE.
+func errLeaseWord(word []byte) replyError {
+	return replyError("ERR the limit of CL.LEASE cannot begin with " + quote(word) + ": use " + enumerate(append(formWords(), strings.ToUpper(rawWord)), "or"))
+}
+
+// errLeaseShort returns the error for a limit of CL.LEASE that lacks arguments.
+func errLeaseShort(f *limitForm) replyError {
+	return replyError(fmt.Sprintf("ERR the limit of CL.LEASE needs %d arguments: the syntax is %s %s", f.size, strings.ToUpper(f.word), strings.Join(f.names, " ")))
+}
+
+func errLeaseOption(arg []byte) replyError {
+	return replyError("ERR unexpected argument " + quote(arg) + ": use LESSEE name, or RELAXED")
 }
 
 // errShort returns the error for a limit of CL.ALL that has too few arguments after its first word. The parameter at is

@@ -50,7 +50,7 @@ func (e *execution) runAll() {
 	c := e.client
 	b := newBatch()
 	defer b.release()
-	b.configure(c.srv)
+	b.configure(c)
 	c.session.tx.running = true
 	for _, q := range e.tx.queued {
 		switch {

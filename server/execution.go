@@ -164,7 +164,7 @@ func (e *execution) runLocked() error {
 func (e *execution) decide() error {
 	defer e.lock.release()
 	e.limiterBatch = newBatch()
-	e.limiterBatch.configure(e.client.srv)
+	e.limiterBatch.configure(e.client)
 	if err := e.limiterBatch.add(e.cmd, e.args, false); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (e *execution) mustAwait() bool {
 func (e *execution) awaitCommit() {
 	engine := e.client.srv.engine
 	if e.limiterBatch != nil {
-		err := e.limiterBatch.awaitCommit(engine, e.after)
+		err := e.limiterBatch.awaitCommit(e.client.srv, e.after)
 		reqs, decisions := e.limiterBatch.requests(&e.limiterBatch.calls[0])
 		e.err = e.limiterBatch.calls[0].outcome(reqs, decisions, err)
 		return

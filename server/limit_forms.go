@@ -117,7 +117,6 @@ func limitFormOf(word []byte) *limitForm {
 // CL.ALL.
 func limitCommands() (rows []command) {
 	const flags = write | denyOOM | fast
-	specs := make([]string, len(limitForms))
 	for i := range limitForms {
 		f := &limitForms[i]
 		rows = append(rows, command{
@@ -125,14 +124,23 @@ func limitCommands() (rows []command) {
 			group: groupLimiter, since: "0.1.0", parse: f.parse, reply: replyLimit,
 			summary: f.summary, cost: f.cost, args: f.args + " [quantity:integer] " + f.modeSyntax() + " [MS]",
 		})
-		specs[i] = strings.ToUpper(f.word) + " " + f.args + " " + f.modeSyntax()
 	}
 	return append(rows, command{
 		name: "cl.all", arity: -6, flags: flags | movableKeys, keys: specKey.withAccess("RW access update"),
 		group: groupLimiter, since: "0.1.0", parse: parseAll, explain: explainAll, reply: replyAll,
 		cost: "O(N) in the number of limits", summary: "Charges several limits atomically: all or none",
-		args: "quantity:integer {" + strings.Join(specs, " | ") + "}... [MS]",
+		args: "quantity:integer {" + strings.Join(limitSpecs(), " | ") + "}... [MS]",
 	})
+}
+
+// limitSpecs returns the limits of CL.ALL in the notation of syntax.go.
+func limitSpecs() []string {
+	specs := make([]string, len(limitForms))
+	for i := range limitForms {
+		f := &limitForms[i]
+		specs[i] = strings.ToUpper(f.word) + " " + f.args + " " + f.modeSyntax()
+	}
+	return specs
 }
 
 // modeSyntax returns the modes in the notation of syntax.go.

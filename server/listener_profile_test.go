@@ -96,7 +96,7 @@ func TestPeersAreTrusted(t *testing.T) {
 }
 
 // forwardedCommands lists the commands that a node accepts from other nodes.
-const forwardedCommands = "cl.throttle cl.window cl.bucket cl.leaky cl.all cl.check cl.report " +
+const forwardedCommands = "cl.throttle cl.window cl.bucket cl.leaky cl.all cl.lease cl.lease.list cl.lease.return cl.check cl.report " +
 	"cl.rules|explain cl.rules|get cl.rules|history cl.rules|list cl.rules|patch cl.rules|rollback cl.rules|set " +
 	"cl.cluster|add cl.cluster|remove cl.cluster|set cl.cluster|transfer cl.backup|index " +
 	"client|capa hello del exists expiretime keys object|encoding object|freq object|idletime object|refcount pexpiretime pttl randomkey scan " +

@@ -88,7 +88,7 @@ func (s *Server) examine(u *acl.User, cmd *command, args [][]byte) denial {
 func (s *Server) examineMoved(u *acl.User, cmd *command, args [][]byte) denial {
 	b := newBatch()
 	defer b.release()
-	b.configure(s)
+	b.configureServer(s)
 	if err := cmd.parse(&b.parsing, args); err != nil {
 		return denial{kind: deniedArguments, err: err}
 	}

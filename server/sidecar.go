@@ -123,7 +123,7 @@ func (l *collector) answerAway(b *batch, call *call) bool {
 func (l *collector) answerLimitAway(c *call, open bool) error {
 	b := newBatch()
 	defer b.release()
-	b.configure(l.srv)
+	b.configure(l.client)
 	if err := b.add(c.cmd, c.args, false); err != nil {
 		return err
 	}

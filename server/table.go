@@ -13,7 +13,7 @@ func commandTable() []command {
 		help    = loading | stale
 		inquiry = pubsub | loading | stale
 	)
-	return slices.Concat(limitCommands(), ruleCommands(), liveRulesCommands(), clusterCommands(), backupCommands(), refusedCommands(), aclCommands(), []command{
+	return slices.Concat(limitCommands(), leaseCommands(), ruleCommands(), liveRulesCommands(), clusterCommands(), backupCommands(), refusedCommands(), aclCommands(), []command{
 		{name: "auth", arity: -2, flags: greet, group: groupConnection, since: "1.0.0", run: cmdAuth,
 			summary: "Authenticates the connection", args: "[username] password"},
 		{name: "client", arity: -2, group: groupConnection, since: "2.4.0", summary: "Commands about connections"},

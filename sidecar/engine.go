@@ -52,3 +52,9 @@ func (Engine) Clear() error { return limiter.ErrNotLeading }
 
 // Usage returns zero.
 func (Engine) Usage() limiter.Usage { return limiter.Usage{} }
+
+// Leases visits no lease: the upstream holds those that it has granted.
+func (Engine) Leases(func(limiter.Lease) bool) {}
+
+// LeaseUsage returns zero.
+func (Engine) LeaseUsage() limiter.LeaseUsage { return limiter.LeaseUsage{} }

@@ -1,0 +1,216 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
+)
+
+// leaseCommands returns the rows of the commands about leases.
+func leaseCommands() []command {
+	const since = "0.4.0"
+	return []command{
+		{name: "cl.lease", arity: -7, flags: write | denyOOM | noMulti | movableKeys, keys: leaseKey.withAccess("RW access update"), group: groupLimiter, since: since,
+			parse: parseLease, reply: replyLease, forwardsUser: true,
+			summary: "Draws units of a limit as a lease, which the caller may spend without further commands until the lease ends",
+			args:    "units:integer milliseconds:integer {" + leaseSpecs() + "} [LESSEE name] [RELAXED]"},
+		{name: "cl.lease.list", arity: -1, flags: readonly | admin, group: groupLimiter, since: since, long: true, run: cmdLeaseList,
+			cost:    "O(N) in the number of keys",
+			summary: "Lists the outstanding leases, of all keys or of one", args: "[key]"},
+		{name: "cl.lease.return", arity: -3, flags: write | fast | noMulti, group: groupLimiter, since: since,
+			parse: parseLeaseReturn, reply: replyLeaseReturn, forwardsUser: true,
+			summary: "Returns unused units of a lease", args: "id unused:integer"},
+	}
+}
+
+// leaseSpecs returns the limits of CL.LEASE in the notation of syntax.go.
+func leaseSpecs() string {
+	specs := limitSpecs()
+	return strings.Join(append(specs, "RAW key kind max:integer interval:integer amount:integer"), " | ")
+}
+
+// leaseKey is the key of the limit of CL.LEASE.
+var leaseKey = keySpec{first: 4, last: 4, step: 1}
+
+// parseLease is the parseFunc of CL.LEASE units milliseconds SPEC [LESSEE name] [RELAXED]. A SPEC is a limit as in CL.ALL, or
+// RAW key kind max interval amount.
+func parseLease(p *parsing, args [][]byte) error {
+	units, ok := resp.ParseInt(args[1])
+	if !ok || units < 1 {
+		return errInvalid("units", args[1], "an integer of at least 1")
+	}
+	ms, ok := resp.ParseInt(args[2])
+	hold := time.Duration(ms) * time.Millisecond
+	if !ok || ms > int64(limiter.MaxHold/time.Millisecond) || hold < limiter.MinHold {
+		return errInvalid("milliseconds", args[2], leaseTimes)
+	}
+	req := p.add(units)
+	rest, err := parseLeaseLimit(req, args[3], args[4:], p.logEntries)
+	if err != nil {
+		return err
+	}
+	p.unit, p.draws = time.Millisecond, true
+	req.Draw = &limiter.Draw{ID: newLeaseID(), User: p.user, Lessee: p.user, Hold: hold}
+	if req.Draw.Lessee == "" {
+		req.Draw.Lessee = anonymousLessee
+	}
+	return p.parseLeaseOptions(req.Draw, rest)
+}
+
+// anonymousLessee is the lessee of a draw that names none, by a user without a name.
+const anonymousLessee = "default"
+
+// parseLeaseLimit sets the kind, key and limit of a draw, and returns the arguments after them.
+func parseLeaseLimit(req *limiter.Request, word []byte, args [][]byte, logEntries int64) (rest [][]byte, err error) {
+	if spells(word, rawWord) {
+		return parseRaw(req, args, logEntries)
+	}
+	f := limitFormOf(word)
+	switch {
+	case f == nil:
+		return nil, errLeaseWord(word)
+	case len(args) < f.size:
+		return nil, errLeaseShort(f)
+	}
+	return f.parseLimit(req, args[:f.size], args[f.size:], logEntries)
+}
+
+// parseLeaseOptions parses the arguments after the limit. USER is accepted from other nodes only.
+func (p *parsing) parseLeaseOptions(d *limiter.Draw, args [][]byte) error {
+	for ; len(args) > 0; args = args[1:] {
+		switch {
+		case spells(args[0], "relaxed"):
+			d.Relaxed = true
+			continue
+		case len(args) > 1 && spells(args[0], "lessee"):
+			if n := len(args[1]); n < 1 || n > limiter.MaxLessee {
+				return errLessee
+			}
+			d.Lessee = string(args[1])
+		case len(args) > 1 && p.fromNode && spells(args[0], "user"):
+			d.User = string(args[1])
+			if d.Lessee == anonymousLessee && d.User != "" {
+				d.Lessee = d.User
+			}
+		default:
+			return errLeaseOption(args[0])
+		}
+		args = args[1:]
+	}
+	return nil
+}
+
+// newLeaseID returns a number that clients cannot guess.
+func newLeaseID() uint64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails
+		if id := binary.LittleEndian.Uint64(b[:]); id != 0 {
+			return id
+		}
+	}
+}
+
+// replyLease appends the reply to CL.LEASE: the granted units, their validity in milliseconds, rounded down, the five integers
+// of a decision on one more unit, and the id of the lease.
+func replyLease(out *resp.Reply, b *batch, call *call) {
+	req, d := &b.reqs[call.from], &b.out[call.from]
+	out.Array(8)
+	out.Int(req.Draw.Granted)
+	out.Int(int64(req.Draw.Valid / time.Millisecond))
+	replyFive(out, call.unit, d)
+	if req.Draw.Granted == 0 {
+		out.Bulk(nil)
+		return
+	}
+	out.Bulk(limiter.AppendLeaseID(nil, req.Draw.ID, req.Key))
+}
+
+// parseLeaseReturn is the parseFunc of CL.LEASE.RETURN id unused.
+func parseLeaseReturn(p *parsing, args [][]byte) error {
+	id, key, ok := limiter.ParseLeaseID(args[1])
+	if !ok {
+		return errInvalid("id", args[1], "an id from the reply to CL.LEASE")
+	}
+	unused, ok := resp.ParseInt(args[2])
+	if !ok || unused < 1 {
+		return errInvalid("unused", args[2], "an integer of at least 1")
+	}
+	req := p.add(unused)
+	req.Kind, req.Key = limiter.Throttle, key
+	req.Draw = &limiter.Draw{ID: id, User: p.user, Lessee: anonymousLessee, Return: true}
+	p.unit, p.draws = time.Millisecond, true
+	return p.parseLeaseOptions(req.Draw, args[3:])
+}
+
+// replyLeaseReturn appends the number of units that were credited.
+func replyLeaseReturn(out *resp.Reply, b *batch, call *call) { out.Int(b.reqs[call.from].Draw.Granted) }
+
+// userForLeader returns the arguments of a command about leases that is forwarded to the leader, with the user of the client.
+func (c *client) userForLeader(args [][]byte) [][]byte {
+	return slices.Concat(args, [][]byte{[]byte("USER"), []byte(c.userName())})
+}
+
+// userName returns the name of the user of the client, which owns the leases that the client draws. It is "" on a connection of
+// another node.
+func (c *client) userName() string {
+	if c.session.user == nil {
+		return ""
+	}
+	return c.session.user.Name()
+}
+
+// cmdLeaseList replies with a map of fields for each outstanding lease.
+func cmdLeaseList(c *client, args [][]byte) error {
+	if len(args) > 2 {
+		return errArity("cl.lease.list")
+	}
+	var leases []limiter.Lease
+	c.srv.engine.Leases(func(l limiter.Lease) bool {
+		if len(args) == 1 || string(l.Key) == string(args[1]) {
+			l.Key = slices.Clone(l.Key)
+			leases = append(leases, l)
+		}
+		return true
+	})
+	c.out.Array(len(leases))
+	for i := range leases {
+		replyListedLease(&c.out, &leases[i])
+	}
+	return nil
+}
+
+func replyListedLease(out *resp.Reply, l *limiter.Lease) {
+	out.Map(6)
+	for _, field := range [...]struct {
+		name  string
+		value []byte
+	}{
+		{"id", limiter.AppendLeaseID(nil, l.ID, l.Key)},
+		{"kind", []byte(l.Kind.String() + " " + l.Kind.Encoding())},
+		{"user", []byte(l.User)},
+		{"lessee", []byte(l.Lessee)},
+	} {
+		out.Text(field.name)
+		out.Bulk(field.value)
+	}
+	out.Text("units")
+	out.Int(l.Units)
+	out.Text("ends_in_ms")
+	out.Int(limiter.Ceil(l.Left, time.Millisecond))
+}
+
+// infoLeases writes the outstanding leases and the counters of leases.
+func infoLeases(s *Server, w *infoWriter) {
+	u := s.engine.LeaseUsage()
+	w.field("leases", u.Leases)
+	w.field("leases_units", u.Units)
+	w.field("leases_granted_units", u.Granted)
+	w.field("leases_returned_units", u.Returned)
+	w.field("leases_stranded_units", u.Stranded)
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+var lease = []string{"CL.LEASE", "10", "1000", "THROTTLE", "k", "999", "1000", "60", "LESSEE", "one"}
+
+// draw draws the lease above, and returns its id.
+func (p *peer) draw() string {
+	p.t.Helper()
+	v := p.ask(lease...)
+	if len(v.list) != 8 || v.list[0].text != "10" || !strings.HasSuffix(v.list[7].text, ":k") {
+		p.t.Fatalf("got %s, want a lease of 10 units of the key k", v)
+	}
+	return v.list[7].text
+}
+
+// TestLeasesBelongToUsers checks that a user can return only leases that the same user has drawn.
+func TestLeasesBelongToUsers(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	admin := s.greet()
+	for _, name := range []string{"a", "b"} {
+		admin.do("+OK\r\n", "ACL", "SETUSER", name, "on", ">pw", "~*", "+@limits")
+	}
+	a, b := s.greet(), s.greet()
+	a.do("+OK\r\n", "AUTH", "a", "pw")
+	b.do("+OK\r\n", "AUTH", "b", "pw")
+	id := a.draw()
+	b.do(":0\r\n", "CL.LEASE.RETURN", id, "10")
+	admin.do(":0\r\n", "CL.LEASE.RETURN", id, "10")
+	a.fails(noCommandNamed("cl.lease.list"), "CL.LEASE.LIST")
+	if got := admin.ask("CL.LEASE.LIST", "k").brief(); !strings.Contains(got, "user a lessee one units 10") {
+		t.Errorf("the lease is listed as %s, want user a, lessee one, 10 units", got)
+	}
+	a.do(":4\r\n", "CL.LEASE.RETURN", id, "4")
+	admin.await("leases", "leases_units", 6)
+	a.do(":6\r\n", "CL.LEASE.RETURN", id, "10")
+	for name, want := range map[string]int64{"leases": 0, "leases_units": 0, "leases_granted_units": 10, "leases_returned_units": 10} {
+		if got := admin.count("leases", name); got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+}
+
+// TestLeasePermissions checks that the key patterns of a user apply to the key of a lease, also in a raw limit.
+func TestLeasePermissions(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	s.greet().do("+OK\r\n", "ACL", "SETUSER", "app", "on", ">pw", "~app:*", "+cl.lease")
+	p := s.greet()
+	p.do("+OK\r\n", "AUTH", "app", "pw")
+	p.fails("NOPERM", lease...)
+	p.fails("NOPERM", "CL.LEASE", "1", "100", "RAW", "k", "throttle", "100", "100000000", "0")
+	if v := p.ask("CL.LEASE", "1", "100", "RAW", "app:k", "throttle", "100", "100000000", "0"); len(v.list) != 8 || v.list[0].text != "1" {
+		t.Errorf("got %s, want a lease of one unit", v)
+	}
+}
+
+// TestForwardedLeases checks that leases which are drawn on different nodes belong to the user that has drawn them.
+func TestForwardedLeases(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	id := l.nodes["b"].dial().draw()
+	if got := l.nodes["a"].dial().ask("CL.LEASE.LIST").brief(); !strings.Contains(got, "user default lessee one units 10") {
+		t.Errorf("the lease is listed as %s, want user default, lessee one, 10 units", got)
+	}
+	l.nodes["c"].dial().do(":4\r\n", "CL.LEASE.RETURN", id, "4")
+	l.lead("b")
+	l.nodes["a"].dial().do(":6\r\n", "CL.LEASE.RETURN", id, "9")
+}
+
+// TestLeasesWaitForCommit checks that in async mode a lease is granted only when its charge is committed.
+func TestLeasesWaitForCommit(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	l.setStatus(topology.Status{Mode: "async"})
+	p := l.nodes["a"].dial()
+	release := l.holdFlush()
+	before := l.flushed()
+	p.send(request(lease...))
+	if !eventually(func() bool { return l.flushed() > before }) {
+		t.Fatal("Flush is not called")
+	}
+	_ = p.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // long enough for a reply that is not held back
+	if early, err := p.in.Peek(1); !isTimeout(err) {
+		t.Errorf("before the commit the client got %q, want nothing", early)
+	}
+	_ = p.SetReadDeadline(time.Now().Add(patience))
+	release()
+	if v := p.read(); len(v.list) != 8 || v.list[0].text != "10" {
+		t.Errorf("got %s, want a lease of 10 units", v)
+	}
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// TestParseLease parses valid draws and returns.
+func TestParseLease(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	throttle := limiter.Limit{Max: 16, Interval: 2 * s}
+	for _, tt := range []struct {
+		line  string
+		kind  limiter.Kind
+		limit limiter.Limit
+		draw  limiter.Draw // without ID
+	}{
+		{"CL.LEASE 5 1000 THROTTLE k 15 30 60", limiter.Throttle, throttle, limiter.Draw{Hold: s, Lessee: "default"}},
+		{"cl.lease 5 20 throttle k 15 30 1m lessee a", limiter.Throttle, throttle, limiter.Draw{Hold: 20 * ms, Lessee: "a"}},
+		{"CL.LEASE 5 100 WINDOW k 10 60 FIXED RELAXED", limiter.FixedWindow, limiter.Limit{Max: 10, Interval: 60 * s, Amount: 1},
+			limiter.Draw{Hold: 100 * ms, Lessee: "default", Relaxed: true}},
+		{"CL.LEASE 5 100 WINDOW k 10 60 RELAXED LESSEE b", limiter.SlidingWindow, limiter.Limit{Max: 10, Interval: 60 * s, Amount: 1},
+			limiter.Draw{Hold: 100 * ms, Lessee: "b", Relaxed: true}},
+		{"CL.LEASE 5 100 WINDOW k 10 60 BUCKETS 6", limiter.WindowBuckets, limiter.Limit{Max: 10, Interval: 10 * s, Amount: 6},
+			limiter.Draw{Hold: 100 * ms, Lessee: "default"}},
+		{"CL.LEASE 5 100 BUCKET k 10 5 1", limiter.TokenBucket, limiter.Limit{Max: 10, Interval: s, Amount: 5},
+			limiter.Draw{Hold: 100 * ms, Lessee: "default"}},
+		{"CL.LEASE 5 100 RAW k scaled-throttle 10 1000000 0", limiter.ScaledThrottle, limiter.Limit{Max: 10, Interval: ms},
+			limiter.Draw{Hold: 100 * ms, Lessee: "default"}},
+		{"CL.LEASE 5 100 RAW k log 10 1000000 5", limiter.WindowLog, limiter.Limit{Max: 10, Interval: ms, Amount: 77},
+			limiter.Draw{Hold: 100 * ms, Lessee: "default"}},
+		{"CL.LEASE.RETURN 000000000000000a:k 5", limiter.Throttle, limiter.Limit{}, limiter.Draw{ID: 10, Lessee: "default", Return: true}},
+	} {
+		p := parseCommand(tt.line)
+		if p.err != nil {
+			t.Errorf("%s: got error %v, want none", tt.line, p.err)
+			continue
+		}
+		req := p.reqs[0]
+		draw := *req.Draw
+		if !draw.Return {
+			if draw.ID == 0 {
+				t.Errorf("%s: the lease has no id", tt.line)
+			}
+			draw.ID = 0
+		}
+		if string(req.Key) != "k" || req.Kind != tt.kind || req.Limit != tt.limit || req.Quantity != 5 || draw != tt.draw || p.unit != ms {
+			t.Errorf("%s: got request %+v with draw %+v, want %v, %+v and %+v", tt.line, req, draw, tt.kind, tt.limit, tt.draw)
+		}
+	}
+}
+
+// TestLeaseErrors checks that the errors of draws and returns name the wrong argument.
+func TestLeaseErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"CL.LEASE 0 1000 THROTTLE k 15 30 60":                                  `ERR invalid units '0': must be an integer of at least 1`,
+		"CL.LEASE -1 1000 THROTTLE k 15 30 60":                                 `ERR invalid units '-1': must be an integer of at least 1`,
+		"CL.LEASE 1 19 THROTTLE k 15 30 60":                                    `ERR invalid milliseconds '19': must be an integer from 20 to 1000`,
+		"CL.LEASE 1 1001 THROTTLE k 15 30 60":                                  `ERR invalid milliseconds '1001': must be an integer from 20 to 1000`,
+		"CL.LEASE 1 100 QUEUE k 15 30 60":                                      `ERR the limit of CL.LEASE cannot begin with 'QUEUE': use THROTTLE, WINDOW, BUCKET, LEAKY or RAW`,
+		"CL.LEASE 1 100 THROTTLE k 15 30":                                      `ERR the limit of CL.LEASE needs 4 arguments: the syntax is THROTTLE key max_burst count period`,
+		"CL.LEASE 1 100 BUCKET k 15 RELAXED x":                                 `ERR invalid refill_amount 'RELAXED'`,
+		"CL.LEASE 1 100 THROTTLE k 15 x 60":                                    `ERR invalid count 'x'`,
+		"CL.LEASE 1 100 THROTTLE k 15 30 60 LESSEE":                            `ERR unexpected argument 'LESSEE': use LESSEE name, or RELAXED`,
+		"CL.LEASE 1 100 THROTTLE k 15 30 60 1":                                 `ERR unexpected argument '1'`,
+		"CL.LEASE 1 100 THROTTLE k 15 30 60 USER other":                        `ERR unexpected argument 'USER'`,
+		"CL.LEASE 1 100 RAW k scaled-throttle 1":                               `ERR a raw limit needs 5 arguments: the syntax is RAW key kind max interval amount`,
+		"CL.LEASE 1 100 RAW k leaky 10 1000 0":                                 `ERR invalid kind 'leaky': must be one of throttle`,
+		"CL.LEASE 1 100 RAW k throttle x 1000 0":                               `ERR invalid max 'x'`,
+		"CL.LEASE 1 100 RAW k throttle 0 1000 0":                               `ERR raw limit out of range`,
+		"CL.LEASE 1 100 RAW k throttle 9223372036854 10000000 0":               `ERR raw limit out of range`,
+		"CL.LEASE 1 100 RAW k bucket 10 1000 0":                                `ERR raw limit out of range`,
+		"CL.LEASE 1 100 RAW k fixed 10 1000 2":                                 `ERR raw limit out of range`,
+		"CL.LEASE 1 100 RAW k buckets 10 1000 1025":                            `ERR raw limit out of range`,
+		"CL.LEASE 1 100 RAW k sliding 10 9223372036854775807 1":                `ERR raw limit out of range`,
+		"CL.LEASE 1 100 THROTTLE k 15 30 60 LESSEE " + strings.Repeat("n", 65): `ERR invalid lessee: must have 1 to 64 bytes`,
+		"CL.LEASE.RETURN k 5":                                                  `ERR invalid id 'k': must be an id from the reply to CL.LEASE`,
+		"CL.LEASE.RETURN 0000000000000000:k 5":                                 `ERR invalid id '0000000000000000:k'`,
+		"CL.LEASE.RETURN 000000000000000g:k 5":                                 `ERR invalid id '000000000000000g:k'`,
+		"CL.LEASE.RETURN 000000000000000a:k 0":                                 `ERR invalid unused '0': must be an integer of at least 1`,
+		"CL.LEASE.RETURN 000000000000000a:k 1 USER x":                          `ERR unexpected argument 'USER'`,
+	} {
+		if p := parseCommand(line); p.err == nil || !strings.HasPrefix(p.err.Error(), want) {
+			t.Errorf("%s: got %v, want an error that begins with %s", line, p.err, want)
+		}
+	}
+}
+
+// TestForwardedLease checks that a node accepts the user of a draw from another node.
+func TestForwardedLease(t *testing.T) {
+	args := [][]byte{}
+	for _, w := range strings.Fields("CL.LEASE 5 100 THROTTLE k 15 30 60 USER app") {
+		args = append(args, []byte(w))
+	}
+	p := parsing{logEntries: 1, fromNode: true}
+	if err := parseLease(&p, args); err != nil || p.reqs[0].Draw.User != "app" || p.reqs[0].Draw.Lessee != "app" {
+		t.Errorf("got %v and the draw %+v, want the user and lessee app", err, p.reqs[0].Draw)
+	}
+}
