@@ -1,0 +1,328 @@
+package server
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/ruleset"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// fakeSidecar is the connection of a sidecar to a server in this process. The test sets whether the upstream is in use
+// and whether it is silent.
+type fakeSidecar struct {
+	topology.Cluster // nil: the other methods are not called
+	addr             string
+	decides          bool
+	silent           atomic.Bool
+	suspected        atomic.Int32
+
+	mu   sync.Mutex
+	view *topology.View
+	next chan struct{}
+}
+
+func (f *fakeSidecar) Status() topology.Status { return topology.Status{Mode: "sync"} }
+func (f *fakeSidecar) Hold() bool              { return false }
+func (f *fakeSidecar) Silent() bool            { return f.silent.Load() }
+func (f *fakeSidecar) Suspect()                { f.suspected.Add(1) }
+func (f *fakeSidecar) Decides() bool           { return f.decides }
+
+func (f *fakeSidecar) View() *topology.View {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.view
+}
+
+// use makes an address the upstream; "" for none.
+func (f *fakeSidecar) use(addr string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed := f.next
+	f.next = make(chan struct{})
+	f.view = &topology.View{Leader: addr, Changed: f.next}
+	if changed != nil {
+		close(changed)
+	}
+}
+
+func (f *fakeSidecar) Upstream() topology.Upstream {
+	return topology.Upstream{Addresses: []string{"first:1", "second:2"}, Address: f.View().Leader, Connects: 3, Failures: 4}
+}
+
+func (f *fakeSidecar) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", addr)
+}
+
+// newSidecar starts an upstream and a sidecar of it. The engine of the sidecar decides no requests if it is nil.
+func newSidecar(t *testing.T, engine limiter.Engine) (f *fakeSidecar, up, side *testServer) {
+	t.Helper()
+	up = setup{rules: newRules(t, labRules)}.start(t)
+	f = &fakeSidecar{addr: up.addr, decides: engine != nil}
+	f.use(up.addr)
+	if engine == nil {
+		engine = decidesPrefix("\x00no key has this prefix")
+	}
+	store, err := options.New(options.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := ruleset.NewStore()
+	srv := New(Config{Engine: engine, Sidecar: f, UpstreamTimeout: patience, Options: store, Version: "test", Rules: rules, RulesLog: ruleset.NewLocal(rules, time.Now)})
+	ln := listen(t)
+	side = &testServer{Server: srv, t: t, addr: ln.Addr().String(), ln: ln, served: make(chan error, 1)}
+	go func() { side.served <- srv.Serve(ln) }()
+	t.Cleanup(side.end)
+	return f, up, side
+}
+
+// TestSidecar_Forwards checks that commands run on the upstream, and others on the sidecar.
+func TestSidecar_Forwards(t *testing.T) {
+	t.Parallel()
+	f, up, side := newSidecar(t, nil)
+	p, direct := side.dial(), up.dial()
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+	direct.do(":1\r\n", "EXISTS", "k")
+	p.do(":1\r\n", "EXISTS", "k")
+	p.do(":1\r\n", "DBSIZE")
+	p.do("+OK\r\n", "WATCH", "k")
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "DEL", "k")
+	p.do("+QUEUED\r\n", "PING")
+	p.do("*2\r\n:1\r\n+PONG\r\n", "EXEC")
+	p.do(":0\r\n", "WAIT", "0", "10")
+	if got := p.ask("CL.CHECK", "d", "a", "x"); got.kind != '*' {
+		t.Errorf("CL.CHECK: got %s, want the reply of the upstream", got)
+	}
+	if info := p.info("server"); info["ready"] != "1" || info["redis_mode"] != "standalone" {
+		t.Errorf("INFO server: got %v, want a ready standalone server", info)
+	}
+	if role := p.info("replication")["role"]; role != "master" {
+		t.Errorf("INFO replication: the role is %q, want master", role)
+	}
+	info := p.info("sidecar")
+	for name, want := range map[string]string{
+		"upstream": "first:1,second:2", "upstream_address": f.addr, "upstream_link_status": "up", "upstream_connects": "3",
+		"upstream_connect_failures": "4", "upstream_away_open": "0", "upstream_away_closed": "0",
+	} {
+		if info[name] != want {
+			t.Errorf("INFO sidecar: %s is %q, want %q", name, info[name], want)
+		}
+	}
+	if info := direct.info("sidecar"); len(info) > 0 {
+		t.Errorf("INFO sidecar of another server: got %v, want no section", info)
+	}
+	if s := side.Statistics().Upstream; !s.Used || !s.Answers || s.Connects != 3 || s.Failures != 4 {
+		t.Errorf("Statistics: got %+v", s)
+	}
+}
+
+// TestSidecar_Refuses checks the error of each refused command, also in a transaction, and that it names the upstream.
+func TestSidecar_Refuses(t *testing.T) {
+	t.Parallel()
+	f, _, side := newSidecar(t, nil)
+	p := side.dial()
+	rows := newRegistry(commandTable(), onRedis)
+	for name := range refusedBySidecar {
+		cmd := rows.named(name)
+		if cmd == nil {
+			t.Errorf("%s: there is no such command", name)
+			continue
+		}
+		words := strings.Split(strings.ToUpper(name), "|")
+		for len(words) < max(cmd.arity, -cmd.arity) {
+			words = append(words, "x")
+		}
+		p.fails("ERR a sidecar holds no state; send "+strings.ReplaceAll(strings.ToUpper(name), "|", " ")+" to "+f.addr, words...)
+	}
+	f.use("")
+	p.fails("ERR a sidecar holds no state; send FLUSHALL to first:1", "FLUSHALL")
+	p.do("+OK\r\n", "MULTI")
+	p.fails("ERR a sidecar holds no state", "FLUSHALL")
+	p.fails("EXECABORT", "EXEC")
+}
+
+// TestSidecar_Classified checks that each command that only a leader runs, or that changes all keys, is either refused by
+// a sidecar or in the list of those that it forwards.
+func TestSidecar_Classified(t *testing.T) {
+	forwarded := map[string]bool{
+		"cl.rules|explain": true, "cl.rules|get": true, "cl.rules|history": true, "cl.rules|list": true, "wait": true,
+		"cl.check": true, "cl.report": true,
+	}
+	for _, cmd := range newRegistry(commandTable(), onRedis).every {
+		if (cmd.leader || cmd.is(write) && cmd.keys.first == 0) && refusedBySidecar[cmd.name] == forwarded[cmd.name] {
+			t.Errorf("%s: refused is %t, forwarded %t, want one of both", cmd.name, refusedBySidecar[cmd.name], forwarded[cmd.name])
+		}
+	}
+}
+
+// TestSidecar_Away checks the replies by upstream-away of limiter commands, and the errors of other commands.
+func TestSidecar_Away(t *testing.T) {
+	t.Parallel()
+	f, _, side := newSidecar(t, nil)
+	f.use("")
+	f.silent.Store(true)
+	p := side.dial()
+	none := "*0\r\n"
+	for _, tt := range []struct {
+		words        string
+		closed, open string
+	}{
+		{"CL.THROTTLE k 2 1 60", five(1, 3, 0, 1, 1), five(0, 3, 2, -1, 0)},
+		{"CL.THROTTLE k 2 1 60 MS", five(1, 3, 0, 1000, 1000), five(0, 3, 2, -1, 0)},
+		{"CL.THROTTLE k 2 1 60 0", five(1, 3, 0, 1, 1), five(0, 3, 3, -1, 0)},
+		{"CL.THROTTLE k 2 1 60 -5", five(1, 3, 0, 1, 1), five(0, 3, 3, -1, 0)},
+		{"CL.THROTTLE k 2 1 60 9", five(1, 3, 0, 1, 1), five(0, 3, 0, -1, 0)},
+		{"CL.LEAKY k 2 1 60", "*6\r\n:1\r\n:2\r\n:0\r\n:1\r\n:1\r\n:-1\r\n", "*6\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:0\r\n:0\r\n"},
+		{"CL.CHECK d a x", "*9\r\n:1\r\n:0\r\n:0\r\n:1\r\n:1\r\n$0\r\n\r\n*1\r\n$10\r\nfailclosed\r\n" + none + ":0\r\n",
+			"*9\r\n:0\r\n:9223372036854775807\r\n:9223372036854775807\r\n:-1\r\n:0\r\n$0\r\n\r\n*1\r\n$8\r\nfailopen\r\n" + none + ":0\r\n"},
+	} {
+		p.do("+OK\r\n", "CONFIG", "SET", "upstream-away", "closed")
+		p.do(tt.closed, strings.Fields(tt.words)...)
+		p.do("+OK\r\n", "CONFIG", "SET", "upstream-away", "open")
+		p.do(tt.open, strings.Fields(tt.words)...)
+	}
+	p.fails("ERR", "CL.THROTTLE", "k", "x", "1", "60")
+	p.fails("ERR", "CL.CHECK", "d", "COST")
+	if got := p.ask("CL.ALL", "1", "THROTTLE", "k", "2", "1", "60", "WINDOW", "w", "5", "60"); got.kind != '*' || !strings.Contains(got.String(), "0") {
+		t.Errorf("CL.ALL: got %s, want an array", got)
+	}
+	for _, words := range []string{"DEL k", "TTL k", "CL.REPORT d 401 b x", "CL.RULES LIST"} {
+		p.fails("LOADING the upstream server does not answer", strings.Fields(words)...)
+	}
+	if open, closed := p.count("sidecar", "upstream_away_open"), p.count("sidecar", "upstream_away_closed"); open != 8 || closed != 7 {
+		t.Errorf("upstream_away_open is %d, upstream_away_closed %d, want 8 and 7", open, closed)
+	}
+	if n := p.count("stats", "rules_failopen"); n != 1 {
+		t.Errorf("rules_failopen is %d, want 1", n)
+	}
+	p.do("+OK\r\n", "CONFIG", "RESETSTAT")
+	if n := p.count("sidecar", "upstream_away_open"); n != 0 {
+		t.Errorf("upstream_away_open after CONFIG RESETSTAT is %d, want 0", n)
+	}
+	f.silent.Store(false)
+	f.use(f.addr)
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+}
+
+// TestSidecar_UpstreamUndecided checks that upstream-away applies to replies of an upstream without a leader, and not to
+// other errors.
+func TestSidecar_UpstreamUndecided(t *testing.T) {
+	t.Parallel()
+	f, _, side := newSidecar(t, nil)
+	p := side.dial()
+	for reply, want := range map[string]string{
+		"-LOADING the cluster has no leader": five(1, 3, 0, 1, 1), "-UNCERTAIN leadership": five(1, 3, 0, 1, 1), "-BUSY clients": five(1, 3, 0, 1, 1),
+		"-NOPERM no": "-NOPERM no\r\n", "-OOM memory": "-OOM memory\r\n",
+	} {
+		f.use(answering(t, reply))
+		p.do(want, "CL.THROTTLE", "k", "2", "1", "60")
+	}
+}
+
+// answering returns the address of a server that replies to each command of one argument or more with the same line.
+func answering(t *testing.T, line string) string {
+	t.Helper()
+	ln := listen(t)
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				for buf := make([]byte, 4096); ; {
+					if _, err := conn.Read(buf); err != nil {
+						return
+					}
+					if _, err := conn.Write([]byte(line + "\r\n")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// TestSidecar_Suspects checks the timeouts of an upstream that accepts connections and then does not reply: the first
+// command waits, and is reported to the connection.
+func TestSidecar_Suspects(t *testing.T) {
+	t.Parallel()
+	f, _, side := newSidecar(t, nil)
+	side.leaderPatience, side.forward.Timeouts.Reply = 20*time.Millisecond, 20*time.Millisecond
+	ln := listen(t)
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				buf := make([]byte, 4096)
+				_, _ = conn.Read(buf) // the greeting of the stream
+				_, _ = conn.Write([]byte("-ERR unknown subcommand\r\n"))
+				for {
+					if _, err := conn.Read(buf); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	f.use(ln.Addr().String())
+	p := side.dial()
+	p.do(five(1, 3, 0, 1, 1), "CL.THROTTLE", "k", "2", "1", "60")
+	if f.suspected.Load() == 0 {
+		t.Error("Suspect was not called, want a call")
+	}
+	p.fails("UNCERTAIN the upstream server has not replied in time", "DEL", "k")
+	f.silent.Store(true)
+	before := side.forward.Errors.Load()
+	p.do(five(1, 3, 0, 1, 1), "CL.THROTTLE", "k", "2", "1", "60")
+	if f.suspected.Load() > 2 || side.forward.Errors.Load() == before {
+		t.Error("a command was sent to a silent upstream, want none")
+	}
+}
+
+// TestSidecar_Decides checks that an engine which decides some limiter commands is asked first, and that all others are
+// forwarded, in order.
+func TestSidecar_Decides(t *testing.T) {
+	t.Parallel()
+	_, up, side := newSidecar(t, decidesPrefix("local"))
+	p := side.dial()
+	p.send(throttle("local1") + throttle("far") + request("TTL", "far") + throttle("local2") + throttle("far"))
+	p.expect(five(0, 7, 6, -1, 0) + five(0, 3, 2, -1, 60) + ":60\r\n" + five(0, 7, 6, -1, 0) + five(0, 3, 1, -1, 120))
+	up.dial().do(":1\r\n", "DBSIZE")
+}
+
+// decidesPrefix is an engine that decides requests whose keys have a prefix.
+type decidesPrefix string
+
+func (e decidesPrefix) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
+	for i := range reqs {
+		if out[i] = (limiter.Decision{Limit: 7, Remaining: 6, RetryAfter: limiter.NoRetry}); !strings.HasPrefix(string(reqs[i].Key), string(e)) {
+			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
+		}
+	}
+	return limiter.CommitToken{}
+}
+
+func (decidesPrefix) LastWrite() limiter.CommitToken                      { return limiter.CommitToken{} }
+func (decidesPrefix) WaitCommitted(limiter.CommitToken) error             { return nil }
+func (decidesPrefix) Usage() limiter.Usage                                { return limiter.Usage{} }
+func (decidesPrefix) Lookup([]byte) (limiter.Entry, bool)                 { return limiter.Entry{}, false }
+func (decidesPrefix) Delete([]byte) (bool, error)                         { return false, limiter.ErrNotLeading }
+func (decidesPrefix) Scan(uint64, int, func([]byte, limiter.Kind)) uint64 { return 0 }
+func (decidesPrefix) RandomKey(uint64) ([]byte, bool)                     { return nil, false }
+func (decidesPrefix) Clear() error                                        { return limiter.ErrNotLeading }
