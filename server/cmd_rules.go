@@ -277,7 +277,7 @@ func (c *client) author() string {
 // gets the client as its author, because the leader knows only the node that has forwarded the command.
 func (c *client) argsForLeader(cmd *command, args [][]byte) [][]byte {
 	switch {
-	case cmd.forwardsUser:
+	case cmd.forwardsUser && !c.srv.isSidecar(): // an upstream takes the user of the sidecar
 		return c.userForLeader(args)
 	case !cmd.changesRules():
 		return args

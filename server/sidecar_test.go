@@ -321,6 +321,8 @@ func (e decidesPrefix) Decide(reqs []limiter.Request, out []limiter.Decision) li
 func (decidesPrefix) LastWrite() limiter.CommitToken                      { return limiter.CommitToken{} }
 func (decidesPrefix) WaitCommitted(limiter.CommitToken) error             { return nil }
 func (decidesPrefix) Usage() limiter.Usage                                { return limiter.Usage{} }
+func (decidesPrefix) Leases(func(limiter.Lease) bool)                     {}
+func (decidesPrefix) LeaseUsage() limiter.LeaseUsage                      { return limiter.LeaseUsage{} }
 func (decidesPrefix) Lookup([]byte) (limiter.Entry, bool)                 { return limiter.Entry{}, false }
 func (decidesPrefix) Delete([]byte) (bool, error)                         { return false, limiter.ErrNotLeading }
 func (decidesPrefix) Scan(uint64, int, func([]byte, limiter.Kind)) uint64 { return 0 }
