@@ -158,6 +158,7 @@ func lines() []hostile {
 		{"header with a control byte", get("/healthz", "X-A: \x01\r\n"), "400", false},
 		{"header name above ASCII", get("/healthz", "X-\xff: a\r\n"), "400", false},
 		{"header of 100 KB", get("/healthz", "X-A: "+strings.Repeat("a", 100000)+"\r\n"), "431", true},
+		{"101 headers", get("/healthz", strings.Repeat("a:b\r\n", 101)), "431", true},
 		{"5,000 headers", get("/healthz", strings.Repeat("X-Aaaaaaaaa: aaaaaaaaaaaaaaaa\r\n", 5000)), "431", true},
 		{"endless header line", "GET /healthz HTTP/1.1\r\nX-A: " + strings.Repeat("a", 1<<20), "431", true},
 		{"endless request line", "GET /" + strings.Repeat("a", 1<<20), "431", true},

@@ -207,12 +207,12 @@ func (c *conn) shut() {
 	_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) }) // best effort
 }
 
-// linger closes the write side, and waits until the client has closed its side, so that a reset cannot overtake the last
-// response.
-func (c *conn) linger() {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
+// linger closes the write side of a connection, and waits until the client has closed its side, so that a reset cannot
+// overtake the last response.
+func linger(nc net.Conn) {
+	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_ = nc.SetReadDeadline(time.Now().Add(lingerTime))
+		_, _ = io.CopyN(io.Discard, nc, lingerBytes)
 	}
 }
 
@@ -221,20 +221,25 @@ const (
 	lingerBytes = 1 << 20
 )
 
-// prefixed is a connection of which the first bytes have been read.
+// prefixed is a connection that is handed over, of which the first bytes may have been read.
 type prefixed struct {
 	net.Conn
-	first []byte
+	first  []byte
+	header headerLines
 }
 
-// Read implements net.Conn.
-func (p *prefixed) Read(b []byte) (int, error) {
+// Read implements net.Conn. It refuses requests with too many header lines.
+func (p *prefixed) Read(b []byte) (n int, err error) {
 	if len(p.first) > 0 {
-		n := copy(b, p.first)
+		n = copy(b, p.first)
 		p.first = p.first[n:]
-		return n, nil
+	} else if n, err = p.Conn.Read(b); err != nil {
+		return n, err
 	}
-	return p.Conn.Read(b)
+	if !p.header.count(b[:n]) {
+		return 0, p.refuseLines()
+	}
+	return n, nil
 }
 
 // CloseWrite closes the side that is written. net/http calls it before it closes a connection of which it has not read all

@@ -26,8 +26,10 @@ type Server struct {
 // New returns a Server with the handler, the timeouts and ConnContext of an http.Server, to which it hands connections
 // over. IdleTimeout, ReadHeaderTimeout and WriteTimeout must be set.
 //
-// ConnContext gets the connection that was accepted, also if it is handed over.
+// ConnContext gets the connection that was accepted, also if it is handed over. A request with more than 100 header lines gets
+// status 431.
 func New(next *http.Server) *Server {
+	limitHeaderLines(next)
 	if context := next.ConnContext; context != nil {
 		next.ConnContext = contextOf(context)
 	}
@@ -112,7 +114,7 @@ const (
 func (s *Server) serve(nc net.Conn, handed *handedOver) {
 	raw := rawConnOf(nc)
 	if raw == nil {
-		handed.take(nc)
+		handed.take(&prefixed{Conn: nc})
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), http.ServerContextKey, s.next))
@@ -133,9 +135,9 @@ func (s *Server) serve(nc net.Conn, handed *handedOver) {
 		if c.buffers != nil {
 			first = c.buffers.in[:c.filled] // not returned to the pool
 		}
-		handed.take(&prefixed{nc, first})
+		handed.take(&prefixed{Conn: nc, first: first})
 	case hangUp:
-		c.linger()
+		linger(nc)
 		_ = nc.Close()
 	default:
 		_ = nc.Close()
