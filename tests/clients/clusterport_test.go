@@ -44,6 +44,7 @@ func testClusterTopology(t *testing.T, c *trio) {
 	}
 	for _, id := range trioIDs {
 		client := newGoRedis(t, &redis.Options{Addr: c.at(id, portForCluster), Password: trioPassword})
+		//lint:ignore SA1019 current clients send CLUSTER SLOTS
 		slots, err := client.ClusterSlots(t.Context()).Result() //nolint:staticcheck // current clients send CLUSTER SLOTS
 		if err != nil || len(slots) != 1 || slots[0].Start != 0 || slots[0].End != 16383 {
 			t.Fatalf("%s: got the slots %v, want one range from 0 to 16383; error %v", id, slots, err)
