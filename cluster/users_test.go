@@ -26,7 +26,7 @@ type usersLog struct {
 	mu      sync.Mutex
 	list    []usersVersion
 	created map[string]uint64 // of the version that was applied last
-	refused string // text that is not valid
+	refused string            // text that is not valid
 }
 
 var errRefused = errors.New("refused by the test")
