@@ -120,6 +120,7 @@ func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64)
 
 func (t *Table) fetchSlot(hash uint64) {
 	number := t.shardOf(hash)
+	// #nosec G103 -- prefetching: the address is not dereferenced
 	prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // for writing: the shard may be in the cache of another core
 	prefetch(t.hints[number].slot(tagOf(hash)))
 }
@@ -147,7 +148,7 @@ func (s *shard) likely(tag uint32) uintptr {
 	}
 	for at := s.home(tag); s.index[at] != 0; at = s.next(at) {
 		if s.index[at].tag() == tag {
-			return uintptr(unsafe.Pointer(&s.arena[s.index[at].offset()]))
+			return uintptr(unsafe.Pointer(&s.arena[s.index[at].offset()])) // #nosec G103 -- prefetching: the address is not dereferenced
 		}
 	}
 	return 0
@@ -162,7 +163,7 @@ type hint struct {
 }
 
 func (h *hint) set(index []slot) {
-	h.base.Store(uintptr(unsafe.Pointer(unsafe.SliceData(index))))
+	h.base.Store(uintptr(unsafe.Pointer(unsafe.SliceData(index)))) // #nosec G103 -- prefetching: the address is not dereferenced
 	h.size.Store(int64(len(index)))
 }
 

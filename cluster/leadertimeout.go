@@ -34,7 +34,7 @@ func (t *leaderTimeout) checkSoon(voters int) {
 		return
 	}
 	t.life.run(func() {
-		if t.life.sleep(t.life.ctx, rand.N(t.setting.heartbeat()/2)) == nil {
+		if t.life.sleep(t.life.ctx, rand.N(t.setting.heartbeat()/2)) == nil { // #nosec G404 -- not a secret
 			t.check()
 		}
 	})

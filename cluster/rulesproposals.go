@@ -71,6 +71,7 @@ func (p *rulesProposals) answer(ctx context.Context, proposal ruleset.Proposal) 
 // append appends a version to the log, in the term of a leadership, and blocks until this node has applied it. The chunks
 // change nothing without the entry that follows them, so the outcome is unknown only if this entry was appended.
 func (p *rulesProposals) append(ctx context.Context, l *leadership, n *ruleset.Prepared) error {
+	// #nosec G404 -- not a secret
 	id := rand.Uint64() | 1 // not 0
 	for offset := 0; offset < len(n.Packed); offset += chunkSize {
 		data := n.Packed[offset:min(offset+chunkSize, len(n.Packed))]

@@ -72,7 +72,7 @@ func hostNames(names []string) map[string]bool {
 }
 
 // tokenHeader has the password of a gateway, whose clients have an Authorization header of their own.
-const tokenHeader = "X-Throttled-Token"
+const tokenHeader = "X-Throttled-Token" // #nosec G101 -- not a secret
 
 // tokenOf returns the password in the header for gateways.
 func tokenOf(r *http.Request) (password string, ok bool) {

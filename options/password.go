@@ -39,7 +39,7 @@ func (o *Options) readPassword(dir string) (err error) {
 }
 
 func passwordIn(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) // #nosec G304 -- the operator chooses the path
 	if err != nil {
 		return "", err
 	}

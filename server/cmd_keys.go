@@ -61,7 +61,7 @@ func replyExpiry(c *client, key []byte, unix func(at time.Time) int64) error {
 
 // cmdRandomKey replies with null if there is no key.
 func cmdRandomKey(c *client, _ [][]byte) error {
-	if key, found := c.srv.engine.RandomKey(rand.Uint64()); found {
+	if key, found := c.srv.engine.RandomKey(rand.Uint64()); found { // #nosec G404 -- not a secret
 		c.out.Bulk(key)
 	} else {
 		c.out.Null()

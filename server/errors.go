@@ -38,7 +38,7 @@ const (
 	errNoAuth        replyError = "NOAUTH Authentication required."
 	errHelloNoAuth   replyError = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
 	errWrongPass     replyError = "WRONGPASS invalid username-password pair or user is disabled."
-	errNoPassword    replyError = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errNoPassword    replyError = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?" // #nosec G101 -- not a secret
 	errNoProto       replyError = "NOPROTO unsupported protocol version"
 	errProtoNumber   replyError = "ERR Protocol version is not an integer or out of range"
 	errClientName    replyError = "ERR Client names cannot contain spaces, newlines or special characters."
@@ -87,7 +87,7 @@ const (
 	errUsersInLog    replyError = "ERR the users of a cluster are in its log, where ACL SETUSER and ACL DELUSER store them: ACL SAVE and ACL LOAD are for standalone servers"
 	errUsersNotSaved replyError = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
 	errDeleteDefault replyError = "ERR The 'default' user cannot be removed"
-	errGenPass       replyError = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+	errGenPass       replyError = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096" // #nosec G101 -- not a secret
 	errUsersTooLong  replyError = "ERR the users exceed 1048576 bytes: define fewer users or patterns"
 	errNoMaster      replyError = "ERR No such master with that name"
 	errSlot          replyError = "ERR Invalid slot"

@@ -75,9 +75,9 @@ func cmdInfo(c *client, args [][]byte) error {
 			continue
 		}
 		if w.Len() > 0 {
-			w.WriteString("\r\n")
+			_, _ = w.WriteString("\r\n") // never fails
 		}
-		w.WriteString("# " + section.title + "\r\n")
+		_, _ = w.WriteString("# " + section.title + "\r\n")
 		section.write(c.srv, &w)
 	}
 	c.out.Verbatim(w.String())

@@ -107,7 +107,7 @@ func decodeIdentity(data []byte) (Identity, error) {
 
 // readIdentity reads the identity in dir, or returns nil if there is none.
 func readIdentity(dir string) (*Identity, error) {
-	data, err := os.ReadFile(filepath.Join(dir, identityName))
+	data, err := os.ReadFile(filepath.Join(dir, identityName)) // #nosec G304 -- a file of data-dir
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

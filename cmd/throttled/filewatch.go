@@ -40,6 +40,7 @@ func newFileWatch(path string, poll <-chan time.Time, log *slog.Logger) *fileWat
 		log.Warn("changes of the rules file are detected late, because the file cannot be watched", "file", path, "error", err)
 	}
 	names := w.follow()
+	// #nosec G703 -- the operator chooses the path
 	last, _ := os.Stat(path) // nil if there is no file
 	w.running.Go(func() { w.run(names, last) })
 	return w

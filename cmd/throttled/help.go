@@ -122,11 +122,11 @@ func lookUp(words []string) (n node, err error) {
 
 // writeManPages writes the man pages of the program and of all commands to a directory, which is created if necessary.
 func writeManPages(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- man pages are no secrets
 		return err
 	}
 	for _, n := range append([]node{{}}, tree("", commands())...) {
-		if err := os.WriteFile(filepath.Join(dir, manName(n.path)+".1"), []byte(manPage(n)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, manName(n.path)+".1"), []byte(manPage(n)), 0o644); err != nil { // #nosec G306 -- man pages are no secrets
 			return err
 		}
 	}

@@ -107,7 +107,7 @@ func meantCommand(args []string) string {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return ""
 	}
-	if _, err := os.Stat(args[0]); err == nil {
+	if _, err := os.Stat(args[0]); err == nil { // #nosec G703 -- the operator chooses the path
 		return ""
 	}
 	near := nearest.Word(args[0], commandNames(commands()))

@@ -100,7 +100,7 @@ func bindRulesSchema(f *flag.FlagSet) action {
 
 // readRules reads and parses a rules file. It returns an error if a server would refuse the file.
 func readRules(name string) (*rules.File, error) {
-	text, err := os.ReadFile(name)
+	text, err := os.ReadFile(name) // #nosec G304 G703 -- the operator chooses the path
 	if err != nil {
 		return nil, err
 	}

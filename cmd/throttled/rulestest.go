@@ -44,7 +44,7 @@ func testRules(ctx context.Context, names []string, stdout io.Writer) error {
 
 // runTestFile runs the cases of a test file, and reports whether all of them passed.
 func runTestFile(ctx context.Context, name string, stdout io.Writer) (passed bool, err error) {
-	text, err := os.ReadFile(name)
+	text, err := os.ReadFile(name) // #nosec G304 G703 -- the operator chooses the path
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +91,7 @@ type ruleLab struct {
 
 // load makes a rules file the active rules.
 func (l *ruleLab) load(path string) error {
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) // #nosec G304 G703 -- the operator chooses the path
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,6 @@ func writeDescriptor(fd uintptr, p []byte) int {
 }
 
 func rawCall(number, fd uintptr, p []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))) // #nosec G103 -- system call; the length is that of the slice, or of the integer
 	return int(n), errno
 }

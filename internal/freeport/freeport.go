@@ -52,7 +52,7 @@ func Of(t testing.TB) int {
 
 // acquire acquires a block for the process, and reports whether one was free. block must be locked.
 func acquire() bool {
-	for _, i := range rand.Perm(blocks) {
+	for _, i := range rand.Perm(blocks) { // #nosec G404 -- not a secret
 		if ln := listen(first + i*size); ln != nil {
 			block.owner, block.base = ln, first+i*size
 			return true
