@@ -49,7 +49,8 @@ var floors = map[string]int{
 	"ban":         1,
 	"options":     1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
 
-	"lessee": 3, // spends leases; its tests use lease
+	"lessee/courier": 4, // sends the draws and returns of a lessee
+	"lessee":         3, // spends leases; its tests use lease
 
 	"acl": 1, // users and permissions; glob for patterns, nearest for misspelled commands
 

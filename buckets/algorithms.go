@@ -74,8 +74,8 @@ type scratch struct {
 	found   [limiter.MaxGroup]bool
 	leased  [limiter.MaxGroup]bool         // the records have leases
 	kinds   [limiter.MaxGroup]limiter.Kind // the kinds of the records after the changes
-	shards  [limiter.MaxGroup]int // numbers of the shards locked by a group, ascending
-	locked  int                   // number of elements of shards in use
+	shards  [limiter.MaxGroup]int          // numbers of the shards locked by a group, ascending
+	locked  int                            // number of elements of shards in use
 
 	epoch, generation uint64 // of the returned CommitToken
 }

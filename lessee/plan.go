@@ -55,6 +55,9 @@ func (p *plan) schedule(a *account, at int64) {
 	if a.due.index < 0 {
 		a.due.account = a
 		heap.Push(&p.timers, &a.due)
+		if len(p.timers) == 1 {
+			p.signal()
+		}
 		return
 	}
 	heap.Fix(&p.timers, a.due.index)
@@ -72,6 +75,13 @@ func (p *plan) due(now int64) *account {
 
 // Wake returns a channel that receives a value when Next has a call to send.
 func (l *Ledger) Wake() <-chan struct{} { return l.plan.wake }
+
+// Tracks reports whether the ledger tracks any keys. If not, Next returns no calls before the next token in Wake.
+func (l *Ledger) Tracks() bool {
+	l.plan.mu.Lock()
+	defer l.plan.mu.Unlock()
+	return len(l.plan.timers)+len(l.plan.draws)+len(l.plan.returns) > 0
+}
 
 // Next returns the next call to send to the authority. It returns false if there is none at present: the caller then waits
 // for Wake, or for a few milliseconds, since time also causes calls. The caller must pass the answer to a draw to Drawn.

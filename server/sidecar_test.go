@@ -154,7 +154,7 @@ func TestSidecar_Refuses(t *testing.T) {
 func TestSidecar_Classified(t *testing.T) {
 	forwarded := map[string]bool{
 		"cl.rules|explain": true, "cl.rules|get": true, "cl.rules|history": true, "cl.rules|list": true, "wait": true,
-		"cl.check": true, "cl.report": true,
+		"cl.check": true, "cl.report": true, "cl.lease.return": true,
 	}
 	for _, cmd := range newRegistry(commandTable(), onRedis).every {
 		if (cmd.leader || cmd.is(write) && cmd.keys.first == 0) && refusedBySidecar[cmd.name] == forwarded[cmd.name] {
@@ -259,7 +259,7 @@ func answering(t *testing.T, line string) string {
 func TestSidecar_Suspects(t *testing.T) {
 	t.Parallel()
 	f, _, side := newSidecar(t, nil)
-	side.leaderPatience, side.forward.Timeouts.Reply = 20*time.Millisecond, 20*time.Millisecond
+	side.upstreamTimeout, side.forward.Timeouts.Reply = 20*time.Millisecond, 20*time.Millisecond
 	ln := listen(t)
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {

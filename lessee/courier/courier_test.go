@@ -1,0 +1,122 @@
+package courier
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/lessee"
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// fakeConn is an authority that grants all units.
+type fakeConn struct {
+	mu       sync.Mutex
+	commands []string
+	answer   func(command []string) (any, error) // nil: grants
+}
+
+func (f *fakeConn) Do(_ context.Context, commands [][]string) (replies []any, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range commands {
+		f.commands = append(f.commands, strings.Join(c, " "))
+		reply, err := f.grant(c)
+		if err != nil {
+			return replies, err
+		}
+		replies = append(replies, reply)
+	}
+	return replies, nil
+}
+
+func (f *fakeConn) grant(c []string) (any, error) {
+	switch {
+	case f.answer != nil:
+		return f.answer(c)
+	case c[0] == "CL.LEASE.RETURN":
+		return int64(1), nil
+	}
+	return []any{int64(50), int64(1000), int64(0), int64(1000), int64(900), int64(-1), int64(100), "0000000000000001:" + c[4]}, nil
+}
+
+func (f *fakeConn) sent() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.commands...)
+}
+
+var request = limiter.Request{
+	Kind: limiter.Throttle, Key: []byte("k"), Quantity: 1, Limit: limiter.Limit{Max: 1000, Interval: time.Millisecond},
+}
+
+// heat requests a key until a draw is planned, and returns when all calls are answered.
+func heat(l *lessee.Ledger) {
+	for range 100 {
+		var d limiter.Decision
+		l.Decide(&request, lessee.Now(), &d)
+	}
+}
+
+// run runs a courier in a bubble.
+func run(t *testing.T, conn *fakeConn, f func(l *lessee.Ledger)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := lessee.New(lessee.Config{Lessee: "a"})
+		c := Courier{Ledger: l, Conn: conn, Timeout: time.Second}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		f(l)
+		cancel()
+		running.Wait()
+	})
+}
+
+// TestRun draws units for a key in demand, decides with them, and returns the rest at the end.
+func TestRun(t *testing.T) {
+	conn := &fakeConn{}
+	run(t, conn, func(l *lessee.Ledger) {
+		heat(l)
+		synctest.Wait()
+		var d limiter.Decision
+		if !l.Decide(&request, lessee.Now(), &d) || d.Limited {
+			t.Errorf("the decision is %+v, want an admission with a unit of the lease", d)
+		}
+	})
+	sent := conn.sent()
+	if len(sent) != 2 || !strings.HasPrefix(sent[0], "CL.LEASE ") || sent[1] != "CL.LEASE.RETURN 0000000000000001:k 49" {
+		t.Errorf("the commands are %q, want a draw, and the return of 49 units", sent)
+	}
+}
+
+// TestRun_Failures checks that requests are forwarded after a draw without a usable answer.
+func TestRun_Failures(t *testing.T) {
+	failed := errors.New("failed")
+	for name, answer := range map[string]func([]string) (any, error){
+		"no answer":       func([]string) (any, error) { return nil, failed },
+		"an error":        func([]string) (any, error) { return failed, nil },
+		"another type":    func([]string) (any, error) { return "OK", nil },
+		"a short array":   func([]string) (any, error) { return []any{int64(1)}, nil },
+		"another element": func([]string) (any, error) { return []any{"1", "2", "3", "4", "5", "6", "7", "8"}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := &fakeConn{answer: answer}
+			run(t, conn, func(l *lessee.Ledger) {
+				heat(l)
+				synctest.Wait()
+				var d limiter.Decision
+				if l.Decide(&request, lessee.Now(), &d) {
+					t.Errorf("the decision is %+v, want the request to be forwarded", d)
+				}
+				if n := l.Counts().Failures.Load(); n != 1 {
+					t.Errorf("%d failures are counted, want 1", n)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package courier
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/throttledhq/throttled/lessee"
+	"github.com/throttledhq/throttled/limiter"
+)
+
+var errReply = errors.New("unexpected reply to CL.LEASE")
+
+// answer returns the decision on a draw. Its Err is set if the reply is an error, or is not one to CL.LEASE.
+func answer(c *lessee.Call, reply any) limiter.Decision {
+	if err, failed := reply.(error); failed {
+		return limiter.Decision{Err: err}
+	}
+	list, _ := reply.([]any)
+	var r lessee.Reply
+	if len(list) != len(r.Ints)+1 {
+		return limiter.Decision{Err: fmt.Errorf("%w: %v", errReply, reply)}
+	}
+	for i := range r.Ints {
+		n, ok := list[i].(int64)
+		if !ok {
+			return limiter.Decision{Err: fmt.Errorf("%w: %v", errReply, reply)}
+		}
+		r.Ints[i] = n
+	}
+	r.Name, _ = list[len(r.Ints)].(string)
+	return c.Answer(&r)
+}
