@@ -57,9 +57,11 @@ func fakeServer() statistics.Server {
 	times.AddDurations(2*time.Millisecond, 2)
 	times.AddDurations(time.Hour, 1)
 	return statistics.Server{
-		TLS:      statistics.TLS{Used: true, Completed: 71, Failed: 72, TimedOut: 73, Displaced: 74, Pending: 75},
-		Upstream: statistics.Upstream{Used: true, Answers: true, Silence: 2 * time.Second, Connects: 80, Failures: 81, Open: 82, Closed: 83},
-		Clients:  11, MaxClients: 12, Peers: 13, Connections: 14, Rejected: 15, Displaced: 16, EvictedClients: 17, TimedOut: 18, Users: 3, UsersVersion: 77, ProtocolErrors: 19,
+		TLS: statistics.TLS{Used: true, Completed: 71, Failed: 72, TimedOut: 73, Displaced: 74, Pending: 75},
+		Upstream: statistics.Upstream{Used: true, Answers: true, Silence: 2 * time.Second, Connects: 80, Failures: 81, Open: 82, Closed: 83, Lessee: topology.Lessee{
+			Admitted: 84, Refused: 85, Forwarded: 86, Units: 87, Drawn: 88, Returned: 89, Lost: 90, Draws: 91, Returns: 92, Failures: 93,
+		}},
+		Clients: 11, MaxClients: 12, Peers: 13, Connections: 14, Rejected: 15, Displaced: 16, EvictedClients: 17, TimedOut: 18, Users: 3, UsersVersion: 77, ProtocolErrors: 19,
 		Panics: 20, ReadBytes: 21, WrittenBytes: 22, AuthFailed: 23, AuthRefused: 24, ClientMemory: 25, ClientMemoryMax: 26, MaxMemory: 27,
 		SnapshotFailed: true, SnapshotTime: time.Unix(28, 0), SnapshotsEnabled: true, Loading: true,
 		Errors:  map[string]int64{"ERR": 29, "bad\xff": 1},

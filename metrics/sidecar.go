@@ -28,4 +28,34 @@ var sidecarRows = []row{
 				out.count(u.Closed, "closed")
 			}
 		}},
+	{"throttled_lessee_decisions_total", counter, []string{"result"}, "Limits of requests that the sidecar has decided itself (admitted with leased units, or refused), or sent to the upstream (forwarded).",
+		func(s *snapshot, out *values) {
+			if u := &s.server.Upstream; u.Used {
+				out.count(u.Lessee.Admitted, "admitted")
+				out.count(u.Lessee.Refused, "refused")
+				out.count(u.Lessee.Forwarded, "forwarded")
+			}
+		}},
+	{"throttled_lessee_units", gauge, nil, "Leased units that the sidecar holds and has not spent.",
+		func(s *snapshot, out *values) {
+			if u := &s.server.Upstream; u.Used {
+				out.add(float64(u.Lessee.Units))
+			}
+		}},
+	{"throttled_lessee_units_total", counter, []string{"result"}, "Units that the upstream has granted (drawn), that were returned, or that were lost because their lease ended first.",
+		func(s *snapshot, out *values) {
+			if u := &s.server.Upstream; u.Used {
+				out.count(u.Lessee.Drawn, "drawn")
+				out.count(u.Lessee.Returned, "returned")
+				out.count(u.Lessee.Lost, "lost")
+			}
+		}},
+	{"throttled_lessee_calls_total", counter, []string{"call"}, "Calls to the upstream: draws, returns, and draws without an answer (failed).",
+		func(s *snapshot, out *values) {
+			if u := &s.server.Upstream; u.Used {
+				out.count(u.Lessee.Draws, "draw")
+				out.count(u.Lessee.Returns, "return")
+				out.count(u.Lessee.Failures, "failed")
+			}
+		}},
 }

@@ -128,6 +128,9 @@ type Options struct {
 	UpstreamTLSKeyFile    string        // key of UpstreamTLSCertFile, in PEM
 	UpstreamTLSServerName string        // name in the certificate of the upstream; empty means the host of the address
 	UpstreamTimeout       time.Duration // whole milliseconds to wait for a reply; at least 1
+	UpstreamLeases        string        // the sidecar decides with leased units ("strict", "relaxed"), or not ("off")
+	UpstreamLease         time.Duration // whole milliseconds for which units are leased at most; 20 to 1000
+	UpstreamLessee        string        // name of the sidecar among the lessees of the upstream; empty means a random one
 	UpstreamAway          string        // limiter commands without a reply of the upstream are refused ("closed") or admitted ("open")
 
 	// Log and diagnostics.
@@ -215,6 +218,8 @@ func Default() Options {
 		LeaderPort:     6386,
 
 		UpstreamTimeout: 50 * time.Millisecond,
+		UpstreamLeases:  "strict",
+		UpstreamLease:   time.Second,
 		UpstreamAway:    "closed",
 
 		LogLevel:             "notice",

@@ -50,6 +50,21 @@ var upstreamRows = []row{
 		field: func(o *Options) value { return span{&o.UpstreamTimeout, time.Millisecond, 1, 60_000} },
 	},
 	{
+		name: "upstream-leases", group: upstream, form: formName, change: immutable,
+		help:  "leases of units: strict, relaxed or off",
+		field: func(o *Options) value { return enum{&o.UpstreamLeases, []string{"strict", "relaxed", "off"}} },
+	},
+	{
+		name: "upstream-lease", group: upstream, form: formMillis, change: immutable,
+		help:  "maximum time for which units are leased",
+		field: func(o *Options) value { return span{&o.UpstreamLease, time.Millisecond, 20, 1000} },
+	},
+	{
+		name: "upstream-lessee", group: upstream, form: formText, change: immutable,
+		help:  "name in leases, \"\" for a random one",
+		field: func(o *Options) value { return text{&o.UpstreamLessee} },
+	},
+	{
 		name: "upstream-away", group: upstream, form: formName,
 		help:  "requests without a reply: closed or open",
 		field: func(o *Options) value { return enum{&o.UpstreamAway, []string{"closed", "open"}} },

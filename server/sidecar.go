@@ -175,7 +175,7 @@ func (s *Server) upstreamStatistics() statistics.Upstream {
 	u := s.sidecar.Upstream()
 	return statistics.Upstream{
 		Used: true, Answers: u.Address != "", Silence: lastAnswer(u), Connects: u.Connects, Failures: u.Failures,
-		Open: s.away.open.Load(), Closed: s.away.closed.Load(),
+		Open: s.away.open.Load(), Closed: s.away.closed.Load(), Lessee: u.Lessee,
 	}
 }
 
@@ -200,4 +200,22 @@ func infoSidecar(s *Server, w *infoWriter) {
 	w.field("upstream_error", echo([]byte(u.Error), maxEcho))
 	w.field("upstream_away_open", s.away.open.Load())
 	w.field("upstream_away_closed", s.away.closed.Load())
+	infoLessee(w, &u.Lessee)
+}
+
+// infoLessee writes the leases that a sidecar has drawn.
+func infoLessee(w *infoWriter, l *topology.Lessee) {
+	w.field("lessee_mode", l.Mode)
+	w.field("lessee_keys", l.Keys)
+	w.field("lessee_leases", l.Leases)
+	w.field("lessee_units", l.Units)
+	w.field("lessee_admitted", l.Admitted)
+	w.field("lessee_refused", l.Refused)
+	w.field("lessee_forwarded", l.Forwarded)
+	w.field("lessee_draws", l.Draws)
+	w.field("lessee_returns", l.Returns)
+	w.field("lessee_failed_draws", l.Failures)
+	w.field("lessee_drawn_units", l.Drawn)
+	w.field("lessee_returned_units", l.Returned)
+	w.field("lessee_lost_units", l.Lost)
 }

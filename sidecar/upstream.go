@@ -31,7 +31,8 @@ type Config struct {
 	// Timeout is the time after which an upstream that does not answer counts as silent.
 	Timeout time.Duration
 	Log     *slog.Logger // optional; nil disables logging
-	Decides bool         // the engine of the sidecar has a Decider
+	// Leases decides some of the requests. Optional; if nil, all requests are forwarded.
+	Leases *Leases
 }
 
 // Upstream is the upstream server of a sidecar. It is safe for concurrent use. Run must be called once.
@@ -188,13 +189,15 @@ func (u *Upstream) Suspect() {
 func (u *Upstream) Silent() bool { return u.silent.Load() }
 
 // Decides reports whether the sidecar decides some requests itself.
-func (u *Upstream) Decides() bool { return u.config.Decides }
+func (u *Upstream) Decides() bool { return u.config.Leases != nil }
 
 // Upstream returns the status of the upstream.
 func (u *Upstream) Upstream() topology.Upstream {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.status
+	s := u.status
+	s.Lessee = u.config.Leases.status()
+	return s
 }
 
 func (u *Upstream) answered() {

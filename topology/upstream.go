@@ -11,4 +11,22 @@ type Upstream struct {
 	Connects  uint64    // number of times that an address was selected
 	Failures  uint64    // number of failed attempts to connect
 	Error     string    // reason why no address answers; empty while one is in use
+	Lessee    Lessee
+}
+
+// Lessee holds the leases that a sidecar has drawn, and counters since it was started.
+type Lessee struct {
+	Mode      string // "off", "strict" or "relaxed"
+	Keys      int    // keys that are tracked because they are in demand
+	Leases    int    // leases in hand
+	Units     int64  // units in hand
+	Admitted  int64  // requests admitted with leased units
+	Refused   int64  // requests refused because the upstream is known to refuse them
+	Forwarded int64  // limits of requests that were sent to the upstream
+	Draws     int64  // draws sent
+	Returns   int64  // returns sent
+	Failures  int64  // draws without an answer
+	Drawn     int64  // units granted
+	Returned  int64  // units returned
+	Lost      int64  // units of leases that ended before the units were spent or returned
 }

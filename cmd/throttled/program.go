@@ -39,6 +39,7 @@ type program struct {
 	table      *buckets.Table
 	replica    *replica          // nil if the state is in memory only
 	upstream   *sidecar.Upstream // nil unless the program is a sidecar
+	leases     *sidecar.Leases   // of a sidecar; nil if it draws none
 	rules      *ruleset.Store
 	rulesFile  *rulesFile // nil if the option rules is not set
 	usersSeed  *usersSeed // nil unless the option aclfile is set on a node of a cluster
@@ -328,6 +329,9 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	running.Go(func() { paceCollector(ctx, p.memoryUse) })
 	if p.upstream != nil {
 		running.Go(func() { p.upstream.Run(ctx) })
+	}
+	if p.leases != nil {
+		running.Go(func() { p.leases.Run(ctx, p.upstream) })
 	}
 	if p.rulesFile != nil {
 		running.Go(func() { p.rulesFile.run(ctx) })

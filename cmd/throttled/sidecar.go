@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/lessee"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/server"
 	"github.com/throttledhq/throttled/sidecar"
@@ -23,12 +26,22 @@ func (p *program) openSidecar(o *options.Options, config *server.Config) error {
 	}
 	p.storeErr = errSidecarState
 	p.table = buckets.New(buckets.Config{MaxMemory: localMemory, Shards: localShards})
-	p.upstream = sidecar.New(sidecar.Config{Addresses: o.Upstream, Credentials: credentials, Timeout: o.UpstreamTimeout, Log: p.log})
-	config.Engine = sidecar.Engine{}
+	if o.UpstreamLeases != "off" {
+		p.leases = sidecar.NewLeases(lessee.Config{Lessee: cmp.Or(o.UpstreamLessee, newLessee()), Hold: o.UpstreamLease, Relaxed: o.UpstreamLeases == "relaxed"})
+	}
+	p.upstream = sidecar.New(sidecar.Config{Addresses: o.Upstream, Credentials: credentials, Timeout: o.UpstreamTimeout, Leases: p.leases, Log: p.log})
+	engine := sidecar.Engine{}
+	if p.leases != nil {
+		engine.Decider = p.leases
+	}
+	config.Engine = engine
 	config.Sidecar, config.UpstreamTimeout = p.upstream, o.UpstreamTimeout
 	config.Local = newLocalTable()
 	return nil
 }
+
+// newLessee returns a name that differs from those of other sidecars.
+func newLessee() string { return "sidecar-" + rand.Text()[:16] }
 
 // newLocalTable returns the table for limits with on_failure: local.
 func newLocalTable() *buckets.Table {

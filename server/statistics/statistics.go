@@ -7,6 +7,7 @@ import (
 
 	"github.com/throttledhq/throttled/internal/histogram"
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // Server is the statistics of a server. CONFIG RESETSTAT sets the counters to 0, except those in Usage.
@@ -56,6 +57,7 @@ type Upstream struct {
 	Failures uint64        // failed attempts to connect; CONFIG RESETSTAT does not change it
 	Open     int64         // limiter commands admitted by upstream-away
 	Closed   int64         // limiter commands refused by upstream-away
+	Lessee   topology.Lessee
 }
 
 // TLS is the statistics of handshakes. CONFIG RESETSTAT does not change them.

@@ -1,0 +1,192 @@
+package sidecar
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Commands sends commands of the sidecar itself to the upstream, over a few connections that are kept open. It implements
+// courier.Conn.
+type Commands struct {
+	Upstream *Upstream
+
+	mu   sync.Mutex
+	idle []*commandConn
+	last string // the address used last, which also takes returns while the sidecar stops
+}
+
+// commandConn is a connection for commands of the sidecar.
+type commandConn struct {
+	net.Conn
+	in   *bufio.Reader
+	addr string
+}
+
+var errAway = errors.New("no upstream answers")
+
+// Do sends commands in one write, and returns their replies. The error is not nil unless all replies have arrived before ctx
+// is done.
+func (c *Commands) Do(ctx context.Context, commands [][]string) (replies []any, err error) {
+	conn, err := c.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	replies, err = conn.exchange(commands)
+	if !stop() || err != nil {
+		_ = conn.Close()
+		return replies, err
+	}
+	c.put(conn)
+	return replies, nil
+}
+
+// take returns an idle connection to the upstream in use, or a new one.
+func (c *Commands) take(ctx context.Context) (*commandConn, error) {
+	addr := c.address()
+	if addr == "" {
+		return nil, errAway
+	}
+	if conn := c.reuse(addr); conn != nil {
+		return conn, nil
+	}
+	raw, err := c.Upstream.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &commandConn{raw, bufio.NewReader(raw), addr}, nil
+}
+
+// address returns the address of the upstream in use, or the last one if there is none.
+func (c *Commands) address() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = cmp.Or(c.Upstream.View().Leader, c.last)
+	return c.last
+}
+
+// reuse returns an idle connection to an address, or nil. Connections to other addresses are closed.
+func (c *Commands) reuse(addr string) *commandConn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.idle) > 0 {
+		last := len(c.idle) - 1
+		conn := c.idle[last]
+		c.idle = c.idle[:last]
+		if conn.addr == addr {
+			return conn
+		}
+		_ = conn.Close()
+	}
+	return nil
+}
+
+func (c *Commands) put(conn *commandConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, conn)
+}
+
+// Close closes the idle connections.
+func (c *Commands) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.idle {
+		_ = conn.Close()
+	}
+	c.idle = nil
+}
+
+func (c *commandConn) exchange(commands [][]string) (replies []any, err error) {
+	var out []byte
+	for _, words := range commands {
+		out = append(out, encode(words...)...)
+	}
+	if _, err := c.Write(out); err != nil {
+		return nil, err
+	}
+	for range commands {
+		reply, err := readReply(c.in, maxDepth)
+		if err != nil {
+			return replies, err
+		}
+		replies = append(replies, reply)
+	}
+	return replies, nil
+}
+
+// Limits of the replies to commands of a sidecar.
+const (
+	maxDepth    = 3        // arrays within arrays
+	maxElements = 1 << 10  // of an array
+	maxBulk     = 64 << 20 // bytes of a string; the text of the rules is the longest
+)
+
+// replyError is an error reply.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+var errFormat = errors.New("the upstream sends a malformed reply")
+
+// readReply reads a reply of RESP2: an int64, a string, a replyError, a []any, or nil.
+func readReply(in *bufio.Reader, depth int) (any, error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	if len(line) < 3 || line[len(line)-2] != '\r' {
+		return nil, errFormat
+	}
+	kind, text := line[0], string(line[1:len(line)-2])
+	switch kind {
+	case '+':
+		return text, nil
+	case '-':
+		return replyError(text), nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		return nil, errFormat
+	case kind == ':':
+		return n, nil
+	case n == -1:
+		return nil, nil
+	case kind == '$' && n >= 0 && n <= maxBulk:
+		return readBulk(in, int(n))
+	case kind == '*' && n >= 0 && n <= maxElements && depth > 0:
+		return readArray(in, int(n), depth-1)
+	}
+	return nil, errFormat
+}
+
+func readBulk(in *bufio.Reader, n int) (any, error) {
+	b := make([]byte, n+2)
+	if _, err := io.ReadFull(in, b); err != nil {
+		return nil, err
+	}
+	if string(b[n:]) != "\r\n" {
+		return nil, errFormat
+	}
+	return string(b[:n]), nil
+}
+
+func readArray(in *bufio.Reader, n, depth int) (any, error) {
+	list := make([]any, n)
+	for i := range list {
+		element, err := readReply(in, depth)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = element
+	}
+	return list, nil
+}
