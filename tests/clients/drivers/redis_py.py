@@ -4,7 +4,7 @@ import importlib.metadata
 import threading
 
 import redis
-from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.backoff import ConstantBackoff, NoBackoff
 from redis.cluster import ClusterNode, RedisCluster
 from redis.retry import Retry
 from redis.sentinel import Sentinel
@@ -12,7 +12,7 @@ from redis.sentinel import Sentinel
 import checks
 
 # The library nests the retries of a call, of a connection and of the question for the leader: together they take seconds.
-PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
+PATIENCE = dict(retry=Retry(ConstantBackoff(0.05), 12),
                 retry_on_error=[redis.exceptions.BusyLoadingError, redis.ConnectionError])
 
 

@@ -9,11 +9,11 @@ import redis.asyncio
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
-from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.backoff import ConstantBackoff, NoBackoff
 
 import checks
 
-PATIENCE = dict(retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10),
+PATIENCE = dict(retry=Retry(ConstantBackoff(0.05), 12),
                 retry_on_error=[redis.exceptions.BusyLoadingError, redis.ConnectionError])
 
 loop = asyncio.new_event_loop()

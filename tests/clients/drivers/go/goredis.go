@@ -12,6 +12,16 @@ import (
 // goRedisRetries replaces the default of three quick retries, which take less time than an election.
 const goRedisRetries = 8
 
+// A client of Sentinel has these settings. They also apply to its questions to a Sentinel that is lost, during which all
+// calls wait: with the default of five dials for each retry, that takes more than four seconds.
+const (
+	failoverRetries  = 10
+	failoverDials    = 1
+	failoverInterval = 100 * time.Millisecond // longest pause between two retries
+	// failoverPool is the size of the pool. After as many failed dials, the pool dials once per second only.
+	failoverPool = 200
+)
+
 type goRedis struct{ redis.UniversalClient }
 
 func openGoRedis(_ context.Context, o options) (client, error) {
@@ -29,7 +39,8 @@ func openGoRedis(_ context.Context, o options) (client, error) {
 	case "sentinel":
 		return goRedis{redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: masterName, SentinelAddrs: o.addresses, SentinelUsername: o.user, SentinelPassword: o.password,
-			Username: o.user, Password: o.password, Protocol: o.resp, TLSConfig: config, MaxRetries: goRedisRetries,
+			Username: o.user, Password: o.password, Protocol: o.resp, TLSConfig: config,
+			MaxRetries: failoverRetries, MaxRetryBackoff: failoverInterval, DialerRetries: failoverDials, PoolSize: failoverPool,
 		})}, nil
 	}
 	return goRedis{redis.NewClient(&redis.Options{

@@ -11,8 +11,12 @@ import (
 	"github.com/mediocregopher/radix/v4/resp/resp3"
 )
 
-// radixTimeout is the timeout of an attempt. A node waits for a leader for up to 400 ms.
+// radixTimeout is the timeout of an attempt. A node waits for a leader for up to 900 ms.
 const radixTimeout = time.Second
+
+// radixSync is the interval at which the cluster client reads the topology. It asks a random node, also one that is lost, and
+// waits for the reply for this time.
+const radixSync = 250 * time.Millisecond
 
 // radixClient is a pool, a cluster or a client of Sentinel.
 type radixClient struct {
@@ -37,7 +41,7 @@ func openRadix(ctx context.Context, o options) (c client, err error) {
 	pool := radix.PoolConfig{Dialer: dialer}
 	switch o.mode {
 	case "cluster":
-		r.doer, err = radix.ClusterConfig{PoolConfig: pool, SyncEvery: time.Second}.New(ctx, o.addresses)
+		r.doer, err = radix.ClusterConfig{PoolConfig: pool, SyncEvery: radixSync}.New(ctx, o.addresses)
 	case "sentinel":
 		r.doer, err = radix.SentinelConfig{PoolConfig: pool, SentinelDialer: dialer}.New(ctx, masterName, o.addresses)
 	default:
