@@ -19,7 +19,7 @@ var compiledDrivers = []driver{
 		settings: map[string]string{
 			modePlain:    goRedisRetries,
 			modeCluster:  "`MaxRedirects: 8`, `ClusterStateReloadInterval: time.Second`",
-			modeSentinel: goRedisRetries + ", `SentinelPassword`",
+			modeSentinel: "`MaxRetries: 10`, `MaxRetryBackoff: 100 * time.Millisecond`, `DialerRetries: 1`, `PoolSize: 200`, `SentinelPassword`",
 		},
 	},
 	{
@@ -38,7 +38,7 @@ var compiledDrivers = []driver{
 		name: "radix", set: "go", command: goDriver("radix"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
 		settings: map[string]string{
 			modePlain:    radixRetries,
-			modeCluster:  "`SyncEvery: time.Second`; " + radixRetries,
+			modeCluster:  "`SyncEvery: 250 * time.Millisecond`; " + radixRetries,
 			modeSentinel: "a `SentinelDialer` with the password; " + radixRetries,
 		},
 	},

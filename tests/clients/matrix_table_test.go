@@ -20,7 +20,7 @@ var scriptDrivers = []driver{
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
 		settings: map[string]string{
 			modeCluster:  "`retry=Retry(NoBackoff(), 100)`",
-			modeSentinel: "`sentinel_kwargs={'password': ..., 'retry': Retry(NoBackoff(), 0)}`; `retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 10)` and `retry_on_error=[BusyLoadingError, ConnectionError]` in `master_for`",
+			modeSentinel: "`sentinel_kwargs={'password': ..., 'retry': Retry(NoBackoff(), 0)}`; `retry=Retry(ConstantBackoff(0.05), 12)` and `retry_on_error=[BusyLoadingError, ConnectionError]` in `master_for`",
 		},
 	},
 	{
