@@ -40,6 +40,15 @@ func (t *Table) Leases(yield func(limiter.Lease) bool) {
 	}
 }
 
+// LeasesUntil returns the limiter time in nanoseconds at which the last outstanding lease ends, or 0 if there is none.
+func (t *Table) LeasesUntil() (until uint64) {
+	now := t.clock()
+	for l := range t.Leases {
+		until = max(until, now+uint64(l.Left))
+	}
+	return until
+}
+
 // LeaseUsage returns the number of outstanding leases and of their units, and the counters of this table.
 func (t *Table) LeaseUsage() (u limiter.LeaseUsage) {
 	u.Granted, u.Returned = t.leases.granted.Load(), t.leases.returned.Load()

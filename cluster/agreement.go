@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -28,6 +29,8 @@ const (
 type heartbeatAnswer struct {
 	Version uint64 `json:"version"` // version of the heartbeat on its disk; 0 if it has adopted none
 	Runs    int64  `json:"runs"`    // heartbeat of Raft, in nanoseconds
+	// Leases reports whether the program can read records with leases. Earlier programs do not set it.
+	Leases bool `json:"leases,omitempty"`
 }
 
 // matches reports whether the node has adopted the replicated heartbeat h and runs with it.
@@ -55,7 +58,7 @@ type heartbeatAgreement struct {
 func (a *heartbeatAgreement) runsWith() heartbeatAnswer {
 	a.setting.reloading.Lock()
 	defer a.setting.reloading.Unlock()
-	return heartbeatAnswer{a.setting.adopted.Version, int64(a.setting.heartbeat())}
+	return heartbeatAnswer{Version: a.setting.adopted.Version, Runs: int64(a.setting.heartbeat()), Leases: true}
 }
 
 // keepAdopted calls adopt when the heartbeat of the cluster may have changed, and periodically, until the node is
@@ -118,20 +121,51 @@ func (a *heartbeatAgreement) logAdopted() {
 	a.log.Info("the heartbeat of the cluster", "heartbeat", now)
 }
 
-// supervise calls advance periodically while this node is the leader and the heartbeat is not settled. It returns
-// when the node is closed.
+// supervise calls advance periodically while this node is the leader and the heartbeat is not settled, and then
+// permitLeases until leases are permitted. It returns when the node is closed.
 func (a *heartbeatAgreement) supervise() {
 	ctx := a.life.ctx
 	for a.life.sleep(ctx, agreeEvery) == nil {
 		l := a.leaderships.current()
-		if l == nil || a.setting.replicated().settled() {
+		settled := a.setting.replicated().settled()
+		if l == nil || settled && a.setting.leases.Load() {
 			continue
 		}
-		if err := a.advance(ctx, l); err != nil {
-			a.log.Debug("the heartbeat is not settled yet", "error", err)
+		next := a.advance
+		if settled {
+			next = a.permitLeases
+		}
+		if err := next(ctx, l); err != nil {
+			a.log.Debug("the heartbeat is not settled, or leases are not permitted yet", "error", err)
 			pauseUnlessOver(ctx, l)
 		}
 	}
+}
+
+// errLeases is returned while a voter runs a version that cannot read records with leases.
+var errLeases = errors.New("a voter cannot read leases; run the same version on all nodes")
+
+// permitLeases records in the log that all voters can read records with leases, after it has asked them. Until then, the
+// table grants no leases: a voter that cannot read an entry exits.
+func (a *heartbeatAgreement) permitLeases(ctx context.Context, l *leadership) error {
+	asked := otherVoters(a.view.View())
+	for _, m := range asked {
+		ctx, cancel := context.WithTimeout(ctx, answerWithin)
+		answer, err := a.peers.ask(ctx, m, Question{About: topicHeartbeat})
+		cancel()
+		if err == nil && (answer.Heartbeat == nil || !answer.Heartbeat.Leases) {
+			err = errLeases
+		}
+		if err != nil {
+			return fmt.Errorf("ask %s whether it can read leases: %w", m.ID, err)
+		}
+	}
+	if !a.isAll(asked) {
+		return topology.ErrChanging
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return a.propose(ctx, l, settings{Leases: true})
 }
 
 // pauseUnlessOver blocks for agreeAgain. It returns earlier if the leadership ends or ctx is done.

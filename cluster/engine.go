@@ -111,6 +111,12 @@ func (e *engine) Clear() error {
 	return err
 }
 
+// Leases calls yield for the outstanding leases in the table of this node, which may be outdated on a follower.
+func (e *engine) Leases(yield func(limiter.Lease) bool) { e.table.Leases(yield) }
+
+// LeaseUsage returns the counters of the leases in the table.
+func (e *engine) LeaseUsage() limiter.LeaseUsage { return e.table.LeaseUsage() }
+
 // Usage returns the usage counters of the table.
 func (e *engine) Usage() limiter.Usage { return e.table.Usage() }
 

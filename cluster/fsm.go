@@ -104,7 +104,7 @@ func (f *fsm) apply(log *raft.Log, arrival time.Duration) error {
 func (f *fsm) applySettings(log *raft.Log, s settings) {
 	if s.Term == log.Term || failpoint.Is(failpoint.AnyTerm) {
 		f.setting.apply(log.Index, s)
-		f.setGauges()
+		f.setFeatures()
 	}
 }
 
@@ -182,12 +182,13 @@ func (f *fsm) checkSelf() error {
 	return nil
 }
 
-// setGauges makes the table store gauges (see package buckets) if the cluster has a replicated heartbeat or this node
+// setFeatures makes the table store gauges (see package buckets) if the cluster has a replicated heartbeat or this node
 // is standalone. A heartbeat is proposed only after all voters have answered a question about it. Versions of the
 // program that cannot read gauges cannot answer that question, so a replicated heartbeat shows that all voters can
-// read gauges.
-func (f *fsm) setGauges() {
+// read gauges. The table stores leases if an entry states that all voters can read them, or if this node is standalone.
+func (f *fsm) setFeatures() {
 	f.table.SetGauges(f.config.Peers == nil || f.setting.replicated().Version > 0)
+	f.table.SetLeases(f.config.Peers == nil || f.setting.leases.Load())
 }
 
 // heartbeat returns the replicated heartbeat, and the index of the newest applied entry.

@@ -61,6 +61,7 @@ type settings struct {
 	Term      uint64 `json:"term"`
 	Heartbeat int64  `json:"heartbeat_ms,omitempty"` // new heartbeat
 	Settled   uint64 `json:"settled,omitempty"`      // version of the heartbeat that all voters run with
+	Leases    bool   `json:"leases,omitempty"`       // all voters can read records with leases
 }
 
 func (s settings) entry() ([]byte, error) {
@@ -100,6 +101,7 @@ type heartbeatSetting struct {
 	lease   atomic.Int64  // lease according to the replicated value, in nanoseconds
 	running atomic.Int64  // heartbeat that Raft runs with, in nanoseconds
 	ceiling ceiling
+	leases  atomic.Bool // all voters can read records with leases, according to the log
 
 	mu    sync.Mutex // guards state only
 	state heartbeats // replicated value
@@ -137,6 +139,10 @@ func (s *heartbeatSetting) restore(h heartbeats) {
 
 // apply changes the replicated value as specified in an entry. index is the index of the entry.
 func (s *heartbeatSetting) apply(index uint64, e settings) {
+	if e.Leases {
+		s.leases.Store(true)
+		return
+	}
 	h := s.replicated()
 	switch {
 	case e.Heartbeat > 0:

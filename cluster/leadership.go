@@ -168,7 +168,7 @@ func (d *leader) begin() error {
 		d.rules.CompileNewest() // no later version can be applied until this node proposes one
 	}
 	d.view.refresh() // startingTime needs the voters of this term
-	from := d.times.startingTime()
+	from := d.awaitLeases(d.times.startingTime())
 	if d.raft.CurrentTerm() != term {
 		return errTerm
 	}
@@ -187,6 +187,26 @@ func (d *leader) begin() error {
 	d.life.run(func() { d.watch(l, f.futures) })
 	d.log.Info("this node leads", "term", term)
 	return nil
+}
+
+// awaitLeases blocks while log time would step forward, to the time from, beyond the end of an outstanding lease: at most
+// for the length of a lease. If from is based on a wall clock that is ahead, the lessee may still spend the units of the
+// lease, which the step would restore. Log time without a step is never ahead of real time. awaitLeases returns from plus
+// the time for which it has blocked.
+func (d *leader) awaitLeases(from uint64) uint64 {
+	begin := d.clock.monotonic()
+	until := min(d.table.LeasesUntil(), from)
+	wait := time.Duration(until - min(until, d.clock.estimate()))
+	if from == 0 || wait <= 0 {
+		return from
+	}
+	timer := time.NewTimer(min(wait, limiter.MaxHold))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.life.ended():
+	}
+	return from + uint64(d.clock.monotonic()-begin)
 }
 
 func (d *leader) newFlusher(l *leadership) *flusher {

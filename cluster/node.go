@@ -123,6 +123,7 @@ type Node struct {
 
 var (
 	_ limiter.Engine   = (*Node)(nil)
+	_ limiter.Leases   = (*Node)(nil)
 	_ topology.Cluster = (*Node)(nil)
 	_ ruleset.Log      = (*Node)(nil)
 )
@@ -142,7 +143,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	n.fsm.setGauges()
+	n.fsm.setFeatures()
 	isNew := !known && len(c.Bootstrap) > 0
 	if !known {
 		n.access.rejoin.skip()

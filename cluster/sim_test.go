@@ -67,6 +67,7 @@ type sim struct {
 	noted     uint64                  // highest index in committed
 	exactFrom map[uint64]uint64       // newest entry whose changes a snapshot may contain, by the index of the snapshot
 	leads     atomic.Int64            // number of leaderships
+	drawn     uint64                  // number of leases drawn
 	closed    bool
 	ending    sync.WaitGroup
 }

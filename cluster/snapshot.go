@@ -25,6 +25,7 @@ type head struct {
 	Heartbeat heartbeats     `json:"heartbeat"`
 	RulesPart rulesPart      `json:"rules_part,omitzero"`
 	Users     usersVersion   `json:"users,omitzero"`
+	Leases    bool           `json:"leases,omitempty"` // all voters can read records with leases
 }
 
 const (
@@ -40,7 +41,7 @@ const (
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.state.Lock()
 	defer f.state.Unlock()
-	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Announced: f.announced.all(), Heartbeat: f.setting.replicated()}
+	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Announced: f.announced.all(), Heartbeat: f.setting.replicated(), Leases: f.setting.leases.Load()}
 	f.clock.save(&h)
 	rules := f.rules.copied()
 	if !rules.isEmpty() {
@@ -168,7 +169,8 @@ func (f *fsm) restoreHead(h *head) {
 		f.keeper.records.announced(&a)
 	}
 	f.setting.restore(h.Heartbeat)
-	f.setGauges()
+	f.setting.leases.Store(h.Leases)
+	f.setFeatures()
 	f.clock.restore(h)
 	f.appliedIndex = h.Index
 	f.users.reached(h.Index)
