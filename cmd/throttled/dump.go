@@ -13,6 +13,7 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/lease"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/tokenbucket"
 	"github.com/throttledhq/throttled/window"
@@ -32,7 +33,17 @@ type line struct {
 	Percent   *int    `json:"used_percent,omitempty"`
 	Used      *uint64 `json:"used,omitempty"` // units in use
 	details
-	State []byte `json:"state_base64,omitempty"` // of a state that cannot be decoded
+	Leases []leaseLine `json:"leases,omitempty"`       // outstanding leases, whose units are in use
+	State  []byte      `json:"state_base64,omitempty"` // of a state that cannot be decoded
+}
+
+// leaseLine is an outstanding lease of a key.
+type leaseLine struct {
+	ID     string `json:"id"` // 16 hexadecimal digits
+	User   string `json:"user"`
+	Lessee string `json:"lessee"`
+	Units  int64  `json:"units"` // granted and not returned
+	TTL    uint64 `json:"ttl_ns"`
 }
 
 // details are the parts of a line that depend on the algorithm.
@@ -64,10 +75,27 @@ func newLine(r *limiter.Record, now uint64) line {
 		percent := int(math.Round(100 * share))
 		l.Percent = &percent
 	}
-	if !l.decode(r, now) {
+	if !l.decodeLeases(r, now) {
 		l.State = r.State
 	}
 	return l
+}
+
+// decodeLeases adds the outstanding leases and the details of a state that has not expired at time now. It reports false
+// if the state is malformed.
+func (l *line) decodeLeases(r *limiter.Record, now uint64) (ok bool) {
+	if !r.Kind.Leased() {
+		return l.decode(r, now)
+	}
+	whole := limiter.State{Expires: r.Expires, Data: r.State}
+	for e := range lease.All(whole, now) {
+		l.Leases = append(l.Leases, leaseLine{fmt.Sprintf("%016x", e.ID), e.User, e.Lessee, e.Units, uint64(e.Left)})
+	}
+	inner := lease.Inner(whole)
+	if inner.Expires <= now {
+		return len(l.Leases) > 0 // all units are restored, but a lease has not ended
+	}
+	return l.decode(&limiter.Record{Kind: r.Kind.Base(), Key: r.Key, Expires: inner.Expires, State: inner.Data}, now)
 }
 
 // decode adds the details of a state that has not expired at time now. It reports false if the state is malformed.

@@ -166,6 +166,9 @@ func (c *contents) rows(row func(name, form string, args ...any)) {
 			if k.OfRules() {
 				of = " of rules" // the name can be that of another kind
 			}
+			if k.Leased() {
+				of += " with leases"
+			}
 			row("  "+k.String()+" ("+k.Encoding()+")"+of, "%d", n)
 		}
 	}
