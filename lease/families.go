@@ -57,9 +57,9 @@ func wellFormed(base limiter.Kind, l *limiter.Limit) bool {
 // charged although the limit may differ from that of the last decision.
 func (st *state) adapt(decide Algorithm, base limiter.Kind, l *limiter.Limit, now uint64) {
 	switch {
-	case len(st.leases) == 0:
-	case base == limiter.ScaledThrottle:
+	case base == limiter.ScaledThrottle: // even without leases: a draw computes with the rate of l
 		st.rescale(l, now)
+	case len(st.leases) == 0:
 	case isBucket(base):
 		st.cancelRefills(decide, base, l, now)
 	case familyOf(base) == counted:

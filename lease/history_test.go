@@ -112,7 +112,7 @@ func TestHistories(t *testing.T) {
 // histories returns the number of histories of each kind.
 func histories() int {
 	if testing.Short() {
-		return 300
+		return 200
 	}
-	return 1000
+	return 500
 }

@@ -29,6 +29,9 @@ type Subject struct {
 	Limit func(now uint64) limiter.Limit
 	Rule  func(r *Run) Rule
 
+	Change func(rng *rand.Rand) // changes the limit; nil if the limit never changes
+	Weight func() int64         // what a unit counts in the rule under the present limit; nil: 1
+
 	Relaxed   bool // leases are relaxed
 	NoRefunds bool // no refunds and no deletions
 	// ByTime makes the time until the limit is restored the measure of a refund. Rounded adds one unit to each refund, because used units are rounded up.
@@ -54,7 +57,8 @@ type Run struct {
 // holding is a lease that a lessee holds.
 type holding struct {
 	*Lease
-	id uint64
+	id     uint64
+	weight int64
 }
 
 // Simulate runs a random history, and returns an error if it violates the rule of the subject.
@@ -127,6 +131,9 @@ func (r *Run) step() (err error) {
 		err = r.giveBack()
 	case op < 90:
 		r.target.Disturb(r.rng)
+		if r.Subject.Change != nil {
+			r.Subject.Change(r.rng)
+		}
 	case r.Subject.NoRefunds:
 	case op < 96:
 		credit := []int64{1, 1 + r.rng.Int64N(r.limit().Max), 1 << 40}[r.rng.IntN(3)]
@@ -142,8 +149,16 @@ func (r *Run) step() (err error) {
 func (r *Run) charge() {
 	n := []int64{1, 1, 1 + r.rng.Int64N(r.limit().Max)}[r.rng.IntN(3)]
 	if d := r.target.Decide(r.request(n)); d.Err == nil && !d.Limited {
-		r.Spend(r.target.Now(), n)
+		r.Spend(r.target.Now(), n*r.weight())
 	}
+}
+
+// weight returns what a unit counts in the rule under the present limit.
+func (r *Run) weight() int64 {
+	if r.Subject.Weight == nil {
+		return 1
+	}
+	return r.Subject.Weight()
 }
 
 // draw draws a lease.
@@ -165,7 +180,7 @@ func (r *Run) draw() error {
 	}
 	now := r.target.Now()
 	r.Hold, r.Granted = max(r.Hold, uint64(d.Valid)), r.Granted+d.Granted
-	r.open = append(r.open, &holding{r.Lease(now, now+uint64(d.Valid)-1, d.Granted), r.ids})
+	r.open = append(r.open, &holding{r.Lease(now, now+uint64(d.Valid)-1, d.Granted*r.weight()), r.ids, r.weight()})
 	return nil
 }
 
@@ -175,16 +190,17 @@ func (r *Run) giveBack() error {
 		return nil
 	}
 	h := r.open[r.rng.IntN(len(r.open))]
-	n := 1 + r.rng.Int64N(h.Units+1)
+	held := h.Units / h.weight
+	n := 1 + r.rng.Int64N(held+1)
 	d := &limiter.Draw{ID: h.id, User: "app", Return: true}
 	if r.rng.IntN(10) == 0 {
 		d.User = "other"
 	}
 	r.target.Decide(limiter.Request{Key: []byte("key"), Quantity: n, Draw: d})
-	if d.Granted > min(n, h.Units) || d.Granted > 0 && d.User != "app" {
-		return fmt.Errorf("%d of %d units of a lease of app are returned by %s, and %d are credited", n, h.Units, d.User, d.Granted)
+	if d.Granted > min(n, held) || d.Granted > 0 && d.User != "app" {
+		return fmt.Errorf("%d of %d units of a lease of app are returned by %s, and %d are credited", n, held, d.User, d.Granted)
 	}
-	h.Units -= d.Granted
+	h.Units -= d.Granted * h.weight
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 func Subjects(rng *rand.Rand) []*Subject {
 	var all []*Subject
 	for _, kind := range []limiter.Kind{limiter.Throttle, limiter.ScaledThrottle} {
-		all = append(all, gcra(kind, rng, false), gcra(kind, rng, true))
+		all = append(all, gcra(kind, rng, false), gcra(kind, rng, true), changing(kind, rng))
 	}
 	for _, kind := range []limiter.Kind{limiter.FixedWindow, limiter.WindowBuckets, limiter.SlidingWindow, limiter.Calendar} {
 		all = append(all, windows(kind, rng))
@@ -47,6 +48,28 @@ func gcra(kind limiter.Kind, rng *rand.Rand, relaxed bool) *Subject {
 		}
 		return rule
 	}}
+}
+
+// changing returns a GCRA limit that changes. A unit of a Throttle counts with the emission interval of its request, and one
+// of a ScaledThrottle with the shortest interval.
+func changing(kind limiter.Kind, rng *rand.Rand) *Subject {
+	var l limiter.Limit
+	rule := GCRA{Interval: math.MaxInt64}
+	s := &Subject{Name: name(kind, false) + "-changing", Kind: kind, NoRefunds: true, Rule: func(*Run) Rule { return rule }}
+	s.Limit = func(uint64) limiter.Limit { return l }
+	s.Change = func(rng *rand.Rand) {
+		l = limiter.Limit{Max: between(rng, 8, 60), Interval: time.Duration(between(rng, 20, 200)) * time.Millisecond}
+		if kind == limiter.Throttle {
+			rule.Interval, rule.Limit = 1, max(rule.Limit, l.Max*int64(l.Interval))
+		} else {
+			rule.Interval, rule.Limit = min(rule.Interval, uint64(l.Interval)), max(rule.Limit, l.Max)
+		}
+	}
+	if kind == limiter.Throttle {
+		s.Weight = func() int64 { return int64(l.Interval) }
+	}
+	s.Change(rng)
+	return s
 }
 
 func windows(kind limiter.Kind, rng *rand.Rand) *Subject {
