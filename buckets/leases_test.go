@@ -1,0 +1,124 @@
+package buckets
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// drawn draws a lease of a key of kind FixedWindow in a table, and returns the result.
+func drawn(t *Table, key string, id uint64, units int64) (*limiter.Draw, limiter.Decision) {
+	d := &limiter.Draw{ID: id, User: "app", Lessee: "lessee", Hold: time.Second}
+	out := make([]limiter.Decision, 1)
+	t.Decide([]limiter.Request{{Kind: limiter.FixedWindow, Key: []byte(key), Limit: hourly, Quantity: units, Draw: d}}, out)
+	return d, out[0]
+}
+
+// hourly is a limit of 100 units in a window of an hour. The time start is far from its ends.
+var hourly = limiter.Limit{Max: 100, Interval: time.Hour, Amount: 1}
+
+// TestLeaseUsage checks the list of the leases, and their counters.
+func TestLeaseUsage(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.read})
+	want := func(w limiter.LeaseUsage) {
+		t.Helper()
+		if got := table.LeaseUsage(); got != w {
+			t.Errorf("the usage is %+v, want %+v", got, w)
+		}
+	}
+	want(limiter.LeaseUsage{})
+	drawn(table, "a", 1, 10)
+	if d, out := drawn(table, "b", 2, 20); d.Granted != 20 || d.Valid != time.Second || out.Remaining != 80 || out.Limited {
+		t.Fatalf("the draw is %+v, its decision %+v; want 20 units for 1s and 80 remaining", d, out)
+	}
+	clock.advance(500 * time.Millisecond)
+	drawn(table, "b", 3, 30)
+	want(limiter.LeaseUsage{Leases: 3, Units: 60, Granted: 60})
+	for l := range table.Leases {
+		if key := map[uint64]string{1: "a", 2: "b", 3: "b"}[l.ID]; string(l.Key) != key || l.Kind != limiter.FixedWindow || l.Units != int64(10*l.ID) || l.User != "app" || l.Lessee != "lessee" {
+			t.Errorf("the lease is %+v", l)
+		}
+	}
+	if until := table.LeasesUntil(); until != start+uint64(1500*time.Millisecond) {
+		t.Errorf("the last lease ends at %d, want 1.5s after %d", until, start)
+	}
+	back := &limiter.Draw{ID: 3, User: "app", Return: true}
+	table.Decide([]limiter.Request{{Key: []byte("b"), Quantity: 25, Draw: back}}, make([]limiter.Decision, 1))
+	want(limiter.LeaseUsage{Leases: 3, Units: 35, Granted: 60, Returned: 25})
+	clock.advance(500 * time.Millisecond)
+	want(limiter.LeaseUsage{Leases: 1, Units: 5, Granted: 60, Returned: 25, Stranded: 30})
+	clock.advance(500 * time.Millisecond)
+	want(limiter.LeaseUsage{Granted: 60, Returned: 25, Stranded: 35})
+	checkTable(t, table)
+}
+
+// TestDrawErrors checks the draws that are not decided, and those of a table that grants no leases.
+func TestDrawErrors(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().read})
+	ask(table, "throttle", slow, 1)
+	if _, out := drawn(table, "throttle", 1, 1); !errors.Is(out.Err, limiter.ErrWrongKind) {
+		t.Errorf("a draw on a key of another kind has the error %v, want ErrWrongKind", out.Err)
+	}
+	d := &limiter.Draw{ID: 1, User: "app", Lessee: "lessee", Hold: time.Second}
+	req := limiter.Request{Kind: limiter.FixedWindow, Key: []byte("k"), Limit: hourly, Quantity: 1, Draw: d}
+	trial, linked, last := req, req, req
+	trial.Trial, linked.Linked, last.Draw, last.Key = true, true, nil, []byte("l")
+	for _, reqs := range [][]limiter.Request{{trial}, {linked, last}} {
+		out := make([]limiter.Decision, len(reqs))
+		if table.Decide(reqs, out); !errors.Is(out[0].Err, limiter.ErrGroup) || d.Granted != 0 {
+			t.Errorf("%d requests with a draw: error %v, %d units are granted; want ErrGroup and none", len(reqs), out[0].Err, d.Granted)
+		}
+	}
+	drawn(table, "k", 2, 5)
+	if d := ask(table, "k", slow, 1); !errors.Is(d.Err, limiter.ErrWrongKind) || !errors.Is(d.Err, limiter.WrongKindError(limiter.FixedWindow)) {
+		t.Errorf("a request of another kind on a key with leases has the error %v, want that of a fixed window", d.Err)
+	}
+	if e, found := table.Lookup([]byte("k")); !found || e.Kind != limiter.FixedWindow {
+		t.Errorf("Lookup returns the kind %d, %t; want that without leases", e.Kind, found)
+	}
+	table.SetLeases(false)
+	if d, out := drawn(table, "k", 3, 5); d.Granted != 0 || d.Valid != 0 || out.Err != nil || out.Limited || out.Remaining != 94 {
+		t.Errorf("without leases, a draw is granted %d units for %v, and its decision is %+v; want none, and that on one unit", d.Granted, d.Valid, out)
+	}
+	table.SetLeases(true)
+	table.SetMaxMemory(1)
+	if d, out := drawn(table, "new", 4, 5); d.Granted != 0 || !errors.Is(out.Err, limiter.ErrOutOfMemory) {
+		t.Errorf("without memory, a draw is granted %d units, and its error is %v; want none and ErrOutOfMemory", d.Granted, out.Err)
+	}
+}
+
+// TestLeasedKeyIsNotEvicted checks that keys with a larger used share do not displace a key with a lease until it has ended.
+func TestLeasedKeyIsNotEvicted(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.read, Shards: 1, MaxMemory: 20_000, Eviction: EvictSmallestDebt})
+	drawn(table, "leased", 1, 1)
+	flood(t, table, "a", 2000, limiter.Limit{Max: 1, Interval: time.Hour})
+	if _, found := table.Lookup([]byte("leased")); !found {
+		t.Errorf("the key with a lease was evicted: %+v", table.Usage())
+	}
+	clock.advance(time.Second)
+	flood(t, table, "b", 2000, limiter.Limit{Max: 1, Interval: time.Hour})
+	if _, found := table.Lookup([]byte("leased")); found {
+		t.Error("the key was not evicted after the end of its lease")
+	}
+	checkTable(t, table)
+}
+
+// TestEndedLeaseWithoutMemory checks that a charge is decided on a key whose leases have ended, although there is no
+// memory for a record without them.
+func TestEndedLeaseWithoutMemory(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.read, Shards: 1})
+	drawn(table, "k", 1, 10)
+	clock.advance(time.Second)
+	table.SetMaxMemory(1)
+	out := make([]limiter.Decision, 1)
+	table.Decide([]limiter.Request{{Kind: limiter.FixedWindow, Key: []byte("k"), Limit: hourly, Quantity: 5}}, out)
+	if out[0].Err != nil || out[0].Remaining != 85 {
+		t.Errorf("the decision is %+v, want 85 remaining", out[0])
+	}
+	checkTable(t, table)
+}
