@@ -11,6 +11,10 @@ const (
 	// gatherMax is the number of waiting batches of a shared stream from which further batches use another one. Fewer
 	// streams cost less CPU time on the leader, because each read and write carries more calls.
 	gatherMax = 32
+	// Before a write, a carrier waits for at most gatherTime until as many batches wait as callers have used it
+	// recently. It does not wait if these are fewer than gatherMin.
+	gatherMin  = 4
+	gatherTime = 200 * time.Microsecond
 )
 
 // carrier is a stream to the leader that callers share. A goroutine sends the batches that wait in one write, hands the
@@ -22,8 +26,10 @@ type carrier struct {
 	protocol int
 	wake     chan struct{} // holds a token if waiting or retired has changed
 	flight   []*passenger  // batches that were sent and are not yet answered; used by run only
+	timer    *time.Timer   // used by gather
 
 	waiting []*passenger // batches to send; guarded by Forwarder.mu
+	callers int          // callers that had a batch in flight or waiting at the last reply; guarded by Forwarder.mu
 	retired bool         // the node is no longer the leader; guarded by Forwarder.mu
 }
 
@@ -91,7 +97,9 @@ func (f *Forwarder) board(to string, protocol int, p *passenger) (*carrier, erro
 		return nil, ErrBusy
 	}
 	c.waiting = append(c.waiting, p)
-	c.signal()
+	if n := len(c.waiting); n == 1 || n >= c.callers {
+		c.signal()
+	}
 	return c, nil
 }
 
@@ -114,7 +122,7 @@ func (f *Forwarder) carrier(protocol int) *carrier {
 	if n == maxShared {
 		return least
 	}
-	c := &carrier{f: f, to: f.leader, protocol: protocol, wake: make(chan struct{}, 1)}
+	c := &carrier{f: f, to: f.leader, protocol: protocol, wake: make(chan struct{}, 1), timer: time.NewTimer(gatherTime)}
 	f.shared = append(f.shared, c)
 	f.readers.Go(c.run)
 	return c
@@ -228,16 +236,48 @@ func (c *carrier) takeAll() []*passenger {
 	return all
 }
 
+// gather waits for batches of the callers that have used the carrier recently: they usually send the next command soon
+// after the reply.
+func (c *carrier) gather() {
+	c.timer.Reset(gatherTime)
+	defer c.timer.Stop()
+	for c.expectsMore() {
+		select {
+		case <-c.wake:
+		case <-c.timer.C:
+			return
+		}
+	}
+}
+
+func (c *carrier) expectsMore() bool {
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	return !c.retired && c.callers >= gatherMin && len(c.waiting) < c.callers
+}
+
+// countCallers sets c.callers when the first reply has arrived. Each caller has at most one batch.
+func (c *carrier) countCallers() {
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	c.callers = len(c.flight) + len(c.waiting)
+}
+
 // fly sends batches in one write, reads the replies, and reports whether the stream can be used again.
 func (c *carrier) fly(st *stream) bool {
-	c.depart(st)
+	c.gather()
+	if c.depart(st); len(c.flight) == 0 { // all callers have left
+		return true
+	}
 	x := c.f.send(st)
 	patience := c.f.replyTimeout(&Call{}, x.writeErr)
 	until := time.Now().Add(patience)
-	for _, p := range c.flight {
+	for j, p := range c.flight {
 		for i := range p.batch.Calls {
 			x.takeReply(p.batch, &p.batch.Calls[i], patience)
-			patience = time.Until(until)
+			if patience = time.Until(until); j == 0 && i == 0 {
+				c.countCallers()
+			}
 		}
 		p.finish(x.result())
 	}

@@ -29,6 +29,7 @@
 //	bench edges        the HTTP and gRPC servers: compared with throttlecrab and envoyproxy/ratelimit, and under attack
 //	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
 //	bench overload     three times the load that the server can answer: goodput, and the time until it has recovered
+//	bench sidecar      CPU of a server and of a cluster for requests through four sidecars, compared with direct requests
 //	bench all       all measurements; compare, memory and replication include the peer only with -peer
 package main
 
@@ -84,6 +85,7 @@ var measurements = []struct {
 	{"edges", edges},
 	{"attacked", attacked},
 	{"overload", overloaded},
+	{"sidecar", measureSidecars},
 }
 
 // repository is the path of the repository root, relative to the directory of this
