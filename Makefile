@@ -35,7 +35,7 @@ TIMEOUT := 20m
 TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench chaos chaos-bars tools clean clients packages packages-test helm-test vulncheck security
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars tools clean clients packages packages-test helm-test vulncheck security
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -211,6 +211,9 @@ bench: tools ## measure the performance of the server; WHAT=memory runs one meas
 	$(if $(filter edges,$(WHAT)),scripts/peers.sh)
 	$(if $(filter gateways,$(WHAT)),,$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER)))
 	$(if $(filter gateways,$(WHAT)),scripts/install-gateways.sh nginx envoy >/dev/null && $(GO) test -C tests/gateways -timeout $(TIMEOUT) -count=1 -v -run '^TestLatency' ./... -args -latency-for 10s -latency-bar 1ms)
+
+abuse: tools ## abuse the server in 18 ways (docs/security.md), and measure other clients and resources; ARGS="-rows F71,F72"; root, 8 minutes, an otherwise idle machine
+	$(GO) run -C tests/bench . abuse $(ARGS)
 
 chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated files, floods, concurrent groups of limits; then faults of clusters; ARGS="-seed 7"
 	$(GO) run -C tests/bench . crash

@@ -104,7 +104,7 @@ func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
 	}
 	keys := table.Usage().Keys
 	mean := float64(keys) / shards
-	steps := 0
+	steps, fullest := 0, 0.0
 	for i := range table.shards {
 		s := &table.shards[i]
 		for at, sl := range s.index {
@@ -112,8 +112,12 @@ func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
 				steps += s.distance(s.home(sl.tag()), at)
 			}
 		}
-		if fill := float64(s.live) / mean; mean > 1000 && fill > 1.1 {
-			t.Errorf("shard %d holds %.2f times the mean number of keys, want at most 1.1 times", i, fill)
+		fullest = max(fullest, float64(s.live)/mean)
+	}
+	if mean > 1000 {
+		t.Logf("the fullest shard holds %.3f times the mean number of keys", fullest) // read by make abuse
+		if fullest > 1.1 {
+			t.Errorf("the fullest shard holds %.2f times the mean number of keys, want at most 1.1 times", fullest)
 		}
 	}
 	if probes := float64(steps) / float64(keys); probes > 3 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -75,7 +77,7 @@ func clientFloods(_ settings, b *board) error {
 	return errors.Join(
 		withServer(nil, func(p *process) error { return deepPipelines(p, b) }),
 		withServer([]string{"--requirepass", "secret"}, func(p *process) error { return silentStrangers(p, b) }),
-		withServer([]string{"--requirepass", "secret"}, func(p *process) error { return guessing(p, b) }))
+		withServer([]string{"--requirepass", "secret"}, func(p *process) error { return guessing(p, b, 1) }))
 }
 
 // run floods a server, and prints the largest RSS and the longest time that a new connection and
@@ -168,16 +170,8 @@ func repeat(addr, call string, stop <-chan struct{}) {
 // watch samples the memory of a server, and sends PINGs over new connections. It returns the largest
 // RSS, and the longest time that a connection and its PING took.
 func watch(p *process, lasting time.Duration) (most int64, longest time.Duration, err error) {
-	var sampling sync.WaitGroup
-	stop := make(chan struct{})
-	sampling.Go(func() {
-		for pause(stop, 10*time.Millisecond) {
-			rss, _ := residentBytes(p.pid()) // 0 if the server has exited; the PING below then fails
-			most = max(most, rss)
-		}
-	})
-	defer sampling.Wait()
-	defer close(stop)
+	sampled := sampleResident(p.pid())
+	defer func() { most = sampled() }()
 	// The sleep is the sampling interval: without it, the samples themselves would be a
 	// load.
 	for end := time.Now().Add(lasting); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -187,7 +181,25 @@ func watch(p *process, lasting time.Duration) (most int64, longest time.Duration
 		}
 		longest = max(longest, time.Since(begin))
 	}
-	return most, longest, nil
+	return 0, longest, nil
+}
+
+// sampleResident samples the RSS of a process until the returned function is called, which returns the largest one.
+func sampleResident(pid int) (most func() int64) {
+	var largest int64
+	var sampling sync.WaitGroup
+	stop := make(chan struct{})
+	sampling.Go(func() {
+		for pause(stop, 10*time.Millisecond) {
+			rss, _ := residentBytes(pid) // 0 if the process has exited
+			largest = max(largest, rss)
+		}
+	})
+	return func() int64 {
+		close(stop)
+		sampling.Wait()
+		return largest
+	}
 }
 
 // once opens a connection, sends call, and compares the reply with want.
@@ -276,21 +288,42 @@ func silentStrangers(p *process, b *board) error {
 	return nil
 }
 
-// guessing tries wrong passwords over new connections, as fast as possible.
-func guessing(p *process, b *board) error {
-	var checked, tried int
-	for end := time.Now().Add(guessesFor); time.Now().Before(end); tried++ {
-		_, err := command(p.addr, "AUTH guess")
-		switch {
-		case err != nil && strings.HasPrefix(err.Error(), "WRONGPASS"):
-			checked++
-		case err == nil:
-			return errors.New("a wrong password was accepted")
-		case !strings.HasPrefix(err.Error(), "ERR too many wrong passwords"):
-			return fmt.Errorf("unexpected reply to a wrong password: %w", err)
+// guessing tries wrong passwords over new connections, as fast as possible, on n connections at a time.
+func guessing(p *process, b *board, n int) error {
+	var checked, tried atomic.Int64
+	end := time.Now().Add(guessesFor)
+	err := together(n, func(int) error {
+		for time.Now().Before(end) {
+			if err := guess(p.addr, &checked); err != nil {
+				return err
+			}
+			tried.Add(1)
 		}
+		return nil
+	})
+	b.note("%d passwords tried in %v", tried.Load(), guessesFor)
+	b.atMost("passwords checked", float64(checked.Load()), mostGuesses, "")
+	return err
+}
+
+// guess tries a wrong password over a new connection, and counts it if the server has checked it.
+func guess(addr string, checked *atomic.Int64) error {
+	c, err := dialFrom(0, addr)
+	if err != nil {
+		return err
 	}
-	b.note("%d passwords tried in %v", tried, guessesFor)
-	b.atMost("passwords checked", float64(checked), mostGuesses, "")
+	defer func() { _ = c.Close() }()
+	if _, err := io.WriteString(c, "AUTH guess\r\n"); err != nil {
+		return err
+	}
+	_, err = readReply(bufio.NewReader(c))
+	switch {
+	case err == nil:
+		return errors.New("a wrong password was accepted")
+	case strings.HasPrefix(err.Error(), "WRONGPASS"):
+		checked.Add(1)
+	case !strings.HasPrefix(err.Error(), "ERR too many wrong passwords"):
+		return fmt.Errorf("unexpected reply to a wrong password: %w", err)
+	}
 	return nil
 }

@@ -37,8 +37,8 @@ func attacked(s settings, b *board) (err error) {
 // and hostile requests. Half of the rate is HTTP, half is gRPC.
 func (e *edgeServers) serveUnderAttack(s settings, b *board) error {
 	binary := filepath.Join(e.peers.dir, "hostile")
-	if out, err := exec.Command("go", "build", "-C", "tests/bench/hostile", "-o", binary, ".").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, out)
+	if err := buildHostile(binary); err != nil {
+		return err
 	}
 	polite := []target{
 		httpTarget("GET /check/traefik", e.http, traefikCheck),
@@ -65,6 +65,14 @@ func (e *edgeServers) serveUnderAttack(s settings, b *board) error {
 		b.note("%-34s %8.0f req/s   p99 %.3f ms; %.3f ms beside %d hostile requests per second; %.3f ms beside %d",
 			t.name, rate, before, during, attackRate, percentile(flooded[i], 99), floodRate)
 		b.atMost(t.name+" under attack, ratio of p99", during/before, attackP99, "x")
+	}
+	return nil
+}
+
+// buildHostile builds the program that sends hostile requests.
+func buildHostile(binary string) error {
+	if out, err := exec.Command("go", "build", "-C", "tests/bench/hostile", "-o", binary, ".").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return nil
 }

@@ -158,6 +158,13 @@ func command(addr, text string) (string, error) {
 	return readReply(bufio.NewReader(c))
 }
 
+// replyError is an error reply.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// readReply reads a reply: a line, the text of a bulk string, or the elements of an array, one per line. The error of an
+// error reply is a replyError.
 func readReply(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -166,7 +173,7 @@ func readReply(r *bufio.Reader) (string, error) {
 	line = line[:len(line)-2]
 	switch line[0] {
 	case '-':
-		return "", errors.New(line[1:])
+		return "", replyError(line[1:])
 	case '$':
 		return readBulk(r, line[1:])
 	case '*':

@@ -27,21 +27,10 @@ func idle(s settings, b *board) (err error) {
 	if err != nil {
 		return err
 	}
-	var conns []net.Conn
-	defer func() {
-		for _, c := range conns {
-			_ = c.Close()
-		}
-	}()
-	for i := range s.idle {
-		c, err := dialFrom(i/perLoopback, server.addr)
-		if err != nil {
-			return fmt.Errorf("connection %d: %w", i+1, err)
-		}
-		conns = append(conns, c)
-		if err := exchange(c, "PING\r\n", "+PONG\r\n"); err != nil {
-			return fmt.Errorf("connection %d: %w", i+1, err)
-		}
+	h := &idleHolder{addr: server.addr}
+	defer h.close()
+	if err := h.hold(s.idle); err != nil {
+		return err
 	}
 	after, err := residentBytes(server.pid())
 	if err != nil {
@@ -49,17 +38,48 @@ func idle(s settings, b *board) (err error) {
 	}
 	b.note("%d idle connections: RSS from %.1f to %.1f MiB", s.idle, mib(before), mib(after))
 	b.atMost("memory of an idle connection", float64(after-before)/float64(s.idle)/1024, maxIdleBytes/1024, "KiB")
+	b.note("connection %d receives %q", s.idle+1, tooManyClients)
+	return h.refused()
+}
 
-	extra, err := dialFrom(s.idle/perLoopback, server.addr)
+// idleHolder keeps idle connections.
+type idleHolder struct {
+	addr  string
+	conns []net.Conn
+}
+
+// hold opens connections until there are n. Each has sent one PING.
+func (h *idleHolder) hold(n int) error {
+	for i := len(h.conns); i < n; i++ {
+		c, err := dialFrom(i/perLoopback, h.addr)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", i+1, err)
+		}
+		h.conns = append(h.conns, c)
+		if err := exchange(c, "PING\r\n", "+PONG\r\n"); err != nil {
+			return fmt.Errorf("connection %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// refused checks that the next connection is refused, and that the first one is served.
+func (h *idleHolder) refused() error {
+	extra, err := dialFrom(len(h.conns)/perLoopback, h.addr)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = extra.Close() }()
 	if err := exchange(extra, "", tooManyClients); err != nil {
-		return fmt.Errorf("connection %d: %w", s.idle+1, err)
+		return fmt.Errorf("connection %d: %w", len(h.conns)+1, err)
 	}
-	b.note("connection %d receives %q", s.idle+1, tooManyClients)
-	return exchange(conns[0], "PING\r\n", "+PONG\r\n")
+	return exchange(h.conns[0], "PING\r\n", "+PONG\r\n")
+}
+
+func (h *idleHolder) close() {
+	for _, c := range h.conns {
+		_ = c.Close()
+	}
 }
 
 // dialFrom dials from the loopback address that n selects. Several addresses permit more

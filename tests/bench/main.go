@@ -30,6 +30,7 @@
 //	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
 //	bench overload     three times the load that the server can answer: goodput, and the time until it has recovered
 //	bench sidecar      CPU of a server and of a cluster for requests through four sidecars, compared with direct requests
+//	bench abuse        the rows of docs/security.md: other clients beside an abuse, and resources afterwards; needs root
 //	bench all       all measurements; compare, memory and replication include the peer only with -peer
 package main
 
@@ -51,6 +52,7 @@ type settings struct {
 	callers int
 	lasting time.Duration
 	groups  time.Duration
+	rows    string
 }
 
 var errMissed = errors.New("a bar was missed")
@@ -86,6 +88,7 @@ var measurements = []struct {
 	{"attacked", attacked},
 	{"overload", overloaded},
 	{"sidecar", measureSidecars},
+	{"abuse", endureAbuse},
 }
 
 // repository is the path of the repository root, relative to the directory of this
@@ -113,6 +116,7 @@ func run(args []string) error {
 	flags.IntVar(&s.callers, "callers", 64, "connections of hotkey")
 	flags.DurationVar(&s.lasting, "lasting", 10*time.Second, "duration of hotkey")
 	flags.DurationVar(&s.groups, "groups", 30*time.Second, "duration of groups")
+	flags.StringVar(&s.rows, "rows", "", "comma-separated rows of abuse, such as F71,F72; all if empty")
 	if len(args) == 0 {
 		args = []string{"all"}
 	}
@@ -141,7 +145,10 @@ func run(args []string) error {
 }
 
 // board prints figures next to their bars, and counts missed bars.
-type board struct{ missed int }
+type board struct {
+	missed int
+	prefix string // of each line
+}
 
 func (b *board) atMost(what string, got, bar float64, unit string) {
 	b.show(what, got, "<=", bar, unit, got <= bar)
@@ -157,7 +164,9 @@ func (b *board) show(what string, got float64, relation string, bar float64, uni
 		verdict = "MISSED"
 		b.missed++
 	}
-	fmt.Printf("  %-44s %12.2f %s %.2f %-5s %s\n", what, got, relation, bar, unit, verdict)
+	fmt.Printf("  %-44s %12.2f %s %.2f %-5s %s\n", b.prefix+what, got, relation, bar, unit, verdict)
 }
 
-func (b *board) note(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) }
+func (b *board) note(format string, args ...any) {
+	fmt.Printf("  "+b.prefix+format+"\n", args...)
+}

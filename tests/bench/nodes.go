@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,6 +54,11 @@ const groupSize = 3
 // startGroup starts the nodes of a group with data in a new directory, and waits until one
 // of them is the leader.
 func startGroup(binary string, args ...string) (*group, error) {
+	return startGroupUnder([]string{binary}, args...)
+}
+
+// startGroupUnder is like startGroup. The last element of line is the binary, the elements before it are a command that runs it.
+func startGroupUnder(line []string, args ...string) (*group, error) {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
 		return nil, err
@@ -69,10 +75,10 @@ func startGroup(binary string, args ...string) (*group, error) {
 	for i := range groupSize {
 		id := fmt.Sprintf("n%d", i+1)
 		_, port, _ := strings.Cut(addrs[i], ":")
-		g.nodes = append(g.nodes, &node{id: id, addr: addrs[i], args: append([]string{
-			binary, "--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", filepath.Join(dir, id),
+		g.nodes = append(g.nodes, &node{id: id, addr: addrs[i], args: slices.Concat(line, []string{
+			"--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", filepath.Join(dir, id),
 			"--cluster-id", "bench", "--node-id", id, "--raft-addr", addrs[groupSize+i], "--raft-insecure", "yes", "--bootstrap", strings.TrimSpace(list),
-		}, args...)})
+		}, args)})
 	}
 	for _, n := range g.nodes {
 		if err := n.start(); err != nil {
@@ -105,6 +111,8 @@ func (n *node) kill() error {
 	return err
 }
 
+func (n *node) pid() int { return n.cmd.Process.Pid }
+
 // role returns the role in INFO, or "" if the node does not answer.
 func (n *node) role() string {
 	text, err := infoField(n.addr, "replication", "role")
@@ -132,6 +140,23 @@ func (g *group) leader() (*node, error) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// other returns a node that is not n.
+func (g *group) other(n *node) *node {
+	return g.nodes[slices.IndexFunc(g.nodes, func(m *node) bool { return m != n })]
+}
+
+// awaitLink waits until a follower has a leader.
+func (n *node) awaitLink() error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for end := time.Now().Add(formWithin); time.Now().Before(end); <-ticker.C {
+		if link, err := infoField(n.addr, "replication", "master_link_status"); err == nil && link == "up" {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s has no leader", n.id)
 }
 
 // stop stops all nodes, and removes their data.

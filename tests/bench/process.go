@@ -37,12 +37,35 @@ func startUnder(wrapper []string, args ...string) (*process, error) {
 	}
 	p := &process{dir: dir}
 	binary := filepath.Join(dir, "throttled")
+	if err := buildServer(binary); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return p.launch(append(slices.Clone(wrapper), binary), args...)
+}
+
+// startBuilt is like startUnder, but starts a binary that buildServer has built. The last element of line is the binary.
+func startBuilt(line []string, args ...string) (*process, error) {
+	dir, err := os.MkdirTemp("", "throttled-bench-")
+	if err != nil {
+		return nil, err
+	}
+	return (&process{dir: dir}).launch(line, args...)
+}
+
+// buildServer builds the server with release flags.
+func buildServer(binary string) error {
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/throttled")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("build: %w\n%s", err, out), p.stop())
+		return fmt.Errorf("build: %w\n%s", err, out)
 	}
-	line := append(slices.Clone(wrapper), binary, "--port", "0", "--dir", dir)
+	return nil
+}
+
+// launch runs a command line on a free port, with its data in p.dir, and waits until the server is ready. If it fails, it
+// stops the process.
+func (p *process) launch(line []string, args ...string) (*process, error) {
+	line = append(slices.Clone(line), "--port", "0", "--dir", p.dir)
 	line = append(line, args...)
 	p.cmd = exec.Command(line[0], line[1:]...)
 	logs, err := p.cmd.StderrPipe()

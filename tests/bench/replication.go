@@ -50,11 +50,7 @@ func withPrograms(use func(server string, g generator) error) error {
 	g, err := buildGenerator(dir)
 	server := filepath.Join(dir, "throttled")
 	if err == nil {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", server, "./cmd/throttled")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, failed := build.CombinedOutput(); failed != nil {
-			err = fmt.Errorf("build: %w\n%s", failed, out)
-		}
+		err = buildServer(server)
 	}
 	if err == nil {
 		err = use(server, g)
@@ -162,7 +158,7 @@ func (g generator) alternate(rounds int, load shape, first string, firstFlags []
 // figures runs the load generator against one target.
 func (g generator) figures(addr string, flags ...string) (map[string]float64, error) {
 	args := append([]string{"-output", "json", "-progress=false", "-duration", replicationRound.String(), "-keys", "100000"}, flags...)
-	out, err := exec.Command(g.binary, append(args, addr)...).Output()
+	out, err := g.command(append(args, addr)...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return nil, fmt.Errorf("load generator: %w\n%s", err, exit.Stderr)

@@ -7,16 +7,26 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // generator is the load generator of this repository.
-type generator struct{ binary string }
+type generator struct {
+	binary  string
+	wrapper []string // command that runs the generator as its argument, or nil
+}
+
+// command returns a run of the generator.
+func (g generator) command(args ...string) *exec.Cmd {
+	line := append(append(slices.Clone(g.wrapper), g.binary), args...)
+	return exec.Command(line[0], line[1:]...)
+}
 
 func buildGenerator(dir string) (generator, error) {
-	g := generator{filepath.Join(dir, "throttled-bench")}
+	g := generator{binary: filepath.Join(dir, "throttled-bench")}
 	build := exec.Command("go", "build", "-C", "cmd/throttled-bench", "-o", g.binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		return g, fmt.Errorf("build the load generator: %w\n%s", err, out)
@@ -73,10 +83,10 @@ func (g generator) runOnce(addr string, keys int, lasting time.Duration) (latenc
 // openLoop sends requests at a fixed rate, over eight connections. The further arguments of the generator define the requests.
 func (g generator) openLoop(addr string, rate int, lasting time.Duration, args ...string) (latencies, error) {
 	all := append([]string{
-		"-output", "json", "-progress=false", "-threads", "1", "-conns", "8", "-depth", "1",
+		"-output", "json", "-progress=false", "-threads", "1", "-conns", strconv.Itoa(politeConns), "-depth", "1",
 		"-rate", strconv.Itoa(rate), "-duration", lasting.String(), "-warmup", "1s",
 	}, args...)
-	out, err := exec.Command(g.binary, append(all, addr)...).Output()
+	out, err := g.command(append(all, addr)...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return latencies{}, fmt.Errorf("load generator: %w\n%s", err, exit.Stderr)

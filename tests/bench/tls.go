@@ -28,6 +28,7 @@ type tlsServer struct {
 	secure string // address of the port for TLS
 	client *tls.Config
 	args   []string // of redis-benchmark
+	certs  string   // directory of the certificates
 }
 
 // costTLS compares the CPU time of the server for the same load with TLS and without. It then measures the CPU time of
@@ -38,7 +39,7 @@ func costTLS(s settings, b *board) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	server, err := startTLSIn(dir)
+	server, err := startTLSIn(dir, startServer)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func costTLS(s settings, b *board) (err error) {
 }
 
 // startTLSIn creates certificates in a directory, and starts a server that requires them.
-func startTLSIn(dir string) (*tlsServer, error) {
+func startTLSIn(dir string, start func(args ...string) (*process, error)) (*tlsServer, error) {
 	ca, err := certs.NewCA("bench", time.Now())
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func startTLSIn(dir string) (*tlsServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := startServer(append(files, "--port", port, "--tls-port", tlsPort, "--tls-cert-file", cert, "--tls-key-file", key)...)
+	p, err := start(append(files, "--port", port, "--tls-port", tlsPort, "--tls-cert-file", cert, "--tls-key-file", key)...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +87,7 @@ func startTLSIn(dir string) (*tlsServer, error) {
 		process: p, secure: addrs[1],
 		client: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}},
 		args:   []string{"--tls", "--insecure", "--cert", clientCert, "--key", clientKey},
+		certs:  dir,
 	}, nil
 }
 

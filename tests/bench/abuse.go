@@ -1,0 +1,180 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// abuse is a kind of hostile or careless use of the server. The row is its number, which docs/security.md uses too.
+type abuse struct {
+	row, name string
+	run       func(a *abuser) error
+}
+
+// abuses lists the rows of make abuse.
+var abuses = []abuse{
+	{"F68", "9,900 idle connections", (*abuser).idleClients},
+	{"F69", "5,000 connections per second", (*abuser).churn},
+	{"F70", "500 connections, 256 open files", (*abuser).fewFiles},
+	{"F71", "2,000 clients that send a byte per second", (*abuser).slowWriters},
+	{"F72", "100 clients that do not read", (*abuser).neverReaders},
+	{"F73", "100 clients that neither read nor log in", (*abuser).strangersThatNeverRead},
+	{"F74", "a pipeline of 1,000,000 commands", (*abuser).deepPipeline},
+	{"F76", "10,000 clients reconnect after a failover", (*abuser).herd},
+	{"F77", "20 million new keys", (*abuser).keyFlood},
+	{"F78", "20 million new keys to evict exhausted ones", (*abuser).evictionFlood},
+	{"F79", "1,000,000 keys with colliding hashes", (*abuser).collidingKeys},
+	{"F80", "one hot key", (*abuser).oneHotKey},
+	{"F81", "5 million keys expire in the same second", (*abuser).expiryTogether},
+	{"F82", "1,000 silent handshakes per second", (*abuser).silentHandshakes},
+	{"F83", "certificates: renewal, and those to refuse", (*abuser).certificates},
+	{"F84", "64 connections that guess passwords", (*abuser).guesses},
+	{"F85", "the HTTP port", (*abuser).httpPort},
+	{"F86", "the Raft port", (*abuser).raftPort},
+}
+
+// The load of other clients beside an abuse, and the rounds of a comparison.
+const (
+	politeKeys   = 100_000
+	politePerSec = 5_000 // requests per second
+	politeTime   = 2 * time.Second
+	abuseRounds  = 3
+	abuseP99     = 2.0 // bar: ratio of p99 beside an abuse to p99 without it
+)
+
+// abuser runs the rows. Attackers are threads of this process. It has a lower priority than the servers and the load generator,
+// since attackers are on other machines. Rows that need a rate check it.
+type abuser struct {
+	settings
+	*board
+	server string   // the binary
+	binary []string // the binary, as the argument of preferred
+	polite generator
+}
+
+// zeroPriority is the result of getpriority for a nice value of 0: the system call returns 20 minus the nice value.
+const zeroPriority = 20
+
+// niceness is the difference between the priorities of attackers and of all other processes.
+const niceness = 10
+
+// preferred is a command that runs its argument with the priority of other processes.
+var preferred = []string{"nice", "-n", strconv.Itoa(-niceness)}
+
+// endureAbuse runs the rows that the flag -rows selects, by default all.
+func endureAbuse(s settings, b *board) error {
+	if err := lowerPriority(niceness); err != nil {
+		return err
+	}
+	err := withPrograms(func(server string, g generator) error {
+		g.wrapper = preferred
+		a := &abuser{settings: s, board: b, server: server, polite: g, binary: append(slices.Clone(preferred), server)}
+		return a.runRows()
+	})
+	b.prefix = ""
+	return errors.Join(err, lowerPriority(-niceness))
+}
+
+// lowerPriority adds n to the nice value of all threads of this process. A negative number needs root.
+func lowerPriority(n int) error {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, t := range threads {
+		id, err := strconv.Atoi(t.Name())
+		if err != nil {
+			return err
+		}
+		now, err := syscall.Getpriority(syscall.PRIO_PROCESS, id)
+		if err != nil {
+			return fmt.Errorf("priority of a thread: %w", err)
+		}
+		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, zeroPriority-now+n); err != nil {
+			return fmt.Errorf("priority of a thread: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *abuser) runRows() error {
+	known := false
+	for _, row := range abuses {
+		if a.rows != "" && !slices.Contains(strings.Split(a.rows, ","), row.row) {
+			continue
+		}
+		known = true
+		a.prefix = row.row + " "
+		begin := time.Now()
+		if err := row.run(a); err != nil {
+			return fmt.Errorf("%s, %s: %w", row.row, row.name, err)
+		}
+		a.note("(%s) took %.0f s", row.name, time.Since(begin).Seconds())
+	}
+	if !known {
+		return fmt.Errorf("there is no row %q", a.rows)
+	}
+	return nil
+}
+
+// start starts the built server.
+func (a *abuser) start(args ...string) (*process, error) { return startBuilt(a.binary, args...) }
+
+// others measures the latencies of other clients of a server.
+func (a *abuser) others(v *victim, lasting time.Duration) (latencies, error) {
+	return a.polite.openLoop(v.target(), politePerSec, lasting, "-keys", strconv.Itoa(politeKeys), "-key-size", "16", "-prefix", "m:", "-limit", roomy)
+}
+
+// beside compares p99 of other clients beside an attack with p99 without it. Each attack begins after the other clients have
+// connected, and continues until its argument is closed.
+func (a *abuser) beside(v *victim, bar float64, attack func(stop <-chan struct{}) error) error {
+	return a.compare(v, bar, func() (latencies, error) { return a.during(v, attack) })
+}
+
+// compare compares p99 of other clients as attacked returns it with p99 without an attack. The rounds alternate.
+func (a *abuser) compare(v *victim, bar float64, attacked func() (latencies, error)) error {
+	var alone, beside []latencies
+	for range abuseRounds {
+		l, err := a.others(v, politeTime)
+		if err != nil {
+			return err
+		}
+		alone = append(alone, l)
+		if l, err = attacked(); err != nil {
+			return err
+		}
+		beside = append(beside, l)
+	}
+	before, during := middle(alone).p99, middle(beside).p99
+	a.note("others: p99 %.3f ms, beside the attack %.3f ms (medians of %d); longest %.1f ms, %.1f ms", before, during, abuseRounds, middle(alone).max, middle(beside).max)
+	a.atMost("p99 of others, beside the attack to alone", during/before, bar, "x")
+	return nil
+}
+
+// during measures the latencies of other clients during an attack.
+func (a *abuser) during(v *victim, attack func(stop <-chan struct{}) error) (l latencies, err error) {
+	await, err := v.arrivals()
+	if err != nil {
+		return l, err
+	}
+	measured := make(chan error, 1)
+	go func() {
+		var err error
+		l, err = a.others(v, politeTime)
+		measured <- err
+	}()
+	if err := await(politeConns); err != nil {
+		return l, errors.Join(err, <-measured)
+	}
+	stop, attacked := make(chan struct{}), make(chan error, 1)
+	go func() { attacked <- attack(stop) }()
+	err = <-measured
+	close(stop)
+	return l, errors.Join(err, <-attacked)
+}
