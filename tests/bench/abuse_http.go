@@ -41,7 +41,7 @@ func (a *abuser) httpPort() (err error) {
 	return a.withVictim([]string{"--grpc-port", portOf(addrs[0])}, func(v *victim) error {
 		most := sampleResident(v.pid())
 		err := a.beside(v, abuseP99, func(stop <-chan struct{}) error {
-			h := exec.Command(hostile, "-http", v.web, "-grpc", addrs[0], "-rate", fmt.Sprint(floodRate), "-for", webHostileFor.String())
+			h := exec.Command(hostile, "-http", v.web, "-grpc", addrs[0], "-rate", fmt.Sprint(attackRate), "-for", webHostileFor.String())
 			if err := h.Start(); err != nil {
 				return err
 			}
