@@ -83,8 +83,9 @@ func (a *abuser) killLeader(nodes *group) error {
 	return a.filesClosed(left[0], usual+herdStreams)
 }
 
-// awaitClosed waits until the server has closed a connection.
+// awaitClosed waits until the server has closed a connection, and closes it.
 func awaitClosed(c net.Conn) error {
+	defer func() { _ = c.Close() }()
 	if err := c.SetReadDeadline(time.Now().Add(herdGiveUp)); err != nil {
 		return err
 	}
