@@ -1,6 +1,7 @@
 package grpcedge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ type Config struct {
 	Observe func(method string, code codes.Code, elapsed time.Duration)
 	// Trace makes the spans of calls. Optional.
 	Trace stats.Handler
+	// MaxConnectionAge is the time after which a connection is drained: the client is asked to use another one, and its
+	// running calls are completed. Clients spread over the nodes again in this way. Zero means 5 minutes.
+	MaxConnectionAge time.Duration
 }
 
 // Access decides which clients may call methods. A server.Server is an Access.
@@ -79,10 +83,9 @@ const (
 	streamWorkers = 64
 
 	handshakeTimeout = 5 * time.Second
-	// maxAge is the time after which a connection is asked to end, so that clients spread over the nodes again.
-	maxAge      = 5 * time.Minute
-	maxAgeGrace = 10 * time.Second
-	maxIdle     = 10 * time.Minute
+	maxAge           = 5 * time.Minute // the default of Config.MaxConnectionAge
+	maxAgeGrace      = 10 * time.Second
+	maxIdle          = 10 * time.Minute
 	// minPing is the minimum interval between pings of a client. Clients that send more are disconnected.
 	minPing     = 5 * time.Second
 	pingAfter   = 30 * time.Second // without data from the client
@@ -139,7 +142,7 @@ func (c *core) options() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionIdle: maxIdle, MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAgeGrace, Time: pingAfter, Timeout: pingTimeout,
+			MaxConnectionIdle: maxIdle, MaxConnectionAge: cmp.Or(c.MaxConnectionAge, maxAge), MaxConnectionAgeGrace: maxAgeGrace, Time: pingAfter, Timeout: pingTimeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.NumStreamWorkers(streamWorkers),

@@ -9,9 +9,12 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/throttledhq/throttled/acl"
@@ -339,6 +342,52 @@ func TestShutdown(t *testing.T) {
 	_, err = pb.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), request("edge", one("five")))
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("a call after the shutdown: %v, want Unavailable", err)
+	}
+}
+
+// TestMaxConnectionAge checks that an old connection is drained: the client leaves it while a call runs, the call is completed,
+// and the next call uses another connection.
+func TestMaxConnectionAge(t *testing.T) {
+	l := newLab(t, conventionRules)
+	runner := blockingRunner{make(chan struct{}), make(chan struct{})}
+	config := l.config
+	config.MaxConnectionAge = 100 * time.Millisecond
+	config.Checker = decision.New(func() decision.Runner { return runner })
+	conn := (&lab{t: t, config: config}).serveConfig()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	call := func() (*peer.Peer, error) {
+		var p peer.Peer
+		_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, request("edge", one("five")), grpc.Peer(&p), grpc.WaitForReady(true))
+		return &p, err
+	}
+	type answer struct {
+		peer *peer.Peer
+		err  error
+	}
+	answered := make(chan answer)
+	begin := func() {
+		p, err := call()
+		answered <- answer{p, err}
+	}
+	go begin()
+	<-runner.begun
+	if !conn.WaitForStateChange(ctx, connectivity.Ready) { // GOAWAY has been received
+		t.Fatal("the connection is not drained")
+	}
+	go begin()
+	<-runner.begun
+	close(runner.release)
+	var local [2]string
+	for i := range local {
+		a := <-answered
+		if status.Code(a.err) != codes.InvalidArgument {
+			t.Errorf("a call: %v, want the error of the runner", a.err)
+		}
+		local[i] = a.peer.LocalAddr.String()
+	}
+	if local[0] == local[1] {
+		t.Errorf("both calls used the connection from %s", local[0])
 	}
 }
 
