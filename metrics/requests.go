@@ -56,7 +56,7 @@ var httpForm = requestForm{
 }
 
 var grpcForm = requestForm{
-	total: "throttled_grpc_requests_total", totalHelp: "Requests to the gRPC server by method, such as Authorization/Check, and code of the status.",
+	total: "throttled_grpc_requests_total", totalHelp: "Requests to the gRPC server by method, such as Authorization/Check, and code of the status. The method of a refused request is none if the server does not have it.",
 	seconds: "throttled_grpc_request_seconds", secondsHelp: "Time of requests to the gRPC server.",
 	label: "method", first: 0, last: len(grpcNames) - 1, codeName: func(code int) string { return grpcNames[code] },
 }

@@ -20,8 +20,34 @@ import (
 // healthPrefix begins the names of the methods of health checks.
 const healthPrefix = "/grpc.health.v1.Health/"
 
-// authorize returns an error unless the client may call a method. It is called before the message is received, so that
-// clients without the password cannot make the server hold messages. Health checks need no permission.
+// admit returns an error unless the client may call a method, and observes the calls that it refuses. It is called before
+// the message is received, so that clients without the password cannot make the server hold messages.
+func (c *core) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
+	start := time.Now()
+	ctx, err := c.authorize(ctx, info)
+	if err != nil {
+		c.observe(c.knownName(info.FullMethodName), err, start)
+	}
+	return ctx, err
+}
+
+// knownName returns the name of a method, or "none" if it is not served: clients could otherwise create any number of
+// series of metrics.
+func (c *core) knownName(fullMethod string) string {
+	if !c.methods[fullMethod] {
+		return "none"
+	}
+	return methodName(fullMethod)
+}
+
+// observe reports a call with its result and its start.
+func (c *core) observe(method string, err error, start time.Time) {
+	if c.Observe != nil {
+		c.Observe(method, status.Code(err), time.Since(start))
+	}
+}
+
+// authorize returns an error unless the client may call a method. Health checks need no permission.
 func (c *core) authorize(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if strings.HasPrefix(info.FullMethodName, healthPrefix) {
 		return ctx, nil
@@ -108,9 +134,7 @@ func (c *core) intercept(ctx context.Context, req any, info *grpc.UnaryServerInf
 			c.Log.Error("a gRPC call panicked", "panic", p, "method", info.FullMethod, "stack", string(debug.Stack()))
 			resp, err = nil, status.Error(codes.Internal, "internal error")
 		}
-		if c.Observe != nil {
-			c.Observe(methodName(info.FullMethod), status.Code(err), time.Since(start))
-		}
+		c.observe(methodName(info.FullMethod), err, start)
 	}()
 	return handler(ctx, req)
 }

@@ -36,8 +36,9 @@ type Config struct {
 	Access  Access
 	Ready   func() error // returns nil if requests can be decided, otherwise the reason; it is called every second
 	Log     *slog.Logger
-	// Observe is called after each call of a method that has run. The name of the method is such as
-	// "RateLimitService/ShouldRateLimit". Optional.
+	// Observe is called after each call of a method that has run, and for each call that is refused before it runs. The name
+	// of the method is such as "RateLimitService/ShouldRateLimit". It is "none" if a refused call names no method of the
+	// server. Optional.
 	Observe func(method string, code codes.Code, elapsed time.Duration)
 	// Trace makes the spans of calls. Optional.
 	Trace stats.Handler
@@ -107,6 +108,8 @@ type core struct {
 	forwarded string // header with the address of the client, in canonical form
 	format    headers.Format
 	lines     *lograte.Limiter
+	// methods has the full names of the methods that are served. It does not change after New.
+	methods map[string]bool
 }
 
 // New returns a Server. It must be stopped with Shutdown. The error names an option that is not valid.
@@ -128,14 +131,26 @@ func New(config Config) (*Server, error) {
 	pb.RegisterRateLimitServiceServer(s.grpc, &rateLimits{core: c})
 	auth.RegisterAuthorizationServer(s.grpc, &authorization{core: c})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
+	c.methods = fullNames(s.grpc.GetServiceInfo())
 	return s, nil
+}
+
+// fullNames returns the full names of the methods of services, such as "/grpc.health.v1.Health/Check".
+func fullNames(services map[string]grpc.ServiceInfo) map[string]bool {
+	names := make(map[string]bool)
+	for service, info := range services {
+		for _, m := range info.Methods {
+			names["/"+service+"/"+m.Name] = true
+		}
+	}
+	return names
 }
 
 // options returns the options of the gRPC server.
 func (c *core) options() []grpc.ServerOption {
 	list := []grpc.ServerOption{
 		grpc.Creds(transportCredentials{}),
-		grpc.InTapHandle(c.authorize),
+		grpc.InTapHandle(c.admit),
 		grpc.UnaryInterceptor(c.intercept),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),

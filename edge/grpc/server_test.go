@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +219,49 @@ func TestObserve(t *testing.T) {
 		if got, want := <-calls, (call{"RateLimitService/ShouldRateLimit", status.Code(err)}); got != want {
 			t.Errorf("observed %v, want %v", got, want)
 		}
+	}
+}
+
+// TestObserve_Refused checks that calls that are refused before they run are reported, and that names of methods that are
+// not served are reported as "none".
+func TestObserve_Refused(t *testing.T) {
+	const served, unknown = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", "/envoy.service.ratelimit.v3.RateLimitService/Made-up"
+	protected := func(l *lab) { l.config.Access = protectedAccess{l.limiter} }
+	for _, tt := range []struct {
+		name, method, password string
+		adapt                  func(*lab)
+		observed               string
+		code                   codes.Code
+	}{
+		{"no password", served, "", nil, "RateLimitService/ShouldRateLimit", codes.Unauthenticated},
+		{"wrong password", served, "Bearer wrong", nil, "RateLimitService/ShouldRateLimit", codes.Unauthenticated},
+		{"unknown method", unknown, "Bearer wrong", nil, "none", codes.Unauthenticated},
+		{"unknown service", "/a.B/C", "", nil, "none", codes.Unauthenticated},
+		{"protected mode", served, "Bearer secret", protected, "RateLimitService/ShouldRateLimit", codes.PermissionDenied},
+		{"accepted", served, "Bearer secret", nil, "RateLimitService/ShouldRateLimit", codes.OK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLab(t, conventionRules, func(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 0 })
+			var observed []string
+			l.config.Observe = func(method string, code codes.Code, _ time.Duration) {
+				observed = append(observed, method+" "+code.String())
+			}
+			if tt.adapt != nil {
+				tt.adapt(l)
+			}
+			observing := &lab{t: t, config: l.config}
+			ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", tt.password)
+			err := observing.serveConfig().Invoke(ctx, tt.method, request("edge", one("five")), &pb.RateLimitResponse{})
+			if status.Code(err) != tt.code {
+				t.Errorf("%v, want %v", err, tt.code)
+			}
+			if err := observing.server.Shutdown(context.Background()); err != nil { // calls of Observe have returned
+				t.Error(err)
+			}
+			if want := []string{tt.observed + " " + tt.code.String()}; !slices.Equal(observed, want) {
+				t.Errorf("observed %q, want %q", observed, want)
+			}
+		})
 	}
 }
 
