@@ -52,6 +52,7 @@ type Options struct {
 	ProtoMaxInlineLen      int64         // bytes of an inline command; 1 KiB to 1 MiB, at most ClientQueryBufferLimit
 	ProtoMaxArgs           int           // arguments of one command, including its name; at least 1
 	CommandTimeout         time.Duration // whole seconds to complete a partial command, and to log in; 0 means no limit
+	OverloadTarget         time.Duration // whole milliseconds that commands may wait before limiter commands are refused, 0 to 60 s; 0 means never
 	WriteTimeout           time.Duration // whole seconds that a full reply buffer may remain unread; 0 means no limit
 	LeaderWait             time.Duration // whole milliseconds that a command waits while no leader is elected; 100 to 60000
 	ClientReplyBufferLimit int64         // bytes of unsent replies at which reading from the client pauses; at least 64 KiB

@@ -39,6 +39,7 @@ var otherValue = map[string]string{
 	"proto-max-inline-len":      "2048",
 	"proto-max-args":            "1048576",
 	"command-timeout":           "3",
+	"overload-target":           "5",
 	"write-timeout":             "4",
 	"leader-wait":               "60000",
 	"shutdown-timeout":          "0",
@@ -240,7 +241,7 @@ func TestDefault(t *testing.T) {
 	want := map[string]string{
 		"bind": "127.0.0.1", "port": "6380", "protected-mode": "yes", "requirepass": "", "requirepass-file": "", "aclfile": "", "tcp-keepalive": "60",
 		"timeout": "0", "maxclients": "10000", "client-query-buffer-limit": "1048576", "proto-max-bulk-len": "524288",
-		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10", "leader-wait": "900",
+		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10", "leader-wait": "900", "overload-target": "0",
 		"shutdown-timeout": "10", "window-log-max-entries": "8192", "rules": "",
 		"tls-port": "0", "tls-cluster-port": "0", "tls-sentinel-port": "0", "tls-leader-port": "0", "tls-http-port": "0", "tls-grpc-port": "0",
 		"tls-cert-file": "", "tls-key-file": "", "tls-ca-cert-file": "", "tls-revoked-file": "", "tls-auth-clients": "yes", "tls-auth-clients-user": "off", "tls-protocols": "TLSv1.2 TLSv1.3",

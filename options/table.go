@@ -152,6 +152,11 @@ var table = slices.Concat([]row{
 		field: func(o *Options) value { return number{&o.AuthFailuresPerMinute, 0, 1 << 20} },
 	},
 	{
+		name: "overload-target", group: limits, form: formMillis,
+		help:  "delay of unread commands until BUSY, 0 for never",
+		field: func(o *Options) value { return span{&o.OverloadTarget, time.Millisecond, 0, 60000} },
+	},
+	{
 		name: "shutdown-timeout", group: limits, form: formSeconds,
 		help:  "time for clients to finish at shutdown",
 		field: func(o *Options) value { return seconds(&o.ShutdownTimeout) },

@@ -203,16 +203,26 @@ func (c *connection) read() readResult {
 			return readStop
 		}
 	}
+	ending := c.srv.closing.Load() || c.closing.closeAfterReplies.Load()
+	hurries := !ending && err == nil && !c.socket.drained && c.pipe.unread.hurries()
+	if !hurries && c.output.out.Len() > 0 && !c.output.flush() {
+		return readStop
+	}
 	switch {
-	case c.srv.closing.Load() || c.closing.closeAfterReplies.Load():
+	case ending:
 		return readStop
 	case err == errNothing || err == nil && c.socket.drained:
 		c.trimReader()
+		c.endWait()
 		c.buffers.park()
 		return readWait
 	case err != nil:
 		c.logEnd(err)
 		return readStop
+	}
+	c.wait()
+	if hurries {
+		return readNow
 	}
 	return readAgain
 }
@@ -276,7 +286,7 @@ func (c *connection) finish() bool {
 	if c.newcomer != nil {
 		c.admit() // before the first reply, after which the client must not be displaced
 	}
-	open := c.pipe.end != endNow && c.output.flush() && c.pipe.end == endNot
+	open := c.mayHold() || c.pipe.end != endNow && c.output.flush() && c.pipe.end == endNot
 	c.updateIncomplete()
 	return open
 }
@@ -346,6 +356,7 @@ func (c *connection) leave() {
 	c.srv.admission.forget(c)
 	c.srv.mu.Unlock()
 	_ = c.socket.Close()
+	c.endWait()
 	c.pipe.close()
 	c.srv.endBackup(c.session.backup)
 	c.session.tx.close()

@@ -54,6 +54,8 @@ func (p *pipeline) dispatch() {
 		p.current.stage = stageReject
 	case p.session.tx.queueing && !runsInMulti[cur.cmd.name]:
 		p.current.stage = stageQueue
+	case cur.cmd.parse != nil && !p.unread.take():
+		p.current.stage = stageOverloaded
 	case cur.cmd.parse != nil || p.mustForward(cur.cmd):
 		p.collect()
 	default:
@@ -86,6 +88,8 @@ func (p *pipeline) advanceCommand() need {
 	case stageReject:
 		p.client.reject(cur.cmd, cur.err)
 		p.done()
+	case stageOverloaded:
+		p.refuseOverloaded()
 	case stageFail:
 		p.client.fail(cur.cmd, cur.err)
 		p.done()

@@ -79,6 +79,7 @@ const (
 	errNotLeading    replyError = "LOADING the cluster has no leader at the moment: nothing was charged, try again"
 	errClusterDown   replyError = "CLUSTERDOWN The cluster is down: it has no leader at the moment, nothing was charged, try again"
 	errBusy          replyError = "BUSY too many clients are waiting for the leader: nothing was charged, try again later"
+	errOverloaded    replyError = "BUSY the server is overloaded: nothing was charged, try again later"
 	errUncertain     replyError = "UNCERTAIN leadership was lost before the request was confirmed: it may have been charged"
 	errSelectCluster replyError = "ERR SELECT is not allowed in cluster mode"
 	errNotClustered  replyError = "ERR this server is not part of a cluster: send the command to a node of a cluster"
@@ -110,6 +111,9 @@ const (
 func errTooManyFailures(wait time.Duration) replyError {
 	return replyError(fmt.Sprintf("ERR too many wrong passwords from this address: this attempt was not checked, try again in %d seconds", limiter.Ceil(wait, time.Second)))
 }
+
+// overloadedReply is errOverloaded in the wire format.
+var overloadedReply = []byte("-" + errOverloaded + "\r\n")
 
 // Errors that are sent only to other nodes.
 const (

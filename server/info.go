@@ -185,6 +185,8 @@ func infoStats(s *Server, w *infoWriter) {
 	}
 	w.field("protocol_errors", s.stats.protocolErrors.Load())
 	w.field("timed_out_connections", s.stats.timeouts.Load())
+	w.field("overload_refused", s.stats.overloaded.Load())
+	w.field("overload_waiting_clients", s.overload.waiting.Load())
 	w.field("handler_panics", s.stats.panics.Load())
 	if s.cluster != nil {
 		w.field("forwarded_commands", s.forward.Commands.Load())

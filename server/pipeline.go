@@ -35,6 +35,7 @@ type pipeline struct {
 	collector collector // collected commands
 	execution execution // runs the current command, or a command of the collector
 	long      longToken
+	unread    unread
 	charged   era  // era of the last charge by the client, for WAIT
 	need      need // result of the last advance
 	end       endMode
@@ -65,16 +66,17 @@ type current struct {
 type stage uint8
 
 const (
-	stageNone    stage = iota // no command is in progress
-	stagePause                // CLIENT PAUSE: write the replies to earlier commands, and wait until the pause ends
-	stageMute                 // CLIENT REPLY turns off the reply: first write the replies to earlier commands
-	stageMuted                // the earlier replies are written: dispatch the command
-	stageUnmute               // the command is complete: drop its reply
-	stageCollect              // add the command to the batch
-	stageQueue                // queue the command for EXEC
-	stageReject               // reply with err: the command did not run
-	stageFail                 // reply with err: the command failed
-	stageRun                  // run the command
+	stageNone       stage = iota // no command is in progress
+	stagePause                   // CLIENT PAUSE: write the replies to earlier commands, and wait until the pause ends
+	stageMute                    // CLIENT REPLY turns off the reply: first write the replies to earlier commands
+	stageMuted                   // the earlier replies are written: dispatch the command
+	stageUnmute                  // the command is complete: drop its reply
+	stageCollect                 // add the command to the batch
+	stageQueue                   // queue the command for EXEC
+	stageReject                  // reply with err: the command did not run
+	stageOverloaded              // reply that the server is overloaded: the command did not run
+	stageFail                    // reply with err: the command failed
+	stageRun                     // run the command
 )
 
 // need is the condition that must be met before the next call of advance.

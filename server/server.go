@@ -110,6 +110,7 @@ type Server struct {
 	pausing  clientPause
 	logged   *lograte.Limiter
 	auth     authLimiter
+	overload overload
 	users    users
 
 	clientMemory clientMemory

@@ -12,7 +12,7 @@ func (s *Server) Statistics() statistics.Server {
 		Started: s.started, Loading: snapshots.Loading, MaxClients: clientLimit(o),
 		Connections: c.connections.Load(), Rejected: c.rejected.Load(), Displaced: c.displaced.Load(),
 		EvictedClients: s.clientMemory.evicted.Load(), TimedOut: c.timeouts.Load(), ProtocolErrors: c.protocolErrors.Load(),
-		Panics: c.panics.Load(), ReadBytes: c.netIn.Load(), WrittenBytes: c.netOut.Load(),
+		Panics: c.panics.Load(), Overloaded: c.overloaded.Load(), Waiting: s.overload.waiting.Load(), ReadBytes: c.netIn.Load(), WrittenBytes: c.netOut.Load(),
 		Users: users.Len(), UsersVersion: users.Version,
 		AuthFailed: s.auth.failed.Load(), AuthRefused: s.auth.refused.Load(),
 		ClientMemory: s.ClientMemory(), ClientMemoryMax: o.ClientMemory(), MaxMemory: o.MaxMemory,

@@ -20,6 +20,7 @@ type stats struct {
 	protocolErrors atomic.Int64
 	timeouts       atomic.Int64 // connections closed by the reaper
 	panics         atomic.Int64
+	overloaded     atomic.Int64 // limiter commands refused because of overload-target
 
 	commands []commandStats // by command id
 
@@ -62,12 +63,21 @@ func (s *stats) limited() (n int64) {
 
 const maxErrorCodes = 128 // a safety limit, not expected to be reached: clients cannot create codes
 
-func (s *stats) countError(code string) {
+func (s *stats) countError(code string) { s.countErrors(code, 1) }
+
+func (s *stats) countErrors(code string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.errors[code]; known || len(s.errors) < maxErrorCodes {
-		s.errors[code]++
+		s.errors[code] += n
 	}
+}
+
+// countOverloaded counts n commands that were refused because of an overload.
+func (s *stats) countOverloaded(cmd *command, n int64) {
+	s.of(cmd).rejected.Add(n)
+	s.overloaded.Add(n)
+	s.countErrors(errOverloaded.code(), n)
 }
 
 // errorCounts returns a copy of the counts by code.
@@ -93,7 +103,7 @@ func (s *stats) processed() (n int64) {
 func (s *stats) reset() {
 	for _, counter := range []*atomic.Int64{
 		&s.connections, &s.rejected, &s.displaced, &s.netIn, &s.netOut, &s.reads, &s.writes,
-		&s.protocolErrors, &s.timeouts, &s.panics,
+		&s.protocolErrors, &s.timeouts, &s.panics, &s.overloaded,
 	} {
 		counter.Store(0)
 	}

@@ -26,6 +26,8 @@ type Server struct {
 	TimedOut         int64  // connections closed because of a timeout
 	Users            int    // number of users
 	UsersVersion     uint64 // of the users, as INFO shows it
+	Overloaded       int64  // limiter commands refused because of overload-target
+	Waiting          int64  // clients with unread commands; 0 without overload-target
 	ProtocolErrors   int64
 	Panics           int64 // of commands
 	ReadBytes        int64 // received from clients
