@@ -11,8 +11,8 @@ import (
 
 const (
 	// refusedPerDecision bounds the refused commands, as a multiple of those that were decided before. A refusal takes less
-	// than a third of the time of a decision, so about half of the time is left for decisions, whatever clients send.
-	refusedPerDecision = 3
+	// than a third of the time of a decision, so more than half of the time is left for decisions, whatever clients send.
+	refusedPerDecision = 2
 	// overloadClients is the number of clients with unread commands at which the server is overloaded. The commands of
 	// fewer clients wait mostly for earlier ones of the same client, as those of a bulk load do.
 	overloadClients = 8
