@@ -119,9 +119,3 @@ func (e *engine) LeaseUsage() limiter.LeaseUsage { return e.table.LeaseUsage() }
 
 // Usage returns the usage counters of the table.
 func (e *engine) Usage() limiter.Usage { return e.table.Usage() }
-
-// Leases calls yield for each outstanding lease in the table of this node, which may be outdated on a follower.
-func (e *engine) Leases(yield func(limiter.Lease) bool) { e.table.Leases(yield) }
-
-// LeaseUsage returns the lease counters of the table.
-func (e *engine) LeaseUsage() limiter.LeaseUsage { return e.table.LeaseUsage() }

@@ -28,7 +28,8 @@
 //	bench elections    a cluster of three on an overloaded machine: elections, slow heartbeats
 //	bench edges        the HTTP and gRPC servers: compared with throttlecrab and envoyproxy/ratelimit, and under attack
 //	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
-//	bench overload     three times the load that the server can answer: goodput, and the time until it has recovered
+//	bench overload     three times the load that the server can answer: goodput, refusals, latencies, and the time until it
+//	                   has recovered; standalone, and the leader of a cluster
 //	bench sidecar      CPU of a server and of a cluster for requests through four sidecars, compared with direct requests
 //	bench abuse        the rows of docs/security.md: other clients beside an abuse, and resources afterwards; needs root
 //	bench all       all measurements; compare, memory and replication include the peer only with -peer

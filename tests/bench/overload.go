@@ -24,51 +24,84 @@ const (
 	overloadTick    = time.Millisecond // interval at which a connection sends the requests that are due
 )
 
-// overloaded offers three times the load that a server can answer, at a fixed rate, and then half of it. It measures the
-// replies per second, and the time until the latency is normal again. Latencies count from the time at which a request
-// was due.
+// overloadTarget is the option of the measured servers, with which they refuse commands.
+var overloadTarget = []string{"--overload-target", "5"}
+
+// overloaded offers three times the load that a server can answer, at a fixed rate, and then half of it, to a standalone
+// server and then to the leader of a cluster. It measures the decisions and refusals per second, and the time until the
+// latency is normal again. Latencies count from the time at which a request was due.
 func overloaded(s settings, b *board) error {
-	p, err := startUnder([]string{"taskset", "-c", "0"}) // the generator needs the other processor
+	p, err := startUnder([]string{"taskset", "-c", "0"}, overloadTarget...) // the generator needs the other processor
 	if err != nil {
 		return err
 	}
-	return errors.Join(overloadServer(p, s.rounds, b), p.stop())
+	if err := errors.Join(overloadServer(p.addr, p.pid(), s.rounds, b), p.stop()); err != nil {
+		return err
+	}
+	return withPrograms(func(server string, _ generator) error {
+		nodes, err := startGroup(server, overloadTarget...)
+		if err != nil {
+			return err
+		}
+		return errors.Join(overloadLeader(nodes, s.rounds, b), nodes.stop())
+	})
+}
+
+// overloadLeader overloads the leader of a cluster, and counts the elections.
+func overloadLeader(nodes *group, rounds int, b *board) error {
+	leader, err := nodes.leader()
+	if err != nil {
+		return err
+	}
+	before, err := nodes.heartbeats()
+	if err != nil {
+		return err
+	}
+	b.note("the leader of a cluster of three, on all processors:")
+	if err := overloadServer(leader.addr, leader.cmd.Process.Pid, rounds, b); err != nil {
+		return err
+	}
+	after, err := nodes.heartbeats()
+	b.atMost("elections", after.term-before.term, 0, "")
+	return err
 }
 
 // overloadServer measures the peak, which is the best of several rounds, then the normal latency, and then an overload.
-func overloadServer(p *process, rounds int, b *board) error {
+func overloadServer(addr string, pid int, rounds int, b *board) error {
 	var peak, perCPU float64
 	for range rounds {
-		replies, efficiency, err := peakOf(p)
+		replies, efficiency, err := peakOf(addr, pid)
 		if err != nil {
 			return err
 		}
 		peak, perCPU = max(peak, replies), max(perCPU, efficiency)
 	}
-	normal, err := offer(p.addr, phase{peak / 2, overloadPhase})
+	normal, err := offer(addr, phase{peak / 2, overloadPhase})
 	if err != nil {
 		return err
 	}
-	before, err := cpuSeconds(p.pid())
+	before, err := cpuSeconds(pid)
 	if err != nil {
 		return err
 	}
-	all, err := offer(p.addr, phase{peak * overloadTimes, overloadPhase}, phase{peak / 2, 4 * overloadPhase})
+	all, err := offer(addr, phase{peak * overloadTimes, overloadPhase}, phase{peak / 2, 4 * overloadPhase})
 	if err != nil {
 		return err
 	}
-	after, err := cpuSeconds(p.pid())
+	after, err := cpuSeconds(pid)
 	if err != nil {
 		return err
 	}
-	usual := normal.percentile(0, 99)
+	usual := normal.p99(normal.replies)
 	b.note("peak %.0f replies/s, %.0f per second of CPU time; p99 at half of it %.1f ms; offered %.0f/s", peak, perCPU, usual, peak*overloadTimes)
 	goodput := float64(all.decided[0].Load()) / overloadPhase.Seconds()
 	b.note("while overloaded: %.0f decisions/s, %.0f BUSY/s, %d requests not sent, p99 %.0f ms",
-		goodput, float64(all.busy[0].Load())/overloadPhase.Seconds(), all.dropped.Load(), all.percentile(0, 99))
+		goodput, float64(all.busy[0].Load())/overloadPhase.Seconds(), all.dropped.Load(), all.p99(all.replies))
 	b.note("decisions per second of CPU time, in all phases: %.0f", float64(all.decided[0].Load()+all.decided[1].Load())/(after-before))
 	b.atLeast("goodput at 3 times the peak, share of the peak", 100*goodput/peak, 80, "%")
 	b.atMost("time until p99 is at most 5 times the normal one", all.recovery(5*max(usual, 1)).Seconds(), overloadRecover.Seconds(), "s")
+	b.atMost("p99 of decisions, multiple of the normal one", all.p99(all.replies)/max(usual, 1), 5, "")
+	b.atMost("p99 of refusals", all.p99(all.refusals), 5, "ms")
 	return nil
 }
 
@@ -85,8 +118,9 @@ type offered struct {
 	decided, busy []atomic.Int64
 	dropped       atomic.Int64
 
-	mu      sync.Mutex
-	replies []reply
+	mu       sync.Mutex
+	replies  []reply // last decision of each burst
+	refusals []reply // last refusal of each burst
 }
 
 // reply is the arrival of the last reply to a burst since the begin, and its latency.
@@ -111,23 +145,23 @@ func (o *offered) end(i int) (end time.Duration) {
 	return end
 }
 
-// percentile returns a percentile of the latencies of a phase in milliseconds.
-func (o *offered) percentile(phase, percent int) float64 {
+// p99 returns the 99th percentile of the latencies of the first phase in milliseconds. The list is o.replies or o.refusals.
+func (o *offered) p99(replies []reply) float64 {
 	var list []time.Duration
-	for _, r := range o.replies {
-		if o.phaseAt(r.at) == phase {
+	for _, r := range replies {
+		if o.phaseAt(r.at) == 0 {
 			list = append(list, r.latency)
 		}
 	}
-	return percentileOf(list, percent)
+	return p99Of(list)
 }
 
-func percentileOf(list []time.Duration, percent int) float64 {
+func p99Of(list []time.Duration) float64 {
 	if len(list) == 0 {
 		return 0
 	}
 	slices.Sort(list)
-	return float64(list[(len(list)-1)*percent/100]) / float64(time.Millisecond)
+	return float64(list[(len(list)-1)*99/100]) / float64(time.Millisecond)
 }
 
 // recovery returns the time from the end of the first phase until the p99 of an interval of 250 ms, and of all later
@@ -142,7 +176,7 @@ func (o *offered) recovery(bound float64) time.Duration {
 				list = append(list, r.latency)
 			}
 		}
-		if good++; len(list) == 0 || percentileOf(list, 99) > bound {
+		if good++; len(list) == 0 || p99Of(list) > bound {
 			good = 0
 		}
 		if good == calm {
@@ -235,9 +269,10 @@ func (o *offered) write(conn net.Conn, request string, sent chan<- burst) error 
 
 // read counts the replies to the requests that were sent.
 func (o *offered) read(conn net.Conn, sent <-chan burst) error {
-	var list []reply
+	var list, refusals []reply
 	in := replyCounter{conn: conn}
 	for b := range sent {
+		var lastDecided, lastBusy time.Duration
 		for left := b.count; left > 0; {
 			decided, busy, err := in.next(left)
 			if err != nil {
@@ -248,14 +283,24 @@ func (o *offered) read(conn net.Conn, sent <-chan burst) error {
 			o.decided[i].Add(decided)
 			o.busy[i].Add(busy)
 			left -= decided + busy
-			if left == 0 && decided > 0 {
-				list = append(list, reply{now, now - b.due})
+			if decided > 0 {
+				lastDecided = now
 			}
+			if busy > 0 {
+				lastBusy = now
+			}
+		}
+		if lastDecided > 0 {
+			list = append(list, reply{lastDecided, lastDecided - b.due})
+		}
+		if lastBusy > 0 {
+			refusals = append(refusals, reply{lastBusy, lastBusy - b.due})
 		}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.replies = append(o.replies, list...)
+	o.refusals = append(o.refusals, refusals...)
 	return nil
 }
 
@@ -289,8 +334,8 @@ func (c *replyCounter) next(most int64) (decided, busy int64, err error) {
 
 // peakOf returns the replies per second, and per second of CPU time, of a server whose connections always have requests
 // outstanding.
-func peakOf(p *process) (perSecond, perCPU float64, err error) {
-	before, err := cpuSeconds(p.pid())
+func peakOf(addr string, pid int) (perSecond, perCPU float64, err error) {
+	before, err := cpuSeconds(pid)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -299,11 +344,11 @@ func peakOf(p *process) (perSecond, perCPU float64, err error) {
 	errs := make([]error, overloadConns)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = saturate(p.addr, fmt.Sprintf("o:%02d", i), begin.Add(overloadPhase), &replies) })
+		all.Go(func() { errs[i] = saturate(addr, fmt.Sprintf("o:%02d", i), begin.Add(overloadPhase), &replies) })
 	}
 	all.Wait()
 	elapsed := time.Since(begin).Seconds()
-	after, err := cpuSeconds(p.pid())
+	after, err := cpuSeconds(pid)
 	n := float64(replies.Load())
 	return n / elapsed, n / (after - before), errors.Join(append(errs, err)...)
 }

@@ -58,7 +58,7 @@ func TestRecovery(t *testing.T) {
 	if got := o.recovery(0.5); got != 10*time.Second {
 		t.Errorf("recovery that is never reached = %v, want the rest of the time", got)
 	}
-	if got := o.percentile(0, 99); got != 1000 {
+	if got := o.p99(o.replies); got != 1000 {
 		t.Errorf("p99 of the first phase = %v ms, want 1000", got)
 	}
 }
