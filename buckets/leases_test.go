@@ -80,7 +80,7 @@ func TestDrawErrors(t *testing.T) {
 		t.Errorf("Lookup returns the kind %d, %t; want that without leases", e.Kind, found)
 	}
 	table.SetLeases(false)
-	if d, out := drawn(table, "k", 3, 5); d.Granted != 0 || d.Valid != 0 || out.Err != nil || out.Limited || out.Remaining != 94 {
+	if d, out := drawn(table, "k", 3, 5); d.Granted != 0 || d.Valid != 0 || out.Err != nil || out.Limited || out.Remaining != 95 {
 		t.Errorf("without leases, a draw is granted %d units for %v, and its decision is %+v; want none, and that on one unit", d.Granted, d.Valid, out)
 	}
 	table.SetLeases(true)

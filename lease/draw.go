@@ -17,20 +17,28 @@ const capShare = 8
 // Granted and Valid of req.Draw, and returns the change of the state, the kind of the changed record, and the decision.
 //
 // The lease has at most the units that can be admitted now, and at most an equal share of them for each lessee with
-// outstanding leases, rounded up. If units are granted, the decision is that of a peek afterwards. Otherwise it is that on
-// a charge of one unit without a lease, which is not made, and nothing changes.
+// outstanding leases, rounded up. The decision is that of a peek afterwards, with Limited and RetryAfter of a charge of one
+// unit without a lease, which is not made. If no units are granted, nothing changes.
 func Draw(decide Algorithm, req *limiter.Request, kind limiter.Kind, old limiter.State, now uint64) (c limiter.Change, changed limiter.Kind, d limiter.Decision) {
 	var buf [MaxLeases]lease
 	req.Draw.Granted, req.Draw.Valid = 0, 0
 	st := open(kind, old, now, buf[:0])
 	st.adapt(decide, req.Kind, &req.Limit, now)
 	if !st.draw(decide, req, now) {
-		_, d = decide(&req.Limit, st.inner, now, 1, nil)
-		return c, kind, d
+		return c, kind, outlook(decide, req, st.inner, now)
 	}
-	_, d = decide(&req.Limit, st.inner, now, 0, nil)
+	d = outlook(decide, req, st.inner, now)
 	c, changed = st.change(req.Kind, nil)
 	return c, changed, d
+}
+
+// outlook returns the decision on a peek, with Limited and RetryAfter of a charge of one unit, which is not made. From it, a
+// lessee learns the requests that it may refuse itself.
+func outlook(decide Algorithm, req *limiter.Request, inner limiter.State, now uint64) limiter.Decision {
+	_, d := decide(&req.Limit, inner, now, 0, nil)
+	_, one := decide(&req.Limit, inner, now, 1, nil)
+	d.Limited, d.RetryAfter = one.Limited, one.RetryAfter
+	return d
 }
 
 // draw adds a lease to the list and charges it to the inner state. It returns false, and changes nothing, if not even one

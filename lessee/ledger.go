@@ -103,14 +103,7 @@ func (l *Ledger) DecideGroup(reqs []limiter.Request, now int64, out []limiter.De
 // leasable reports whether a request can be decided with leased units: it charges, and concerns the limit of a kind that an
 // authority leases.
 func leasable(req *limiter.Request) bool {
-	if req.Quantity <= 0 || req.Trial || req.Draw != nil {
-		return false
-	}
-	switch req.Kind {
-	case limiter.LeakyBucket, limiter.ScaledLeaky, limiter.Ban:
-		return false
-	}
-	return true
+	return req.Quantity > 0 && !req.Trial && req.Draw == nil && req.Kind.Raw() != ""
 }
 
 // maxName is the length of names for which Decide needs no memory of the heap.

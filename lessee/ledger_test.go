@@ -80,6 +80,7 @@ func TestNotLeased(t *testing.T) {
 		"a refund":      func(r *limiter.Request) { r.Quantity = -1 },
 		"a trial":       func(r *limiter.Request) { r.Trial = true },
 		"a ban":         func(r *limiter.Request) { r.Kind = limiter.Ban },
+		"a log":         func(r *limiter.Request) { r.Kind = limiter.WindowLog },
 		"a queue":       func(r *limiter.Request) { r.Kind = limiter.LeakyBucket },
 		"another limit": func(r *limiter.Request) { r.Limit.Max++ },
 		"another kind":  func(r *limiter.Request) { r.Kind = limiter.FixedWindow },
@@ -171,7 +172,7 @@ func TestRefusalWhileDrawing(t *testing.T) {
 	req := request("k")
 	c := heat(t, l, req, 100, 0)
 	l.Drawn(&c, 0, &limiter.Decision{Limited: true, Limit: 1000, RetryAfter: 10 * time.Millisecond})
-	now := second / 100
+	now := second / drawsPerLease
 	for range 100 {
 		if d := local(t, l, req, now); !d.Limited || d.RetryAfter < 1 {
 			t.Fatalf("the decision is %+v, want a refusal", d)

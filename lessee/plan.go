@@ -12,6 +12,10 @@ import (
 // trips to an authority in the same region.
 const lead = 20 * time.Millisecond
 
+// drawsPerLease limits the draws from an exhausted limit within the validity of a lease. The units that are restored between
+// two draws are granted together: a lease of each of them would exceed the leases that a key can have.
+const drawsPerLease = 8
+
 // Call is a call to the authority: a draw, or a return. Its Request has a Draw, and its own memory.
 type Call struct {
 	Request limiter.Request
@@ -153,7 +157,7 @@ func (a *account) learnRefusal(d *limiter.Decision, now int64) {
 		hold := a.ledger.config.Hold
 		wait := hold
 		if d.RetryAfter != limiter.NoRetry {
-			wait = min(d.RetryAfter, hold)
+			wait = max(min(d.RetryAfter, hold), a.hold/drawsPerLease)
 		}
 		a.refusal = refusal{until: now + int64(wait), limit: now + int64(hold)}
 		a.pause = a.refusal.until

@@ -131,7 +131,7 @@ func TestChecksAwaitCommit(t *testing.T) {
 func TestAwaitCommit(t *testing.T) {
 	l := newLab(t, "a", "b")
 	l.lead("a")
-	srv := l.nodes["a"].testServer.Server
+	srv := l.nodes["a"].Server
 	token := srv.engine.LastWrite()
 	f := func(want error, waits bool, token limiter.CommitToken) {
 		t.Helper()

@@ -30,8 +30,6 @@ func TestParseLease(t *testing.T) {
 			limiter.Draw{Hold: 100 * ms, Lessee: "default"}},
 		{"CL.LEASE 5 100 RAW k scaled-throttle 10 1000000 0", limiter.ScaledThrottle, limiter.Limit{Max: 10, Interval: ms},
 			limiter.Draw{Hold: 100 * ms, Lessee: "default"}},
-		{"CL.LEASE 5 100 RAW k log 10 1000000 5", limiter.WindowLog, limiter.Limit{Max: 10, Interval: ms, Amount: 77},
-			limiter.Draw{Hold: 100 * ms, Lessee: "default"}},
 		{"CL.LEASE.RETURN 000000000000000a:k 5", limiter.Throttle, limiter.Limit{}, limiter.Draw{ID: 10, Lessee: "default", Return: true}},
 	} {
 		p := parseCommand(tt.line)
@@ -69,6 +67,7 @@ func TestLeaseErrors(t *testing.T) {
 		"CL.LEASE 1 100 THROTTLE k 15 30 60 USER other":                        `ERR unexpected argument 'USER'`,
 		"CL.LEASE 1 100 RAW k scaled-throttle 1":                               `ERR a raw limit needs 5 arguments: the syntax is RAW key kind max interval amount`,
 		"CL.LEASE 1 100 RAW k leaky 10 1000 0":                                 `ERR invalid kind 'leaky': must be one of throttle`,
+		"CL.LEASE 1 100 RAW k log 10 1000 5":                                   `ERR invalid kind 'log'`,
 		"CL.LEASE 1 100 RAW k throttle x 1000 0":                               `ERR invalid max 'x'`,
 		"CL.LEASE 1 100 RAW k throttle 0 1000 0":                               `ERR raw limit out of range`,
 		"CL.LEASE 1 100 RAW k throttle 9223372036854 10000000 0":               `ERR raw limit out of range`,

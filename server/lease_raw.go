@@ -27,12 +27,11 @@ var rawFits = map[limiter.Kind]func(l *limiter.Limit) bool{
 	limiter.SlidingWindow:  wholeFits,
 	limiter.FixedWindow:    wholeFits,
 	limiter.WindowBuckets:  windowFits,
-	limiter.WindowLog:      logFits,
 	limiter.Calendar:       calendarFits,
 }
 
 // parseRaw sets the kind, key and limit of a draw from a raw limit, and returns the arguments after it.
-func parseRaw(req *limiter.Request, args [][]byte, logEntries int64) (rest [][]byte, err error) {
+func parseRaw(req *limiter.Request, args [][]byte) (rest [][]byte, err error) {
 	if len(args) < rawSize {
 		return nil, errRawShort
 	}
@@ -49,9 +48,6 @@ func parseRaw(req *limiter.Request, args [][]byte, logEntries int64) (rest [][]b
 	kind := limiter.KindOfRaw(strings.ToLower(string(args[1])))
 	if kind == 0 {
 		return nil, errInvalid("kind", args[1], "one of "+enumerate(limiter.RawNames(), "and"))
-	}
-	if kind == limiter.WindowLog {
-		l.Amount = logEntries
 	}
 	if l.Max < 1 || l.Interval < 1 || !rawFits[kind](&l) {
 		return nil, errRawRange
@@ -73,7 +69,5 @@ func wholeFits(l *limiter.Limit) bool { return l.Amount == 1 && l.Interval <= wi
 func windowFits(l *limiter.Limit) bool {
 	return l.Amount >= 1 && l.Amount <= window.MaxParts && l.Interval <= window.MaxPeriod/time.Duration(l.Amount)
 }
-
-func logFits(l *limiter.Limit) bool { return l.Interval <= window.MaxPeriod }
 
 func calendarFits(l *limiter.Limit) bool { return l.Amount >= 1 && l.Interval <= window.MaxPeriod }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ask returns the reply to a command, in the form of fmt.
+func (p *process) ask(args ...any) string {
+	p.t.Helper()
+	reply, err := p.do(args...)
+	if err != nil {
+		p.t.Fatalf("%v: %v", args, err)
+	}
+	return fmt.Sprint(reply)
+}
+
+// infoField returns an integer field of a section of INFO.
+func (p *process) infoField(section, name string) int64 {
+	p.t.Helper()
+	for _, line := range strings.Split(p.ask("INFO", section), "\r\n") {
+		if value, found := strings.CutPrefix(line, name+":"); found {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				p.t.Fatalf("INFO %s: %s is %q, want an integer", section, name, value)
+			}
+			return n
+		}
+	}
+	p.t.Fatalf("INFO %s has no field %s", section, name)
+	return 0
+}
+
+// demand requests units of a limit of a key until stop is closed, from several connections, and returns the number of
+// admitted requests.
+func (p *process) demand(clients int, stop <-chan struct{}, command ...any) *atomic.Int64 {
+	admitted := new(atomic.Int64)
+	var running sync.WaitGroup
+	p.t.Cleanup(running.Wait)
+	for range clients {
+		running.Go(func() {
+			client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true, Protocol: 2, PoolSize: 1})
+			defer func() { _ = client.Close() }()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if reply, err := client.Do(context.Background(), command...).Result(); err == nil && strings.HasPrefix(fmt.Sprint(reply), "[0 ") {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	return admitted
+}
+
+// TestProcess_SidecarLeases shares a limit among two sidecars and direct requests, kills one of the sidecars, and pauses the
+// other. In all, no more requests are admitted than the limit permits, and most decisions of the sidecars are local.
+func TestProcess_SidecarLeases(t *testing.T) {
+	const burst, rate = 4000, 1000
+	up := newServer(t)
+	a, b := newSidecarOf(t, []*process{up}, "--upstream-lessee", "a"), newSidecarOf(t, []*process{up}, "--upstream-lessee", "b")
+	command := []any{"CL.THROTTLE", "k", burst - 1, rate, 1}
+	begin := time.Now()
+	stop := make(chan struct{})
+	admitted := []*atomic.Int64{a.demand(4, stop, command...), b.demand(4, stop, command...), up.demand(1, stop, command...)}
+	wait := func(d time.Duration) { <-time.After(d) } // the duration of the load
+	wait(1500 * time.Millisecond)
+	if n := up.infoField("leases", "leases_granted_units"); n == 0 {
+		t.Error("the upstream has granted no units")
+	}
+	for _, side := range []*process{a, b} {
+		local, forwarded := side.infoField("sidecar", "lessee_admitted")+side.infoField("sidecar", "lessee_refused"), side.infoField("sidecar", "lessee_forwarded")
+		if local < 4*forwarded {
+			t.Errorf("a sidecar has decided %d requests, and forwarded %d", local, forwarded)
+		}
+	}
+	a.kill()
+	b.signal(syscall.SIGSTOP)
+	wait(1200 * time.Millisecond) // longer than a lease
+	b.signal(syscall.SIGCONT)
+	wait(500 * time.Millisecond)
+	close(stop)
+	total := int64(0)
+	for _, n := range admitted {
+		total += n.Load()
+	}
+	if most := burst + int64(time.Since(begin).Seconds()*rate) + 1; total > most || total < burst {
+		t.Errorf("%d requests were admitted, want %d to %d", total, burst, most)
+	}
+}
+
+// TestProcess_SidecarSpendsWithoutUpstream kills the upstream. The sidecar must admit requests with the units in hand, and
+// refuse once they are spent.
+func TestProcess_SidecarSpendsWithoutUpstream(t *testing.T) {
+	up := newServer(t)
+	side := newSidecarOf(t, []*process{up})
+	command := []any{"CL.THROTTLE", "k", 99_999, 1000, 1}
+	for side.infoField("sidecar", "lessee_units") < 50 {
+		side.mustDo(command...)
+	}
+	up.kill()
+	before := side.infoField("sidecar", "lessee_admitted")
+	if reply := side.ask(command...); !strings.HasPrefix(reply, "[0 ") {
+		t.Errorf("with units in hand the reply is %s, want an admission", reply)
+	}
+	if n := side.infoField("sidecar", "lessee_admitted"); n != before+1 {
+		t.Errorf("%d requests were admitted locally, want %d", n, before+1)
+	}
+	side.askUntil("[1 100000 0 1 1]", command...)
+}
+
+// TestProcess_SidecarReturnsUnits stops a sidecar. It must return the units in hand before it exits.
+func TestProcess_SidecarReturnsUnits(t *testing.T) {
+	up := newServer(t)
+	side := newSidecarOf(t, []*process{up})
+	command := []any{"CL.THROTTLE", "k", 99_999, 1000, 1}
+	for side.infoField("sidecar", "lessee_units") < 50 {
+		side.mustDo(command...)
+	}
+	spent := side.infoField("sidecar", "lessee_admitted")
+	side.signal(syscall.SIGTERM)
+	side.waitExit(patience)
+	granted, returned := up.infoField("leases", "leases_granted_units"), up.infoField("leases", "leases_returned_units")
+	if granted != spent+returned {
+		t.Errorf("%d units were granted, %d spent and %d returned, want all of them", granted, spent, returned)
+	}
+}
