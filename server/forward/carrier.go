@@ -14,7 +14,7 @@ const (
 	// Before a write, a carrier waits for at most gatherTime until as many batches wait as callers have used it
 	// recently. It does not wait if these are fewer than gatherMin.
 	gatherMin  = 4
-	gatherTime = 200 * time.Microsecond
+	gatherTime = 500 * time.Microsecond
 )
 
 // carrier is a stream to the leader that callers share. A goroutine sends the batches that wait in one write, hands the

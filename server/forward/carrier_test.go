@@ -315,3 +315,46 @@ func TestCarrierBusy(t *testing.T) {
 		f.Close()
 	})
 }
+
+// TestCarrierGathersCallers checks that a carrier waits for the next batches of its recent callers before it writes, that it
+// does so for at most gatherTime, and not for fewer than gatherMin callers.
+func TestCarrierGathersCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		f := New(dialFunc(r.dial))
+		f.SetLeader("a")
+		round := func(callers int, pause, took time.Duration) {
+			t.Helper()
+			var wait sync.WaitGroup
+			begun := time.Now()
+			for i := range callers {
+				wait.Go(func() {
+					<-time.After(time.Duration(i) * pause)
+					if call, err := shared(f, "TTL k", time.Hour); err != nil || call.Outcome != Answered {
+						t.Errorf("got outcome %d, error %v", call.Outcome, err)
+					}
+				})
+				synctest.Wait()
+			}
+			wait.Wait()
+			if got := time.Since(begun); got != took {
+				t.Errorf("%d callers, %v apart: the replies took %v, want %v", callers, pause, got, took)
+			}
+		}
+		round(1, 0, 0)
+		f.mu.Lock()
+		f.shared[0].callers = 8
+		f.mu.Unlock()
+		round(8, gatherTime/10, 7*(gatherTime/10)) // one write, when the last caller has come
+		round(6, 0, gatherTime)                    // two callers are missing
+		round(6, 0, 0)
+		if got := fmt.Sprint(r.sizes()); got != "[1 8 6 6]" {
+			t.Errorf("the writes have %s calls, want [1 8 6 6]", got)
+		}
+		f.mu.Lock()
+		f.shared[0].callers = gatherMin - 1
+		f.mu.Unlock()
+		round(1, 0, 0)
+		f.Close()
+	})
+}
