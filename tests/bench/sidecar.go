@@ -13,7 +13,7 @@ import (
 // The load of the measurement of sidecars: clients that wait for each reply, on so many keys that no key is hot.
 const (
 	sidecars       = 4
-	sidecarKeys    = 1_000_000
+	sidecarKeys    = 100_000
 	sidecarCommand = "CL.THROTTLE cold:{key} 99999 1 60"
 	// sidecarBar is the largest permitted ratio of the CPU time of the upstream per request through sidecars to that of
 	// direct requests.
@@ -26,7 +26,7 @@ func measureSidecars(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error {
 			binary := filepath.Join(p.dir, "throttled")
-			if err := g.compareSidecars("standalone", binary, []upstream{{p.addr, p.pid()}}, 200_000, s, b); err != nil {
+			if err := g.compareSidecars("standalone", binary, []upstream{{p.addr, p.pid()}}, 400_000, s, b); err != nil {
 				return err
 			}
 			group, err := startGroup(binary)
@@ -56,6 +56,9 @@ func (g generator) compareSidecars(name, binary string, ups []upstream, requests
 	var direct []string
 	for _, u := range ups {
 		direct = append(direct, u.addr)
+	}
+	if _, err := g.costAt(direct, ups, requests, s.conns); err != nil { // creates most of the keys
+		return errors.Join(err, stop())
 	}
 	var costs [2][]float64
 	for range s.rounds {
