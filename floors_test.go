@@ -92,6 +92,7 @@ var floors = map[string]int{
 	"edge/grpc": 6, // Envoy's gRPC interfaces
 	"metrics":   6, // Prometheus; reads published statistics, and does not use package server
 
+	"client":                         6, // for programs of users: decides with leases
 	"middleware":                     6, // for programs of users: imports no package of the server
 	"middleware/retry":               6,
 	"middleware/grpclimit":           7,
@@ -149,7 +150,7 @@ type listed struct {
 func modules(t *testing.T) []string {
 	t.Helper()
 	dirs := []string{"."}
-	for _, pattern := range []string{"cmd/*/go.mod", "middleware/go.mod", "middleware/*/go.mod", "tests/*/go.mod"} {
+	for _, pattern := range []string{"client/go.mod", "cmd/*/go.mod", "middleware/go.mod", "middleware/*/go.mod", "tests/*/go.mod"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,129 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/tokenbucket"
+	"github.com/throttledhq/throttled/window"
+	"github.com/throttledhq/throttled/windowlog"
+)
+
+// ErrLimit is the error for a Limit that cannot be compiled, and for the zero Limit.
+var ErrLimit = errors.New("invalid limit")
+
+// Limit is a compiled limit. The functions that return one are named after the commands of the server. The zero Limit is
+// not valid.
+type Limit struct {
+	limit         limiter.Limit
+	first, second int64 // the integers of the command
+	period        int64 // in milliseconds
+	kind          limiter.Kind
+}
+
+// form is the command for a kind of limits. An integer follows the first one if second is true.
+type form struct {
+	command, mode string
+	second        bool
+}
+
+// forms has the commands of all kinds of limits.
+var forms = map[limiter.Kind]form{
+	limiter.Throttle:      {command: "CL.THROTTLE", second: true},
+	limiter.SlidingWindow: {command: "CL.WINDOW", mode: "SLIDING"},
+	limiter.FixedWindow:   {command: "CL.WINDOW", mode: "FIXED"},
+	limiter.WindowLog:     {command: "CL.WINDOW", mode: "LOG"},
+	limiter.TokenBucket:   {command: "CL.BUCKET", second: true},
+}
+
+// Throttle returns a limit of the algorithm GCRA: bursts of maxBurst+1 units, and count units in each period, which is a
+// whole number of milliseconds. The error wraps ErrLimit.
+func Throttle(maxBurst, count int64, period time.Duration) (Limit, error) {
+	return compile(limiter.Throttle, maxBurst, count, period, func(p limiter.Period) (limiter.Limit, error) {
+		return gcra.NewLimit(maxBurst, count, p)
+	})
+}
+
+// SlidingWindow returns a limit of units in a window that slides: an estimate from the counts of two windows. The period is
+// a whole number of milliseconds. The error wraps ErrLimit.
+func SlidingWindow(limit int64, period time.Duration) (Limit, error) {
+	return wholeWindow(limiter.SlidingWindow, limit, period)
+}
+
+// FixedWindow returns a limit of units in windows that start at multiples of the period, which is a whole number of
+// milliseconds. The error wraps ErrLimit.
+func FixedWindow(limit int64, period time.Duration) (Limit, error) {
+	return wholeWindow(limiter.FixedWindow, limit, period)
+}
+
+func wholeWindow(kind limiter.Kind, limit int64, period time.Duration) (Limit, error) {
+	return compile(kind, limit, 0, period, func(p limiter.Period) (limiter.Limit, error) { return window.NewLimit(limit, p, 1) })
+}
+
+// WindowLog returns a limit of units in any window of the length period, which is a whole number of milliseconds. The server
+// stores each request. The error wraps ErrLimit.
+func WindowLog(limit int64, period time.Duration) (Limit, error) {
+	return compile(limiter.WindowLog, limit, 0, period, func(p limiter.Period) (limiter.Limit, error) {
+		return windowlog.NewLimit(limit, p, max(1, min(limit, windowlog.MaxEntries)))
+	})
+}
+
+// Bucket returns a limit by a bucket of capacity tokens, to which refill tokens are added in every interval, which is a
+// whole number of milliseconds. The error wraps ErrLimit.
+func Bucket(capacity, refill int64, interval time.Duration) (Limit, error) {
+	return compile(limiter.TokenBucket, capacity, refill, interval, func(p limiter.Period) (limiter.Limit, error) {
+		return tokenbucket.NewLimit(capacity, refill, p)
+	})
+}
+
+// compile returns the Limit that a function compiles. The server compiles the command to the same limit.
+func compile(kind limiter.Kind, first, second int64, period time.Duration, f func(limiter.Period) (limiter.Limit, error)) (Limit, error) {
+	if period%time.Millisecond != 0 {
+		return Limit{}, fmt.Errorf("%w: the period %v must be a whole number of milliseconds", ErrLimit, period)
+	}
+	ms := period.Milliseconds()
+	l, err := f(limiter.Period{N: ms, Unit: time.Millisecond})
+	if err != nil {
+		return Limit{}, fmt.Errorf("%w for %s: %w", ErrLimit, forms[kind].command, err)
+	}
+	return Limit{limit: l, first: first, second: second, period: ms, kind: kind}, nil
+}
+
+// command returns the command that charges n units of the limit.
+func (l *Limit) command(key string, n int64) []any {
+	f := forms[l.kind]
+	args := append(make([]any, 0, 8), f.command, key, l.first)
+	if f.second {
+		args = append(args, l.second)
+	}
+	args = append(args, fmt.Sprintf("%dms", l.period), n)
+	if f.mode != "" {
+		args = append(args, f.mode)
+	}
+	return append(args, "MS")
+}
+
+// share returns a part of the limit: its units and its rate. The part is at least one unit.
+func (l *Limit) share(part float64) limiter.Limit {
+	s := l.limit
+	s.Max = portion(s.Max, part)
+	switch l.kind {
+	case limiter.Throttle:
+		s.Interval = stretch(s.Interval, 1/part, s.Max)
+	case limiter.TokenBucket:
+		s.Amount = portion(s.Amount, part)
+		s.Interval = stretch(s.Interval, float64(s.Amount)/(float64(l.limit.Amount)*part), (s.Max-1)/s.Amount+1)
+	}
+	return s
+}
+
+func portion(n int64, part float64) int64 { return max(1, int64(float64(n)*part)) }
+
+// stretch multiplies an interval by a factor of at least about 1. The result times n fits in an int64.
+func stretch(interval time.Duration, factor float64, n int64) time.Duration {
+	const longest = float64(1 << 62)
+	return time.Duration(max(1, min(float64(interval)*max(1, factor), longest/float64(n))))
+}
