@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -24,7 +25,24 @@ var program string
 // ExampleAddr is the address of a server for the examples.
 var ExampleAddr string
 
-func TestMain(m *testing.M) { os.Exit(testbuild.Main(m, &program)) }
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run builds the program, starts the server of the examples, runs the tests, and returns the exit code.
+func run(m *testing.M) int {
+	path, remove, err := testbuild.Build()
+	if err != nil {
+		return testbuild.Fail(err)
+	}
+	defer remove()
+	program = path
+	n, err := launch(exec.Command(program, "--port", "0"))
+	if err != nil {
+		return testbuild.Fail(err)
+	}
+	defer n.kill()
+	ExampleAddr = n.addr
+	return m.Run()
+}
 
 // node is a run of the server.
 type node struct {
@@ -33,19 +51,33 @@ type node struct {
 	exited  chan struct{}
 }
 
-var readyLine = regexp.MustCompile(`msg=ready .*addresses="?\[([^] ]+)`)
-
 // start runs the server on a port until the test ends, and returns when it listens.
 func start(t testing.TB, port string) *node {
 	t.Helper()
 	command := exec.Command(program, "--port", port)
-	command.Dir, command.Env = t.TempDir(), []string{}
-	log, err := command.StderrPipe()
+	command.Dir = t.TempDir()
+	n, err := launch(command)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(n.kill)
+	return n
+}
+
+var (
+	readyLine = regexp.MustCompile(`msg=ready .*addresses="?\[([^] ]+)`)
+	errExited = errors.New("the server has exited during startup")
+)
+
+// launch starts the server, and returns when it listens.
+func launch(command *exec.Cmd) (*node, error) {
+	command.Env = []string{} // the environment of the tests must not affect the server
+	log, err := command.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
 	if err := command.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	n := &node{process: command.Process, exited: make(chan struct{})}
 	ready := make(chan string, 1)
@@ -58,13 +90,12 @@ func start(t testing.TB, port string) *node {
 		}
 		_ = command.Wait() // the test kills the process
 	}()
-	t.Cleanup(n.kill)
 	select {
 	case n.addr = <-ready:
+		return n, nil
 	case <-n.exited:
-		t.Fatal("the server has exited during startup")
+		return nil, errExited
 	}
-	return n
 }
 
 // kill kills the server, which may have exited, and waits until it has exited.

@@ -76,13 +76,17 @@ func (u *upstream) pipeline(ctx context.Context, commands [][]any) []any {
 	for i, args := range commands {
 		cmds[i] = pipe.Do(ctx, args...)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_, failed := pipe.Exec(ctx)
 	replies := make([]any, len(cmds))
 	for i, cmd := range cmds {
 		value, err := cmd.Result()
-		replies[i] = value
-		if err != nil {
+		switch {
+		case err != nil:
 			replies[i] = err
+		case value == nil && failed != nil: // without a connection, go-redis sets no error of the commands
+			replies[i] = failed
+		default:
+			replies[i] = value
 		}
 	}
 	return replies

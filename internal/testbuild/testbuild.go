@@ -10,22 +10,34 @@ import (
 	"testing"
 )
 
-// Main builds the program into a temporary directory, sets *program to its path, runs the tests of a package, and removes
-// the directory. It returns the exit code for TestMain.
+// Main builds the program, sets *program to its path, runs the tests of a package, and removes the program. It returns the
+// exit code for TestMain.
 func Main(m *testing.M, program *string) int {
-	dir, err := os.MkdirTemp("", "throttled-tests-")
+	path, remove, err := Build()
 	if err != nil {
 		return Fail(err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is a temporary directory
-	*program = filepath.Join(dir, "throttled")
-	build := exec.Command("go", "build", "-o", *program, "./cmd/throttled")
+	defer remove()
+	*program = path
+	return m.Run()
+}
+
+// Build builds the program into a temporary directory. The caller must call remove.
+func Build() (program string, remove func(), err error) {
+	dir, err := os.MkdirTemp("", "throttled-tests-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) } // it is a temporary directory
+	program = filepath.Join(dir, "throttled")
+	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
 	_, source, _, _ := runtime.Caller(0)
 	build.Dir = filepath.Join(filepath.Dir(source), "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
-		return Fail(fmt.Errorf("build the server: %w\n%s", err, out))
+		remove()
+		return "", nil, fmt.Errorf("build the server: %w\n%s", err, out)
 	}
-	return m.Run()
+	return program, remove, nil
 }
 
 // Fail prints an error, and returns the exit code of a failure.
