@@ -122,11 +122,18 @@ func (c *certsCommand) checkFree() error {
 }
 
 // authority loads the CA from the directory, or creates a CA if there is none. It returns made, a text for the output:
-// "existing" if the CA was loaded, or "new" if it was created.
+// "existing" if the CA was loaded, or "new" if it was created. The CA of another cluster is refused: nodes of either cluster
+// would trust the CA of both.
 func (c *certsCommand) authority(now time.Time) (ca *certs.CA, made string, err error) {
 	ca, err = certs.LoadCA(c.dir, now)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if err == nil {
+		if err = ca.CheckCluster(c.cluster); err != nil {
+			err = fmt.Errorf("certificates in %s: %w; give another --dir, or correct --cluster", c.dir, err)
+		}
 		return ca, "existing", err
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
 	}
 	if ca, err = certs.NewCA(c.cluster, now); err != nil {
 		return nil, "", err

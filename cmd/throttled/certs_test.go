@@ -238,6 +238,7 @@ func TestCertsRefusals(t *testing.T) {
 		{"key of the CA is missing", "not a CA certificate with a matching key", remove("ca-key.pem"), []string{"n2"}},
 		{"certificate of the CA is missing", "not a CA certificate with a matching key", remove("ca.pem"), []string{"n2"}},
 		{"certificate of a node as CA", "not a CA certificate with a matching key", useNodeAsCA, []string{"n2"}},
+		{"CA of another cluster", "the CA was created for another cluster, c1, and not for c2; give another --dir", nothing, []string{"n2", "--cluster", "c2"}},
 		{"CA has expired", "expired or not valid yet", useOldCA, []string{"n2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -299,16 +300,15 @@ func TestCertsInterrupted(t *testing.T) {
 // TestCertsDNSName checks that a certificate contains one DNS name, which is made
 // of the ids of the node and its cluster.
 func TestCertsDNSName(t *testing.T) {
-	dir := t.TempDir()
-	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1")
-	mustMakeCerts(t, "--dir", dir, "--cluster", "c2", "other")
-	for node, want := range map[string]string{"n1": "n1.c1.throttled", "other": "other.c2.throttled"} {
+	for _, name := range [][2]string{{"n1", "c1"}, {"other", "c2"}} {
+		dir, node, cluster := t.TempDir(), name[0], name[1]
+		mustMakeCerts(t, "--dir", dir, "--cluster", cluster, node)
 		cert, key := certs.Files(dir, node)
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := pair.Leaf.DNSNames; len(got) != 1 || got[0] != want {
+		if got, want := pair.Leaf.DNSNames, certs.Name(node, cluster); len(got) != 1 || got[0] != want {
 			t.Errorf("the DNS names of the certificate are %q, want only %q", got, want)
 		}
 		if pair.Leaf.PublicKeyAlgorithm != x509.ECDSA {

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/throttledhq/throttled/topology"
@@ -35,6 +36,8 @@ var (
 	// a CA certificate or the key does not match it.
 	ErrNotCA = errors.New("not a CA certificate with a matching key")
 	errNoPEM = errors.New("not a PEM certificate")
+	// ErrOtherCluster is wrapped if a CA was created for another cluster.
+	ErrOtherCluster = errors.New("the CA was created for another cluster")
 	// ErrExpired is wrapped if a CA has expired, or is not valid yet.
 	ErrExpired = errors.New("expired or not valid yet")
 )
@@ -51,14 +54,16 @@ type CA struct {
 	key  crypto.Signer
 }
 
-// NewCA creates a CA that expires CAYears years after now. The name of the cluster is for display only: a
-// CA may sign for several clusters.
+// namePrefix begins the common name of a CA that NewCA has created. The name of its cluster follows.
+const namePrefix = "throttled CA of "
+
+// NewCA creates a CA for a cluster. It expires CAYears years after now. The error wraps topology.ErrName.
 func NewCA(cluster string, now time.Time) (*CA, error) {
 	if err := topology.CheckName(cluster); err != nil {
 		return nil, fmt.Errorf("cluster %w", err)
 	}
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "throttled CA of " + cluster},
+		Subject:               pkix.Name{CommonName: namePrefix + cluster},
 		NotBefore:             now.Add(-skew),
 		NotAfter:              now.AddDate(CAYears, 0, 0),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
@@ -94,6 +99,15 @@ func (ca *CA) Pair() Pair { return ca.pair }
 
 // Expires returns the expiry time of the CA. No certificate that the CA has signed expires later.
 func (ca *CA) Expires() time.Time { return ca.cert.NotAfter }
+
+// CheckCluster returns an error that wraps ErrOtherCluster if NewCA has created the CA for another cluster. A CA of another
+// origin may sign for any cluster.
+func (ca *CA) CheckCluster(cluster string) error {
+	if own, named := strings.CutPrefix(ca.cert.Subject.CommonName, namePrefix); named && own != cluster {
+		return fmt.Errorf("%w, %s, and not for %s", ErrOtherCluster, own, cluster)
+	}
+	return nil
+}
 
 // Issue issues a certificate for a node of a cluster, with a new key. The certificate is valid for
 // the given number of 24-hour days from now, but not longer than the CA. Errors wrap

@@ -214,3 +214,19 @@ func TestParseCARefuses(t *testing.T) {
 		t.Errorf("ParseCA of a valid CA returns %v; want nil", err)
 	}
 }
+
+func TestCheckCluster(t *testing.T) {
+	ca := newCA(t)
+	if err := ca.CheckCluster("c1"); err != nil {
+		t.Errorf("the CA of c1 is refused for c1: %v", err)
+	}
+	for _, other := range []string{"c", "c11", "C1", ""} {
+		if err := ca.CheckCluster(other); !errors.Is(err, ErrOtherCluster) {
+			t.Errorf("the CA of c1 for %q: %v; want %v", other, err, ErrOtherCluster)
+		}
+	}
+	ca.cert.Subject.CommonName = "Example Root CA"
+	if err := ca.CheckCluster("c1"); err != nil {
+		t.Errorf("a CA that NewCA has not created is refused: %v", err)
+	}
+}
