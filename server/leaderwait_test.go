@@ -53,7 +53,8 @@ func TestLeaderWait_Election(t *testing.T) {
 	})
 }
 
-// TestLeaderWait_Streams checks that leader-wait does not prolong the wait for a stream to a leader that is overloaded.
+// TestLeaderWait_Streams checks that leader-wait does not prolong the wait for a stream of the pool to a leader that is
+// overloaded. The commands are transactions, since other commands share streams.
 func TestLeaderWait_Streams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipedLab(t, "a", "b")
@@ -64,11 +65,13 @@ func TestLeaderWait_Streams(t *testing.T) {
 		defer release(nil)
 		const streams = 128
 		for range streams {
-			l.nodes["b"].dial().send(throttle("k"))
+			l.nodes["b"].dial().send(request("MULTI") + throttle("k") + request("EXEC"))
 		}
 		synctest.Wait()
+		p.send(request("MULTI") + throttle("k"))
+		p.expect("+OK\r\n+QUEUED\r\n")
 		start := time.Now()
-		p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
+		p.do(failure(errBusy), "EXEC")
 		if took := time.Since(start); took != streamPatience {
 			t.Errorf("the refusal took %v, want %v", took, streamPatience)
 		}
