@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/persistence"
@@ -54,7 +53,6 @@ func bindBackup(f *flag.FlagSet) action {
 
 // run writes the files and describes the backup.
 func (c *backupCommand) run(ctx context.Context, stdout io.Writer) error {
-	logging.Disable() // errors are returned
 	client, err := c.server.client(c.timeout)
 	if err != nil {
 		return err

@@ -11,9 +11,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/throttledhq/throttled/options"
@@ -47,8 +49,11 @@ func (c *clientFlags) register(f *flag.FlagSet, addrName string) {
 	f.StringVar(&c.key, "key", "", "`FILE` with the key of that certificate")
 }
 
+// disableClientLogs disables the log of go-redis, which is shared by all clients: their errors are returned.
+var disableClientLogs = sync.OnceFunc(logging.Disable)
+
 // client returns a client of the server, which has no connection yet. The timeouts apply to connecting, and to each read
-// and write.
+// and write. A connection that fails is not repeated, so that the error is its reason, and not that the time has passed.
 func (c *clientFlags) client(timeout time.Duration) (*redis.Client, error) {
 	if err := c.check(); err != nil {
 		return nil, &usageError{err}
@@ -57,8 +62,9 @@ func (c *clientFlags) client(timeout time.Duration) (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	disableClientLogs()
 	r := &redis.Options{
-		Addr: c.addr, Username: c.user, Password: o.Password(), Protocol: 2, PoolSize: 1, MaxRetries: -1, DisableIdentity: true,
+		Addr: c.addr, Username: c.user, Password: o.Password(), Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 )
 
 const healthText = `The server is ready if it accepts Redis clients and can decide requests. Otherwise the reason is
@@ -49,7 +48,6 @@ func bindHealth(f *flag.FlagSet) action {
 func (c *healthCommand) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	logging.Disable() // the error is returned
 	client, err := c.server.client(c.timeout)
 	if err != nil {
 		return err

@@ -125,6 +125,28 @@ func relay(c net.Conn, addr string) {
 	_, _ = io.Copy(to, c)
 }
 
+// TestHealth_FailedConnection checks that a connection that fails is not repeated until the timeout.
+func TestHealth_FailedConnection(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan int)
+	go func() {
+		n := 0
+		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
+			n++
+			_ = c.Close()
+		}
+		accepted <- n
+	}()
+	executes(t, exitError, ln.Addr().String(), "health", "--addr", ln.Addr().String(), "--tls", "--timeout", "1m")
+	_ = ln.Close()
+	if n := <-accepted; n > 2 { // go-redis opens a second one to find out whether the server is back
+		t.Errorf("%d connections, want 1 or 2", n)
+	}
+}
+
 func TestHealth_TLS(t *testing.T) {
 	r := start(t)
 	addr, ca := terminateTLS(t, r.addr)
