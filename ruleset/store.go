@@ -94,6 +94,21 @@ func (s *Store) Activate(v Version, packed []byte) bool {
 	return true
 }
 
+// Adopt replaces the history by a version of another store, under its number there. The version must be the one that was
+// prepared last. Adopt reports whether it is, and otherwise changes nothing.
+func (s *Store) Adopt(v Version, packed []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.prepared
+	s.prepared = nil
+	if p == nil || p.Version.Hash != v.Hash {
+		return false
+	}
+	s.history = history{record{v, packed}}
+	s.publish(&Active{Version: v.Number, Set: p.set})
+	return true
+}
+
 // RulesFile is the state of the rules file of a server.
 type RulesFile struct {
 	Hash    string // of the text; "" if there is no file, or if it cannot be read

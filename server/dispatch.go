@@ -144,10 +144,10 @@ func (p *pipeline) mustForward(cmd *command) bool {
 	return cmd.needsLeader() && !p.session.tx.queueing && !p.leads() && !p.runsLeaderless(cmd) && !p.decidesFirst(cmd)
 }
 
-// decidesFirst reports whether the engine of a sidecar is asked before a command is forwarded. The rules are those of the
-// upstream.
+// decidesFirst reports whether the engine of a sidecar is asked before a command is forwarded. A command that uses the rules
+// is forwarded until the rules of the upstream are known.
 func (p *pipeline) decidesFirst(cmd *command) bool {
-	return p.srv.isSidecar() && cmd.parse != nil && !cmd.rules && p.srv.sidecar.Decides()
+	return p.srv.isSidecar() && cmd.parse != nil && !cmd.report && p.srv.sidecar.Decides() && (!cmd.rules || p.srv.rules.known())
 }
 
 // runsLeaderless reports whether this node runs a command itself because the cluster has no leader. A command from another
@@ -179,6 +179,10 @@ func (p *pipeline) collect() {
 		p.current.stage = stageCollect
 		return
 	}
+	if cur.err != nil && p.srv.isSidecar() && cur.cmd.rules { // the upstream may have newer rules
+		p.collectInvalid()
+		return
+	}
 	p.beginCollected()
 	if cur.err != nil {
 		p.srv.stats.of(cur.cmd).calls.Add(1)
@@ -186,6 +190,17 @@ func (p *pipeline) collect() {
 		return
 	}
 	p.done()
+}
+
+// collectInvalid collects a command that the present rules do not permit, to be forwarded.
+func (p *pipeline) collectInvalid() {
+	cur := &p.current
+	if !p.collector.takes(cur.cmd, cur.args, true) {
+		p.current.stage = stageCollect
+		return
+	}
+	p.beginCollected()
+	p.collectForLeader(false)
 }
 
 // beginCollected shows the current command to clients in MONITOR mode, and in CLIENT LIST.

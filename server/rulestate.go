@@ -87,6 +87,12 @@ func (r *ruleState) setClock(clock func() time.Time) {
 	r.elapsed = func() time.Duration { return clock().Sub(start) }
 }
 
+// known reports whether there is an active set.
+func (r *ruleState) known() bool {
+	_, err := r.active()
+	return err == nil
+}
+
 // active returns the active set. The error states why there is none.
 func (r *ruleState) active() (*ruleset.Active, error) {
 	if r.store == nil {

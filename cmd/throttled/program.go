@@ -332,6 +332,7 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	}
 	if p.leases != nil {
 		running.Go(func() { p.leases.Run(ctx, p.upstream) })
+		running.Go(func() { followRules(ctx, p.upstream, p.rules, p.log) })
 	}
 	if p.rulesFile != nil {
 		running.Go(func() { p.rulesFile.run(ctx) })

@@ -2,13 +2,16 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/lessee"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server"
 	"github.com/throttledhq/throttled/sidecar"
 )
@@ -38,6 +41,14 @@ func (p *program) openSidecar(o *options.Options, config *server.Config) error {
 	config.Sidecar, config.UpstreamTimeout = p.upstream, o.UpstreamTimeout
 	config.Local = newLocalTable()
 	return nil
+}
+
+// followRules keeps the rules of a sidecar equal to those of its upstream, until ctx is done.
+func followRules(ctx context.Context, u *sidecar.Upstream, store *ruleset.Store, log *slog.Logger) {
+	commands := &sidecar.Commands{Upstream: u}
+	defer commands.Close()
+	r := sidecar.Rules{Commands: commands, Store: store, Log: log}
+	r.Run(ctx)
 }
 
 // newLessee returns a name that differs from those of other sidecars.

@@ -1,0 +1,119 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/throttledhq/throttled/ruleset"
+)
+
+// Rules keeps the rules of a sidecar equal to the newest version of its upstream, so that it can decide CL.CHECK with leased
+// units. Run must be called once.
+type Rules struct {
+	Commands *Commands
+	Store    *ruleset.Store
+	Log      *slog.Logger
+
+	failed string // the last error, which is logged once
+}
+
+const (
+	rulesInterval = time.Second      // between questions for the newest version
+	rulesTimeout  = 30 * time.Second // for the text, which may be large
+)
+
+// Run follows the versions of the upstream until ctx is done.
+func (r *Rules) Run(ctx context.Context) {
+	for wait := time.Duration(0); sleep(ctx, wait); wait = jittered(rulesInterval) {
+		if view := r.Commands.Upstream.View(); view.Leader == "" {
+			select {
+			case <-view.Changed:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		r.report(r.follow(ctx))
+	}
+}
+
+// report logs an error that differs from the last one.
+func (r *Rules) report(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != r.failed && !errors.Is(err, context.Canceled) {
+		r.Log.Warn("cannot follow the rules of the upstream: CL.CHECK is forwarded", "error", err)
+	}
+	r.failed = text
+}
+
+// follow makes the newest version of the upstream active.
+func (r *Rules) follow(ctx context.Context) error {
+	newest, err := r.newest(ctx)
+	if err != nil || newest.Number == 0 || r.Store.Newest().Hash == newest.Hash {
+		return err
+	}
+	reply, err := r.ask(ctx, "CL.RULES", "GET", fmt.Sprint(newest.Number))
+	if err != nil {
+		return err
+	}
+	text, ok := reply.(string)
+	if !ok || ruleset.HashOf(text) != newest.Hash {
+		return fmt.Errorf("%w: the text of version %d differs from its hash", errFormat, newest.Number)
+	}
+	p, err := r.Store.Prepare(ctx, ruleset.Proposal{Name: "the rules of the upstream", Text: text, Author: newest.Author}, time.Now())
+	if err != nil {
+		return err
+	}
+	p.Version.Number = newest.Number
+	r.Store.Adopt(p.Version, p.Packed)
+	r.Log.Info("the rules of the upstream are active", "version", newest.Number)
+	return nil
+}
+
+// newest returns number, author and hash of the newest version of the upstream. The number is 0 if it has no rules.
+func (r *Rules) newest(ctx context.Context) (v ruleset.Version, err error) {
+	reply, err := r.ask(ctx, "CL.RULES", "HISTORY", "1")
+	list, ok := reply.([]any)
+	if err != nil || ok && len(list) == 0 {
+		return v, err
+	}
+	if !ok {
+		return v, errFormat
+	}
+	fields, _ := list[0].([]any)
+	for i := 0; i+1 < len(fields); i += 2 {
+		switch fields[i] {
+		case "version":
+			n, _ := fields[i+1].(int64)
+			v.Number = uint64(max(0, n))
+		case "author":
+			v.Author, _ = fields[i+1].(string)
+		case "hash":
+			v.Hash, _ = fields[i+1].(string)
+		}
+	}
+	if v.Number == 0 || v.Hash == "" {
+		return v, errFormat
+	}
+	return v, nil
+}
+
+// ask sends a command, and returns its reply unless it is an error.
+func (r *Rules) ask(ctx context.Context, words ...string) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, rulesTimeout)
+	defer cancel()
+	replies, err := r.Commands.Do(ctx, [][]string{words})
+	if err != nil {
+		return nil, err
+	}
+	if refused, ok := replies[0].(replyError); ok {
+		return nil, refused
+	}
+	return replies[0], nil
+}
