@@ -4,8 +4,11 @@
 package tlstest
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,6 +62,41 @@ func IssueAt(t testing.TB, ca *certs.CA, name string, at time.Time) certs.Pair {
 	return p
 }
 
+// NewFor creates the files of a server whose certificate is valid for IP addresses and for localhost, for clients that do not
+// verify ServerName. It is valid for a year: the program does not warn of its expiry.
+func NewFor(t testing.TB, ips ...string) *Site {
+	t.Helper()
+	s := New(t)
+	s.Replace("server", s.issueFor(ips))
+	return s
+}
+
+// issueFor returns a certificate for IP addresses and localhost that is valid for a year.
+func (s *Site) issueFor(ips []string) certs.Pair {
+	s.t.Helper()
+	p := s.Issue("server")
+	issuer, own := s.parse(s.CA.Pair()), s.parse(p)
+	own.Leaf.DNSNames, own.Leaf.NotAfter = []string{"localhost"}, time.Now().AddDate(1, 0, 0)
+	for _, ip := range ips {
+		own.Leaf.IPAddresses = append(own.Leaf.IPAddresses, net.ParseIP(ip))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, own.Leaf, issuer.Leaf, own.Leaf.PublicKey, issuer.PrivateKey)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p.Cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return p
+}
+
+func (s *Site) parse(p certs.Pair) tls.Certificate {
+	s.t.Helper()
+	cert, err := tls.X509KeyPair(p.Cert, p.Key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return cert
+}
+
 // Path returns the path of a file.
 func (s *Site) Path(name string) string { return filepath.Join(s.dir, name) }
 
@@ -91,10 +129,7 @@ func (s *Site) Client(p *certs.Pair) *tls.Config {
 	c := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: ServerName}
 	c.RootCAs.AppendCertsFromPEM(s.CA.Pair().Cert)
 	if p != nil {
-		cert, err := tls.X509KeyPair(p.Cert, p.Key)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		cert := s.parse(*p)
 		// Sent although the server may not have listed its CA.
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
 	}

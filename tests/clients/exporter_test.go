@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/throttledhq/throttled/internal/freeport"
 )
 
 // graphed are metrics of redis_exporter that dashboards for Redis use.
@@ -27,7 +30,7 @@ type exporter struct{ metrics string } // the URL
 // startExporter starts redis_exporter for a site. It runs until the test ends.
 func startExporter(t *testing.T, s site) exporter {
 	t.Helper()
-	listen := net.JoinHostPort("127.0.0.1", freePort(t))
+	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(freeport.Of(t)))
 	scheme := "redis"
 	args := []string{"-web.listen-address", listen, "-export-client-list"}
 	if s.ca != "" {

@@ -7,6 +7,7 @@ require (
 	github.com/mediocregopher/radix/v4 v4.1.4
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
+	github.com/throttledhq/throttled v0.0.0
 )
 
 require (
@@ -15,3 +16,5 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 )
+
+replace github.com/throttledhq/throttled => ../..

@@ -3,6 +3,8 @@ package clienttests
 import (
 	"slices"
 	"testing"
+
+	"github.com/throttledhq/throttled/internal/tlstest"
 )
 
 // subject is a client in one of its modes.
@@ -69,15 +71,15 @@ var tlsPortOf = map[string]string{portForAll: "6390", portForCluster: "6394", po
 func startSecuredTrio(t *testing.T) (c *trio, ca string) {
 	t.Helper()
 	c = newTrio(t, heartbeat())
-	files := makeTLSFiles(t, c.hosts()...)
-	c.options = slices.Concat(noLoginLimit, files.options(), []string{"--tls-port", tlsPortOf[portForAll], "--tls-cluster-port", tlsPortOf[portForCluster],
+	files := tlstest.NewFor(t, c.hosts()...)
+	c.options = slices.Concat(noLoginLimit, files.Args("no"), []string{"--tls-port", tlsPortOf[portForAll], "--tls-cluster-port", tlsPortOf[portForCluster],
 		"--tls-sentinel-port", tlsPortOf[portForSentinel], "--tls-leader-port", tlsPortOf[portForLeader]})
 	c.start(t)
 	for _, node := range c.nodes {
 		node.permitLogins()
 	}
 	c.nodes[trioIDs[0]].createShop(t)
-	return c, files.ca
+	return c, files.Path("ca.pem")
 }
 
 // placeIn returns the addresses of a cluster. A client that uses one node is connected to a follower. The others have the

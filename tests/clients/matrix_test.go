@@ -4,9 +4,13 @@ import (
 	"flag"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/throttledhq/throttled/internal/freeport"
+	"github.com/throttledhq/throttled/internal/tlstest"
 )
 
 var (
@@ -82,14 +86,14 @@ func (m *matrix) testStandalone(t *testing.T) {
 // startSecured starts a server with a password, a further user, and a port for TLS.
 func startSecured(t *testing.T) (place, *server) {
 	t.Helper()
-	files := makeTLSFiles(t, "127.0.0.1")
-	plain, encrypted := freePort(t), freePort(t)
-	srv := launch(t, matrixPassword, slices.Concat([]string{"--port", plain, "--tls-port", encrypted}, noLoginLimit, files.options())...)
+	files := tlstest.NewFor(t, "127.0.0.1")
+	plain, encrypted := strconv.Itoa(freeport.Of(t)), strconv.Itoa(freeport.Of(t))
+	srv := launch(t, matrixPassword, slices.Concat([]string{"--port", plain, "--tls-port", encrypted}, noLoginLimit, files.Args("no"))...)
 	srv.awaitReady(t)
 	srv.permitLogins()
 	srv.createShop(t)
 	at := func(port string) []string { return []string{net.JoinHostPort("127.0.0.1", port)} }
-	return place{plain: at(plain), tls: at(encrypted), ca: files.ca, password: matrixPassword}, srv
+	return place{plain: at(plain), tls: at(encrypted), ca: files.Path("ca.pem"), password: matrixPassword}, srv
 }
 
 // noLoginLimit disables the limit on wrong passwords, which counts all clients of an address.
