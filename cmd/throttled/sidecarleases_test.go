@@ -137,3 +137,25 @@ func TestProcess_SidecarReturnsUnits(t *testing.T) {
 		t.Errorf("%d units were granted, %d spent and %d returned, want all of them", granted, spent, returned)
 	}
 }
+
+// TestProcess_SidecarFollowsRules decides CL.CHECK on a sidecar with the rules of its upstream, before and after they
+// change.
+func TestProcess_SidecarFollowsRules(t *testing.T) {
+	up := newServer(t)
+	side := newSidecarOf(t, []*process{up})
+	rules := func(allow string) string {
+		return "version: 1\ndomain: shop\nlimits: {api: {per: user, allow: " + allow + "}}\n"
+	}
+	up.mustDo("CL.RULES", "SET", rules("60000 per minute"))
+	side.askUntil("rules_version:1", "INFO", "rules")
+	check := []any{"CL.CHECK", "shop", "user", "a"}
+	for side.infoField("sidecar", "lessee_admitted") == 0 {
+		if reply := side.ask(check...); !strings.HasPrefix(reply, "[0 60000 ") {
+			t.Fatalf("the reply is %s, want an admission by a limit of 60000", reply)
+		}
+	}
+	up.mustDo("CL.RULES", "SET", rules("3 per hour"))
+	side.askUntil("limit:3 limited:1", check...)
+	up.mustDo("CL.RULES", "SET", "version: 1\ndomain: blog\nlimits: {api: {allow: 7 per hour}}\n")
+	side.askUntil("limit:7 limited:0", "CL.CHECK", "blog")
+}
