@@ -93,6 +93,8 @@ var floors = map[string]int{
 	"metrics":   6, // Prometheus; reads published statistics, and does not use package server
 
 	"client":                         6, // for programs of users: decides with leases
+	"client/decider":                 7, // decides requests of the middleware with the client
+	"client/internal/testserver":     5, // runs the server as a process
 	"middleware":                     6, // for programs of users: imports no package of the server
 	"middleware/retry":               6,
 	"middleware/grpclimit":           7,

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/client/internal/testserver"
 )
 
 // untilAway requests keys until the server counts as away, and returns the first flagged decision.
@@ -23,7 +25,7 @@ const timeout = 200 * time.Millisecond
 
 // TestPolicies checks the decisions of each policy while the server is paused, and that the server decides again after it.
 func TestPolicies(t *testing.T) {
-	n := start(t, "0")
+	n := testserver.Start(t, "0")
 	limit := must(FixedWindow(10, 24*time.Hour))
 	for name, c := range map[string]struct {
 		options  Options
@@ -35,9 +37,9 @@ func TestPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.Timeout = timeout
-			client := connect(t, dial(t, n.addr), c.options)
+			client := connect(t, dial(t, n.Addr), c.options)
 			eventually(t, "a decision of the server", func() bool { return !allow(t, client, name, limit).Flagged })
-			n.signal(t, syscall.SIGSTOP)
+			n.Signal(t, syscall.SIGSTOP)
 			d := untilAway(t, client, limit)
 			if (d.Err == nil) || d.Source != FromPolicy || !errors.Is(d.Err, ErrTimeout) && !errors.Is(d.Err, ErrAway) {
 				t.Errorf("the decision is %+v, want one with its reason", d)
@@ -56,7 +58,7 @@ func TestPolicies(t *testing.T) {
 			if admitted != c.admitted {
 				t.Errorf("%d of 20 requests are admitted, want %d", admitted, c.admitted)
 			}
-			n.signal(t, syscall.SIGCONT)
+			n.Signal(t, syscall.SIGCONT)
 			eventually(t, "a decision of the server after the pause", func() bool { return !allow(t, client, "back "+name, limit).Flagged })
 			if s := client.Stats(); s.Flagged < 21 || s.Outages < 1 {
 				t.Errorf("the counters are %+v, want the flagged decisions and the outage", s)
@@ -67,16 +69,16 @@ func TestPolicies(t *testing.T) {
 
 // TestKill checks that requests are decided without the server after kill -9, and by the server as soon as it runs again.
 func TestKill(t *testing.T) {
-	n := start(t, "0")
-	c := connect(t, dial(t, n.addr), Options{Timeout: timeout, Away: Open})
+	n := testserver.Start(t, "0")
+	c := connect(t, dial(t, n.Addr), Options{Timeout: timeout, Away: Open})
 	limit := must(FixedWindow(10, 24*time.Hour))
 	eventually(t, "a decision of the server", func() bool { return !allow(t, c, "k", limit).Flagged })
-	n.kill()
+	n.Kill()
 	if d := untilAway(t, c, limit); !d.Admitted {
 		t.Errorf("the decision is %+v, want an admission", d)
 	}
-	port := n.port(t)
-	start(t, port)
+	port := n.Port(t)
+	testserver.Start(t, port)
 	eventually(t, "a decision of the server that was started again", func() bool { return !allow(t, c, "k", limit).Flagged })
 	if d := allow(t, c, "k", limit); d.Flagged || d.Source != FromServer {
 		t.Errorf("the decision is %+v, want one of the server", d)
@@ -85,15 +87,15 @@ func TestKill(t *testing.T) {
 
 // TestPause_Lease checks that units in hand are spent while the server is paused, and not after their lease has ended.
 func TestPause_Lease(t *testing.T) {
-	n := start(t, "0")
-	c := connect(t, dial(t, n.addr), Options{Timeout: timeout})
+	n := testserver.Start(t, "0")
+	c := connect(t, dial(t, n.Addr), Options{Timeout: timeout})
 	limit := must(FixedWindow(1_000_000, 24*time.Hour))
 	eventually(t, "units in hand", func() bool {
 		allow(t, c, "k", limit)
 		return c.Stats().Units > 50
 	})
-	n.signal(t, syscall.SIGSTOP)
-	defer n.signal(t, syscall.SIGCONT)
+	n.Signal(t, syscall.SIGSTOP)
+	defer n.Signal(t, syscall.SIGCONT)
 	if d := allow(t, c, "k", limit); !d.Admitted || d.Source != FromLease {
 		t.Errorf("the decision is %+v, want an admission with a unit of a lease", d)
 	}
@@ -105,11 +107,11 @@ func TestPause_Lease(t *testing.T) {
 
 // TestAway_Immediate checks that requests do not wait for a server that is known not to answer, in any number.
 func TestAway_Immediate(t *testing.T) {
-	n := start(t, "0")
-	c := connect(t, dial(t, n.addr), Options{Timeout: timeout, Away: Open})
+	n := testserver.Start(t, "0")
+	c := connect(t, dial(t, n.Addr), Options{Timeout: timeout, Away: Open})
 	limit := must(FixedWindow(10, 24*time.Hour))
-	n.signal(t, syscall.SIGSTOP)
-	defer n.signal(t, syscall.SIGCONT)
+	n.Signal(t, syscall.SIGSTOP)
+	defer n.Signal(t, syscall.SIGCONT)
 	untilAway(t, c, limit)
 	const requests = 1000
 	began := time.Now()

@@ -3,11 +3,13 @@ package client
 import (
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/client/internal/testserver"
 )
 
 // leased returns a Client with enough units in hand, and the limit of the key "k".
 func leased(t testing.TB) (*Client, Limit) {
-	c := connect(t, dial(t, start(t, "0").addr), Options{})
+	c := connect(t, dial(t, testserver.Start(t, "0").Addr), Options{})
 	limit := must(Throttle(999_999_999, 1_000_000_000, time.Second))
 	eventually(t, "leases of the size of the demand", func() bool {
 		for range 10_000 {

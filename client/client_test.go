@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/throttledhq/throttled/client/internal/testserver"
 )
 
 var _ Redis = redis.UniversalClient(nil)
 
 // TestAllow checks the decisions on a key that is not leased: the server decides each of them.
 func TestAllow(t *testing.T) {
-	c := connect(t, dial(t, start(t, "0").addr), Options{})
+	c := connect(t, dial(t, testserver.Start(t, "0").Addr), Options{})
 	limit := must(FixedWindow(2, time.Hour))
 	for i, want := range []Decision{
 		{Admitted: true, Limit: 2, Remaining: 1, RetryAfter: -1},
@@ -43,7 +45,7 @@ func TestAllow(t *testing.T) {
 
 // TestAllow_Errors checks the sentinels of requests that cannot be decided.
 func TestAllow_Errors(t *testing.T) {
-	rdb := dial(t, start(t, "0").addr)
+	rdb := dial(t, testserver.Start(t, "0").Addr)
 	c := connect(t, rdb, Options{})
 	limit := must(Throttle(9, 10, time.Second))
 	allow(t, c, "throttle", limit)
@@ -140,7 +142,7 @@ func hammer(t *testing.T, goroutines int, f func() (Decision, error), during tim
 // least 90 % of it.
 func TestExact(t *testing.T) {
 	const rate, during = 5000, 3 * time.Second
-	c := connect(t, dial(t, start(t, "0").addr), Options{})
+	c := connect(t, dial(t, testserver.Start(t, "0").Addr), Options{})
 	limit := must(Throttle(rate-1, rate, time.Second))
 	began := time.Now()
 	admitted, all := hammer(t, 8, func() (Decision, error) { return c.Allow(t.Context(), "k", limit) }, during)
@@ -156,7 +158,7 @@ func TestExact(t *testing.T) {
 
 // TestHot checks that a key in demand causes at most one call of the server per 100 decisions.
 func TestHot(t *testing.T) {
-	c := connect(t, dial(t, start(t, "0").addr), Options{})
+	c := connect(t, dial(t, testserver.Start(t, "0").Addr), Options{})
 	limit := must(Throttle(99_999_999, 100_000_000, time.Second))
 	hot := func() (Decision, error) { return c.Allow(t.Context(), "k", limit) }
 	hammer(t, 2, hot, time.Second) // until the leases have the size of the demand
@@ -173,12 +175,12 @@ func TestHot(t *testing.T) {
 // TestExact_TwoClients checks that two programs share one limit.
 func TestExact_TwoClients(t *testing.T) {
 	const count = 3000
-	n := start(t, "0")
+	n := testserver.Start(t, "0")
 	limit := must(FixedWindow(count, 24*time.Hour))
 	var admitted [2]int64
 	var running sync.WaitGroup
 	for i := range admitted {
-		c := connect(t, dial(t, n.addr), Options{Hold: 200 * time.Millisecond})
+		c := connect(t, dial(t, n.Addr), Options{Hold: 200 * time.Millisecond})
 		running.Go(func() {
 			admitted[i], _ = hammer(t, 4, func() (Decision, error) { return c.Allow(t.Context(), "day", limit) }, 2*time.Second)
 		})
@@ -191,7 +193,7 @@ func TestExact_TwoClients(t *testing.T) {
 
 // TestClose checks that Close returns the units that are not used.
 func TestClose(t *testing.T) {
-	rdb := dial(t, start(t, "0").addr)
+	rdb := dial(t, testserver.Start(t, "0").Addr)
 	c := connect(t, rdb, Options{})
 	limit := must(FixedWindow(1_000_000, 24*time.Hour))
 	var used int64

@@ -4,9 +4,12 @@ go 1.25.0
 
 replace github.com/throttledhq/throttled => ../
 
+replace github.com/throttledhq/throttled/middleware => ../middleware
+
 require (
 	github.com/redis/go-redis/v9 v9.17.0
 	github.com/throttledhq/throttled v0.0.0
+	github.com/throttledhq/throttled/middleware v0.0.0
 )
 
 require (

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+
+	"github.com/throttledhq/throttled/client/internal/testserver"
 )
 
 // TestLimits checks that the server accepts the command of each limit, with the compiled number of units.
 func TestLimits(t *testing.T) {
-	rdb := dial(t, start(t, "0").addr)
+	rdb := dial(t, testserver.Start(t, "0").Addr)
 	for name, c := range map[string]struct {
 		limit Limit
 		kind  limiter.Kind

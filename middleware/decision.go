@@ -47,6 +47,8 @@ const (
 	FromExemption
 	// FromPolicy is a decision by Config.OnFailure. Decision.Err is the reason.
 	FromPolicy
+	// FromDecider is a decision of Config.Decider.
+	FromDecider
 )
 
 // Decision is the result of a Request. Its State is that of the deciding limit.

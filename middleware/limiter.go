@@ -40,6 +40,10 @@ type Config struct {
 	// LocalKeys is the maximum number of keys that the policy Local stores. The default is 65,536, about 10 MiB.
 	LocalKeys int
 
+	// Decider, if not nil, decides the requests with one limit and a positive cost instead of calls of the server. Its own
+	// timeout applies to them instead of Timeout, MaxCalls, Failures and Cooldown. See package client/decider.
+	Decider Decider
+
 	// Timeout is the maximum time of a check. The default is 20 ms: a server that is not overloaded answers in less than 5 ms
 	// including the network of a data center, and Envoy uses the same value. A cluster that elects a leader answers after up
 	// to 400 ms; use half a second if requests should wait for it.
@@ -73,7 +77,7 @@ var (
 
 // Stats are counters since the creation of a Limiter.
 type Stats struct {
-	Admitted, Refused uint64 // decisions of the server
+	Admitted, Refused uint64 // decisions of the server or the Decider
 	Failures          uint64 // decisions by Config.OnFailure
 	Timeouts          uint64 // of these, because of ErrTimeout
 	BreakerOpen       bool   // whether the circuit breaker is open now
@@ -134,7 +138,8 @@ func setDefault[T int | float64 | time.Duration](value *T, standard T) {
 	*value = standard // also instead of NaN
 }
 
-// Allow decides a request, and charges it if it is admitted. It returns within Config.Timeout. The error is not nil only if
+// Allow decides a request, and charges it if it is admitted. It returns within Config.Timeout, or the timeout of
+// Config.Decider. The error is not nil only if
 // ctx is done before there is a decision; the request may have been charged then.
 func (l *Limiter) Allow(ctx context.Context, r Request) (Decision, error) {
 	if r.isExempt() {
@@ -154,8 +159,11 @@ func (l *Limiter) Allow(ctx context.Context, r Request) (Decision, error) {
 	return d, nil
 }
 
-// check returns the decision of the server.
+// check returns the decision of the server or the Decider.
 func (l *Limiter) check(ctx context.Context, r *Request) (Decision, error) {
+	if l.cfg.Decider != nil && r.isSingle() {
+		return l.checkSingle(ctx, r)
+	}
 	args, err := r.args()
 	if err != nil {
 		return Decision{}, err
