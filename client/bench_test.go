@@ -56,6 +56,5 @@ func BenchmarkAllow_Parallel(b *testing.B) {
 
 func report(b *testing.B, before, after Stats) {
 	b.Helper()
-	calls := func(s Stats) uint64 { return s.ServerAdmitted + s.ServerRefused + s.Draws + s.Returns }
 	b.ReportMetric(100*float64(calls(after)-calls(before))/float64(b.N), "calls/100")
 }

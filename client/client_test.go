@@ -151,9 +151,15 @@ func TestExact(t *testing.T) {
 	if admitted > most || admitted < most*9/10 {
 		t.Errorf("%d requests are admitted in %v, want %d to %d", admitted, took, most*9/10, most)
 	}
-	if s := c.Stats(); s.LocalAdmitted == 0 || s.Flagged > 0 {
-		t.Errorf("of %d requests, %d are admitted with leases, and %d by the policy; want some, and none", all, s.LocalAdmitted, s.Flagged)
+	// The limit is exhausted after a second. Its refusals are known, so few requests need the server.
+	if n := calls(c.Stats()); n > uint64(all)/20 {
+		t.Errorf("%d calls of the server for %d decisions, want at most 5 per 100", n, all)
 	}
+}
+
+// calls returns the number of calls of the server.
+func calls(s Stats) uint64 {
+	return s.ServerAdmitted + s.ServerRefused + s.Flagged + s.Draws + s.Returns
 }
 
 // TestHot checks that a key in demand causes at most one call of the server per 100 decisions.
@@ -162,7 +168,6 @@ func TestHot(t *testing.T) {
 	limit := must(Throttle(99_999_999, 100_000_000, time.Second))
 	hot := func() (Decision, error) { return c.Allow(t.Context(), "k", limit) }
 	hammer(t, 2, hot, time.Second) // until the leases have the size of the demand
-	calls := func(s Stats) uint64 { return s.ServerAdmitted + s.ServerRefused + s.Draws + s.Returns }
 	before := calls(c.Stats())
 	admitted, all := hammer(t, 2, hot, time.Second)
 	n := calls(c.Stats()) - before

@@ -105,6 +105,9 @@ func (f *forwarder) send(batch []*request) {
 		commands[i] = r.command
 	}
 	replies, err := f.upstream.exchange(ctx, commands)
+	if err == ErrTimeout {
+		f.upstream.failed()
+	}
 	for i, r := range batch {
 		if err != nil {
 			r.result <- result{err: err}

@@ -63,7 +63,6 @@ func (u *upstream) exchange(ctx context.Context, commands [][]any) ([]any, error
 	case replies := <-done:
 		return replies, nil
 	case <-ctx.Done():
-		u.failed()
 		return nil, ErrTimeout
 	}
 }

@@ -114,12 +114,13 @@ func (t *tree) markTests() {
 	}
 }
 
-// isMiddleware reports whether a directory has a package for programs of users.
-func isMiddleware(dir string) bool {
-	return (dir == "middleware" || strings.HasPrefix(dir, "middleware/")) && !strings.Contains(dir, "/internal/")
+// isLibrary reports whether a directory has a package for programs of users.
+func isLibrary(dir string) bool {
+	top, _, _ := strings.Cut(dir, "/")
+	return (top == "client" || top == "middleware") && !strings.Contains(dir, "/internal/")
 }
 
-// shipped returns the directories of the packages in cmd/ and middleware/, and of all packages that they
+// shipped returns the directories of the packages in cmd/, client/ and middleware/, and of all packages that they
 // import, directly or indirectly.
 func (t *tree) shipped() map[string]bool {
 	imports := map[string][]string{}
@@ -129,7 +130,7 @@ func (t *tree) shipped() map[string]bool {
 			continue
 		}
 		imports[f.dir] = append(imports[f.dir], t.imports(f)...)
-		if strings.HasPrefix(f.dir, "cmd/") || isMiddleware(f.dir) {
+		if strings.HasPrefix(f.dir, "cmd/") || isLibrary(f.dir) {
 			queue = append(queue, f.dir)
 		}
 	}
