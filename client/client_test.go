@@ -75,29 +75,6 @@ func TestAllow_Errors(t *testing.T) {
 	}
 }
 
-// blocked returns a client of a server whose pipelines do not return until unblock is called.
-func blocked() (rdb Redis, unblock func()) {
-	release := make(chan struct{})
-	client := redis.NewClient(&redis.Options{Addr: "blocked"})
-	client.AddHook(hook{release})
-	return client, func() { close(release) }
-}
-
-// hook answers no pipeline until release is closed.
-type hook struct{ release chan struct{} }
-
-func (h hook) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (h hook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error {
-		<-h.release
-		for _, cmd := range cmds {
-			cmd.SetErr(context.Canceled)
-		}
-		return context.Canceled
-	}
-}
-
 // TestOptions checks that options out of range are refused.
 func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{
