@@ -45,15 +45,20 @@ func newAway(policy Policy, part float64) away {
 	return a
 }
 
-// decide decides a request of n units.
-func (a *away) decide(key string, l *Limit, n int64) limiter.Decision {
-	switch a.policy {
-	case Open:
-		return limiter.Decision{Limit: l.limit.Max, Remaining: max(0, l.limit.Max-n), RetryAfter: limiter.NoRetry}
-	case Local:
-		return a.decideLocal(key, l, n)
+// decide decides a request of n units of all limits: it charges all of them, or none.
+func (a *away) decide(charges []Charge, n int64) []limiter.Decision {
+	if a.policy == Local {
+		return a.decideLocal(charges, n)
 	}
-	return refusal(l.limit.Max)
+	out := make([]limiter.Decision, len(charges))
+	for i := range charges {
+		limit := charges[i].Limit.limit.Max
+		out[i] = refusal(limit)
+		if a.policy == Open {
+			out[i] = limiter.Decision{Limit: limit, Remaining: max(0, limit-n), RetryAfter: limiter.NoRetry}
+		}
+	}
+	return out
 }
 
 func refusal(limit int64) limiter.Decision {
@@ -61,14 +66,20 @@ func refusal(limit int64) limiter.Decision {
 }
 
 // decideLocal charges the share of this process. A key that is in use with another kind of limit is refused.
-func (a *away) decideLocal(key string, l *Limit, n int64) limiter.Decision {
-	reqs := [1]limiter.Request{{Kind: l.kind, Key: []byte(key), Limit: l.share(a.part), Quantity: n}}
-	var out [1]limiter.Decision
-	a.table.Decide(reqs[:], out[:])
-	if out[0].Err != nil {
-		return refusal(reqs[0].Limit.Max)
+func (a *away) decideLocal(charges []Charge, n int64) []limiter.Decision {
+	reqs := make([]limiter.Request, len(charges))
+	for i := range charges {
+		l := &charges[i].Limit
+		reqs[i] = limiter.Request{Kind: l.kind, Key: []byte(charges[i].Key), Limit: l.share(a.part), Quantity: n, Linked: i < len(charges)-1}
 	}
-	return out[0]
+	out := make([]limiter.Decision, len(charges))
+	a.table.Decide(reqs, out)
+	for i := range out {
+		if out[i].Err != nil {
+			out[i] = refusal(reqs[i].Limit.Max)
+		}
+	}
+	return out
 }
 
 // validPart returns the share, or 1 if it is not a positive number.

@@ -132,10 +132,10 @@ func TestAway_Immediate(t *testing.T) {
 func TestLocal_WrongKind(t *testing.T) {
 	a := newAway(Local, 1)
 	throttle, window := must(Throttle(9, 10, time.Second)), must(FixedWindow(10, time.Hour))
-	if d := a.decide("k", &throttle, 1); d.Limited {
+	if d := a.decide([]Charge{{"k", throttle}}, 1)[0]; d.Limited {
 		t.Errorf("the first decision is %+v, want an admission", d)
 	}
-	if d := a.decide("k", &window, 1); !d.Limited || d.RetryAfter != awayRetry {
+	if d := a.decide([]Charge{{"k", window}}, 1)[0]; !d.Limited || d.RetryAfter != awayRetry {
 		t.Errorf("the decision on a key of another kind is %+v, want a refusal", d)
 	}
 	for share, want := range map[float64]float64{0: 1, -1: 1, 2: 1, 0.5: 0.5, math.NaN(): 1, math.Inf(1): 1} {

@@ -107,13 +107,8 @@ const maxKey = 128
 // are ErrClosed, ErrLimit, ErrQuantity, ErrWrongKind, ErrServer, ErrReply, and the cause of ctx. After an error of ctx, the request
 // may have been charged.
 func (c *Client) AllowN(ctx context.Context, key string, l Limit, n int64) (Decision, error) {
-	switch {
-	case c.closed.Load():
-		return Decision{}, ErrClosed
-	case l.kind == 0:
-		return Decision{}, fmt.Errorf("%w: use Throttle, SlidingWindow, FixedWindow, WindowLog or Bucket", ErrLimit)
-	case n < 1:
-		return Decision{}, fmt.Errorf("%w: %d", ErrQuantity, n)
+	if err := c.check(&l, n); err != nil {
+		return Decision{}, err
 	}
 	var buf [maxKey]byte
 	var d limiter.Decision
@@ -121,43 +116,63 @@ func (c *Client) AllowN(ctx context.Context, key string, l Limit, n int64) (Deci
 	if c.ledger.Decide(&req, lessee.Now(), &d) {
 		return decision(&d, FromLease), nil
 	}
-	return c.forward(ctx, key, &l, n)
+	ds, err := c.forward(ctx, []Charge{{key, l}}, n)
+	if err != nil {
+		return Decision{}, err
+	}
+	return ds[0], nil
 }
 
-// forward decides a request that needs the server.
-func (c *Client) forward(ctx context.Context, key string, l *Limit, n int64) (Decision, error) {
-	if c.upstream.down.Load() {
-		return c.undecided(key, l, n, ErrAway), nil
+// check returns an error for a request that no server can decide.
+func (c *Client) check(l *Limit, n int64) error {
+	switch {
+	case c.closed.Load():
+		return ErrClosed
+	case l.kind == 0:
+		return fmt.Errorf("%w: use Throttle, SlidingWindow, FixedWindow, WindowLog or Bucket", ErrLimit)
+	case n < 1:
+		return fmt.Errorf("%w: %d", ErrQuantity, n)
 	}
-	reply, err := c.forwarder.ask(ctx, l.command(key, n))
+	return nil
+}
+
+// forward decides a request that needs the server. It returns a decision for each limit.
+func (c *Client) forward(ctx context.Context, charges []Charge, n int64) ([]Decision, error) {
+	if c.upstream.down.Load() {
+		return c.undecided(charges, n, ErrAway), nil
+	}
+	reply, err := c.forwarder.ask(ctx, command(charges, n))
 	switch {
 	case err == nil:
 	case ctx.Err() != nil, errors.Is(err, ErrClosed):
-		return Decision{}, fmt.Errorf("check a limit: %w", err)
+		return nil, fmt.Errorf("check a limit: %w", err)
 	default:
-		return c.undecided(key, l, n, err), nil
+		return c.undecided(charges, n, err), nil
 	}
 	if err, failed := reply.(error); failed {
 		class := classify(err)
 		if class.undecided {
-			return c.undecided(key, l, n, class.err), nil
+			return c.undecided(charges, n, class.err), nil
 		}
-		return Decision{}, class.err
+		return nil, class.err
 	}
-	d, err := parse(reply)
+	ds, err := parseAll(reply, len(charges))
 	if err == nil {
-		c.counts.count(d.Admitted)
+		c.counts.count(Deciding(ds).Admitted)
 	}
-	return d, err
+	return ds, err
 }
 
 // undecided decides a request that the server has not decided because of err.
-func (c *Client) undecided(key string, l *Limit, n int64, err error) Decision {
+func (c *Client) undecided(charges []Charge, n int64, err error) []Decision {
 	c.counts.flagged.Add(1)
-	out := c.away.decide(key, l, n)
-	d := decision(&out, FromPolicy)
-	d.Flagged, d.Err = true, err
-	return d
+	out := c.away.decide(charges, n)
+	ds := make([]Decision, len(out))
+	for i := range out {
+		ds[i] = decision(&out[i], FromPolicy)
+		ds[i].Flagged, ds[i].Err = true, err
+	}
+	return ds
 }
 
 // Close returns the units that are not used to the server, and stops the Client. It waits for the server for at most twice

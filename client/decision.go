@@ -66,6 +66,54 @@ func parse(reply any) (Decision, error) {
 	}, nil
 }
 
+// parseAll returns the decisions on n limits: those in a reply to CL.ALL if there are several.
+func parseAll(reply any, n int) ([]Decision, error) {
+	if n == 1 {
+		d, err := parse(reply)
+		return []Decision{d}, err
+	}
+	items, _ := reply.([]any)
+	if len(items) != allHeader+n {
+		return nil, fmt.Errorf("%w: %v", ErrReply, reply)
+	}
+	ds := make([]Decision, n)
+	for i := range ds {
+		d, err := parse(items[allHeader+i])
+		if err != nil {
+			return nil, err
+		}
+		ds[i] = d
+	}
+	return ds, nil
+}
+
+// allHeader is the number of integers before the decisions in a reply to CL.ALL.
+const allHeader = 5
+
+// Deciding returns the decision of the limit that decides a request, of the decisions that AllowAll returns: a refusal with
+// the longest time, or without refusals the one with the least units remaining. There must be at least one decision.
+func Deciding(ds []Decision) Decision {
+	deciding := ds[0]
+	for _, d := range ds[1:] {
+		if d.outranks(&deciding) {
+			deciding = d
+		}
+	}
+	return deciding
+}
+
+func (d *Decision) outranks(o *Decision) bool {
+	switch {
+	case d.Admitted != o.Admitted:
+		return o.Admitted
+	case d.Admitted:
+		return d.Remaining < o.Remaining
+	case d.RetryAfter < 0 || o.RetryAfter < 0:
+		return d.RetryAfter < 0 && o.RetryAfter >= 0
+	}
+	return d.RetryAfter > o.RetryAfter
+}
+
 // milliseconds converts a number of milliseconds. -1 becomes a negative time, and a time that a Duration cannot represent the
 // longest Duration.
 func milliseconds(n int64) time.Duration {

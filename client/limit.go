@@ -24,19 +24,19 @@ type Limit struct {
 	kind          limiter.Kind
 }
 
-// form is the command for a kind of limits. An integer follows the first one if second is true.
+// form is the form of a kind of limits in commands. An integer follows the first one if second is true.
 type form struct {
-	command, mode string
-	second        bool
+	word, mode string
+	second     bool
 }
 
-// forms has the commands of all kinds of limits.
+// forms has the forms of all kinds of limits.
 var forms = map[limiter.Kind]form{
-	limiter.Throttle:      {command: "CL.THROTTLE", second: true},
-	limiter.SlidingWindow: {command: "CL.WINDOW", mode: "SLIDING"},
-	limiter.FixedWindow:   {command: "CL.WINDOW", mode: "FIXED"},
-	limiter.WindowLog:     {command: "CL.WINDOW", mode: "LOG"},
-	limiter.TokenBucket:   {command: "CL.BUCKET", second: true},
+	limiter.Throttle:      {word: "THROTTLE", second: true},
+	limiter.SlidingWindow: {word: "WINDOW", mode: "SLIDING"},
+	limiter.FixedWindow:   {word: "WINDOW", mode: "FIXED"},
+	limiter.WindowLog:     {word: "WINDOW", mode: "LOG"},
+	limiter.TokenBucket:   {word: "BUCKET", second: true},
 }
 
 // Throttle returns a limit of the algorithm GCRA: bursts of maxBurst+1 units, and count units in each period, which is a
@@ -87,7 +87,7 @@ func compile(kind limiter.Kind, first, second int64, period time.Duration, f fun
 	ms := period.Milliseconds()
 	l, err := f(limiter.Period{N: ms, Unit: time.Millisecond})
 	if err != nil {
-		return Limit{}, fmt.Errorf("%w for %s: %w", ErrLimit, forms[kind].command, err)
+		return Limit{}, fmt.Errorf("%w for CL.%s: %w", ErrLimit, forms[kind].word, err)
 	}
 	return Limit{limit: l, first: first, second: second, period: ms, kind: kind}, nil
 }
@@ -95,15 +95,31 @@ func compile(kind limiter.Kind, first, second int64, period time.Duration, f fun
 // command returns the command that charges n units of the limit.
 func (l *Limit) command(key string, n int64) []any {
 	f := forms[l.kind]
-	args := append(make([]any, 0, 8), f.command, key, l.first)
-	if f.second {
-		args = append(args, l.second)
-	}
-	args = append(args, fmt.Sprintf("%dms", l.period), n)
+	args := append(make([]any, 0, 8), "CL."+f.word)
+	args = append(l.appendAmount(args, key), n)
 	if f.mode != "" {
 		args = append(args, f.mode)
 	}
 	return append(args, "MS")
+}
+
+// appendSpec appends the limit as a limit of CL.ALL.
+func (l *Limit) appendSpec(args []any, key string) []any {
+	f := forms[l.kind]
+	args = l.appendAmount(append(args, f.word), key)
+	if f.mode != "" {
+		args = append(args, f.mode)
+	}
+	return args
+}
+
+// appendAmount appends the key, the integers and the period.
+func (l *Limit) appendAmount(args []any, key string) []any {
+	args = append(args, key, l.first)
+	if forms[l.kind].second {
+		args = append(args, l.second)
+	}
+	return append(args, fmt.Sprintf("%dms", l.period))
 }
 
 // share returns a part of the limit: its units and its rate. The part is at least one unit.
