@@ -16,7 +16,7 @@ type Charge struct {
 
 // AllowAll decides a request of n units of each of 1 to 32 limits with different keys, and charges all of them or none. It
 // returns a decision for each limit, of which Deciding returns the one that decides. If a limit refuses, the decisions on the
-// others are as if the request were charged. The errors are those of AllowN.
+// others have their present units. The errors are those of AllowN.
 //
 // The request is decided in this process if units of all limits are in hand. It is never refused without the server, except by
 // Options.Away.

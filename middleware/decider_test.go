@@ -9,28 +9,35 @@ import (
 	"time"
 )
 
-// decider is a Decider that admits requests of up to 2 units of the key "k", and has no decision on other keys.
+// decider is a Decider that admits requests of up to 2 units of the keys "k" and "l", and has no decision on other keys.
 type decider struct{ limits []Limit }
 
 var errUndecided = errors.New("undecided")
 
-func (d *decider) Decide(ctx context.Context, limit Limit, cost int64) (State, error) {
-	d.limits = append(d.limits, limit)
-	switch {
-	case ctx.Err() != nil:
-		return State{}, ctx.Err()
-	case limit.Key != "k":
-		return State{}, errUndecided
-	case cost > 2:
-		return State{Limit: 2, RetryAfter: -1}, nil
+func (d *decider) Decide(ctx context.Context, limits []Limit, cost int64) (states []State, err error) {
+	d.limits = append(d.limits, limits...)
+	for _, limit := range limits {
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case limit.Key == "short":
+			return states, nil
+		case limit.Key != "k" && limit.Key != "l":
+			return nil, errUndecided
+		}
+		state := State{Admitted: cost <= limit.Count, Limit: limit.Count, RetryAfter: -1}
+		if state.Admitted {
+			state.Remaining = limit.Count - cost
+		}
+		states = append(states, state)
 	}
-	return State{Admitted: true, Limit: 2, Remaining: 2 - cost, RetryAfter: -1}, nil
+	return states, nil
 }
 
 // TestDecider checks which requests the Decider decides, and that the server decides the others.
 func TestDecider(t *testing.T) {
-	one, two := PerHour(2), PerHour(3)
-	one.Key, two.Key, two.Name = "k", "other", "hourly"
+	one, two, other, short := PerHour(2), PerHour(3), PerHour(1), PerHour(1)
+	one.Key, two.Key, other.Key, short.Key = "k", "l", "other", "short"
 	for name, c := range map[string]struct {
 		request  Request
 		source   Source
@@ -39,10 +46,12 @@ func TestDecider(t *testing.T) {
 	}{
 		"admitted":       {Request{Limits: []Limit{one}}, FromDecider, true, 0},
 		"refused":        {Request{Limits: []Limit{one}, Cost: 3}, FromDecider, false, 0},
-		"no decision":    {Request{Limits: []Limit{two}}, FromPolicy, true, 0},
+		"no decision":    {Request{Limits: []Limit{other}}, FromPolicy, true, 0},
 		"invalid limit":  {Request{Limits: []Limit{{Key: "k"}}}, FromPolicy, true, 0},
 		"refund":         {Request{Limits: []Limit{one}, Cost: -1}, FromServer, true, 1},
-		"several limits": {Request{Limits: []Limit{one, two}}, FromPolicy, true, 1}, // the fake reply has one limit only
+		"several limits": {Request{Limits: []Limit{two, one}}, FromDecider, true, 0},
+		"one refuses":    {Request{Limits: []Limit{two, one}, Cost: 3}, FromDecider, false, 0},
+		"no state":       {Request{Limits: []Limit{one, short}}, FromPolicy, true, 0},
 		"exempt":         {Request{}, FromExemption, true, 0},
 	} {
 		server := &fake{reply: func(context.Context, []any) (any, error) { return reply(0, 2, 1, -1, 10), nil }}
@@ -51,8 +60,8 @@ func TestDecider(t *testing.T) {
 		if d.Source != c.source || d.Admitted != c.admitted || server.count() != c.calls {
 			t.Errorf("%s: %+v with %d calls of the server, want source %d and %d calls", name, d, server.count(), c.source, c.calls)
 		}
-		if d.Source == FromDecider && (d.Name != "default" || len(d.Limits) != 1 || d.Limits[0].Period != time.Hour || d.Limits[0].State != d.State) {
-			t.Errorf("%s: the limits are %+v, want the one of the request", name, d.Limits)
+		if d.Source == FromDecider && (d.Name != "default" || d.Limit != 2 || len(d.Limits) != len(c.request.Limits) || d.Limits[len(d.Limits)-1].Period != time.Hour || d.Limits[len(d.Limits)-1].State != d.State) {
+			t.Errorf("%s: the decision is %+v, want that of the last limit", name, d)
 		}
 		if name == "no decision" && !errors.Is(d.Err, errUndecided) {
 			t.Errorf("%s: the reason is %v, want that of the decider", name, d.Err)

@@ -40,7 +40,7 @@ type Config struct {
 	// LocalKeys is the maximum number of keys that the policy Local stores. The default is 65,536, about 10 MiB.
 	LocalKeys int
 
-	// Decider, if not nil, decides the requests with one limit and a positive cost instead of calls of the server. Its own
+	// Decider, if not nil, decides the requests with Limits and a positive cost instead of calls of the server. Its own
 	// timeout applies to them instead of Timeout, MaxCalls, Failures and Cooldown. See package client/decider.
 	Decider Decider
 
@@ -161,8 +161,8 @@ func (l *Limiter) Allow(ctx context.Context, r Request) (Decision, error) {
 
 // check returns the decision of the server or the Decider.
 func (l *Limiter) check(ctx context.Context, r *Request) (Decision, error) {
-	if l.cfg.Decider != nil && r.isSingle() {
-		return l.checkSingle(ctx, r)
+	if l.cfg.Decider != nil && r.hasLimits() {
+		return l.askDecider(ctx, r)
 	}
 	args, err := r.args()
 	if err != nil {

@@ -19,24 +19,32 @@ type Decider struct{ client *client.Client }
 // the Client.
 func New(c *client.Client) *Decider { return &Decider{c} }
 
-// Decide charges cost units of a limit if it admits them. The errors are those of client.Client.AllowN, and the reason of a
+// Decide charges cost units of all limits or of none. The errors are those of client.Client.AllowAll, and the reason of a
 // decision that is flagged.
-func (d *Decider) Decide(ctx context.Context, limit middleware.Limit, cost int64) (middleware.State, error) {
-	l, err := compile(&limit)
+func (d *Decider) Decide(ctx context.Context, limits []middleware.Limit, cost int64) ([]middleware.State, error) {
+	charges := make([]client.Charge, len(limits))
+	for i := range limits {
+		l, err := compile(&limits[i])
+		if err != nil {
+			return nil, err
+		}
+		charges[i] = client.Charge{Key: limits[i].Key, Limit: l}
+	}
+	decisions, err := d.client.AllowAll(ctx, cost, charges...)
 	if err != nil {
-		return middleware.State{}, err
+		return nil, err
 	}
-	got, err := d.client.AllowN(ctx, limit.Key, l, cost)
-	if err == nil {
-		err = got.Err
+	states := make([]middleware.State, len(decisions))
+	for i, got := range decisions {
+		if got.Flagged {
+			return nil, got.Err
+		}
+		states[i] = middleware.State{
+			Admitted: got.Admitted, Limit: got.Limit, Remaining: got.Remaining,
+			RetryAfter: got.RetryAfter, ResetAfter: got.ResetAfter,
+		}
 	}
-	if err != nil {
-		return middleware.State{}, err
-	}
-	return middleware.State{
-		Admitted: got.Admitted, Limit: got.Limit, Remaining: got.Remaining,
-		RetryAfter: got.RetryAfter, ResetAfter: got.ResetAfter,
-	}, nil
+	return states, nil
 }
 
 // compile returns the limit that the middleware sends to the server for l.

@@ -59,6 +59,20 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestDecide_Several checks that both limiters charge several limits or none.
+func TestDecide_Several(t *testing.T) {
+	local, remote := connect(t, testserver.Start(t, "0").Addr, patience, middleware.Closed)
+	r := middleware.Request{Limits: []middleware.Limit{
+		{Key: "wide", Count: 10, Period: 24 * time.Hour, Algorithm: middleware.Fixed}, {Name: "narrow", Key: "narrow", Count: 2, Period: time.Hour},
+	}}
+	for i, l := range []*middleware.Limiter{local, remote, remote, local, local} {
+		d, err := l.Allow(t.Context(), r)
+		if want := i < 2; err != nil || d.Admitted != want || d.Name != "narrow" || d.Limits[0].Remaining != 10-min(2, int64(i+1)) {
+			t.Errorf("the decision on request %d is %+v, %v, want %t by the narrow limit", i, d, err, want)
+		}
+	}
+}
+
 // TestDecide_Leases checks that requests are admitted with leases once their key is in demand.
 func TestDecide_Leases(t *testing.T) {
 	local, remote := connect(t, testserver.Start(t, "0").Addr, patience, middleware.Closed)
@@ -91,7 +105,7 @@ func TestDecide_Paused(t *testing.T) {
 // TestDecide_Invalid checks that a limit which cannot be compiled is an error.
 func TestDecide_Invalid(t *testing.T) {
 	var d Decider
-	if s, err := d.Decide(t.Context(), middleware.Limit{Key: "k", Period: time.Hour}, 1); !errors.Is(err, client.ErrLimit) {
+	if s, err := d.Decide(t.Context(), []middleware.Limit{{Key: "k", Period: time.Hour}}, 1); !errors.Is(err, client.ErrLimit) {
 		t.Errorf("%+v, %v, want ErrLimit", s, err)
 	}
 }
