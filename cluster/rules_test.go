@@ -124,18 +124,10 @@ func TestLargeRules(t *testing.T) {
 // TestFirstRulesNeedAllMembers checks that the first set is refused while a member is down, and later sets are not.
 func TestFirstRulesNeedAllMembers(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
-		leader := s.leader()
-		down := s.followers(leader)[0]
-		down.crash(false)
-		if r, err := leader.propose(rulesText("a")); !errors.Is(err, topology.ErrNoRules) || r.Changed || rulesOf(leader).Newest().Number != 0 {
-			t.Errorf("with a member down, Propose returned %+v and the error %v, want %v", r, err, topology.ErrNoRules)
-		}
-		<-down.node.boot().started
-		s.await("the member answers", 10*time.Second, func() bool {
-			_, err := s.leader().propose(rulesText("a"))
-			return err == nil
+		s.needAllMembers(topology.ErrNoRules, func(p *process) (uint64, error) {
+			_, err := p.propose(rulesText("a"))
+			return rulesOf(p).Newest().Number, err
 		})
-		s.followers(s.leader())[0].crash(false)
 		s.awaitRules(s.setRules(s.leader(), rulesText("b")))
 		s.converge()
 	})
@@ -215,19 +207,9 @@ func TestRulesInSnapshots(t *testing.T) {
 		for i := range 5 {
 			v = s.setRules(leader, rulesText(fmt.Sprintf("b%d", i)))
 		}
-		if err := leader.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
-		s.grant(leader, "s")
-		back := away.node.boot()
-		s.converge()
-		if back.fsm.restores.Load() == 0 {
-			t.Error("the node did not get a snapshot")
-		}
+		s.catchUp(leader, away.node)
 		s.awaitRules(v)
-		for _, n := range s.list() {
-			s.alive(n.id).crash(false)
-		}
+		s.crashAll()
 		s.converge()
 		s.awaitRules(v)
 		if got := numbersOf(rulesOf(s.leader()).History()); len(got) != 6 {

@@ -125,16 +125,10 @@ func TestUsersAreReplicated(t *testing.T) {
 // TestFirstUsersNeedAllMembers checks that the first users are refused while a member is down, and later ones are not.
 func TestFirstUsersNeedAllMembers(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
-		leader := s.leader()
-		down := s.followers(leader)[0]
-		down.crash(false)
-		if _, err := leader.ProposeUsers(t.Context(), 0, "first"); !errors.Is(err, topology.ErrNoUsers) || leader.users.active().Number != 0 {
-			t.Errorf("with a member down, ProposeUsers returned the error %v, want %v", err, topology.ErrNoUsers)
-		}
-		<-down.node.boot().started
-		s.converge()
-		s.setUsers(s.leader(), "first")
-		s.followers(s.leader())[0].crash(false)
+		s.needAllMembers(topology.ErrNoUsers, func(p *process) (uint64, error) {
+			_, err := p.ProposeUsers(p.ctx, 0, "first")
+			return p.users.active().Number, err
+		})
 		version := s.setUsers(s.leader(), "second")
 		s.converge()
 		s.awaitUsers(version)
@@ -184,20 +178,10 @@ func TestUsersInSnapshots(t *testing.T) {
 			version = s.setUsers(leader, fmt.Sprint("missed ", i))
 		}
 		versionIs(usersSnapshotVersion)
-		if err := leader.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
-		s.grant(leader, "s")
-		back := away.node.boot()
-		s.converge()
-		if back.fsm.restores.Load() == 0 {
-			t.Error("the node did not get a snapshot")
-		}
+		s.catchUp(leader, away.node)
 		s.awaitUsers(version)
 		s.checkUsers(version, "missed 4")
-		for _, n := range s.list() {
-			s.alive(n.id).crash(false)
-		}
+		s.crashAll()
 		s.converge()
 		s.awaitUsers(version)
 		s.awaitRules(rules)
@@ -212,9 +196,7 @@ func TestUsersOfRestartedNode(t *testing.T) {
 		for i := range 5 {
 			version = s.setUsers(s.leader(), fmt.Sprint("text ", i))
 		}
-		for _, n := range s.list() {
-			s.alive(n.id).crash(false)
-		}
+		s.crashAll()
 		p := s.list()[0].boot()
 		<-p.started
 		pass(time.Second)
@@ -254,19 +236,9 @@ func TestUserCreationsAreReplicated(t *testing.T) {
 		for range 5 {
 			s.grant(leader, "s")
 		}
-		if err := leader.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
-		s.grant(leader, "s")
-		back := away.node.boot()
-		s.converge()
-		if back.fsm.restores.Load() == 0 {
-			t.Error("the node did not get a snapshot")
-		}
+		s.catchUp(leader, away.node)
 		check()
-		for _, n := range s.list() {
-			s.alive(n.id).crash(false)
-		}
+		s.crashAll()
 		lone := s.list()[0].boot()
 		<-lone.started
 		if got := lone.users.creations()["app"]; got != created {
