@@ -78,6 +78,20 @@ func (m machine) wants(script, want string) {
 	}
 }
 
+// install installs a package on a new machine, and starts and stops the server.
+func install(t *testing.T, path, command string) machine {
+	t.Helper()
+	t.Setenv("PACKAGE", path)
+	m := newMachine(t)
+	m.run(command)
+	m.wants(permissions, "root:throttled 750\nroot:throttled 640\n")
+	if got := m.calls(); strings.Contains(got, "enable") || strings.Contains(got, "start") {
+		t.Errorf("the installation calls systemctl with %q: it must neither enable nor start the server", got)
+	}
+	m.run(startAsUser)
+	return m
+}
+
 // newerPackage returns a package with a higher version and another configuration file.
 func newerPackage(t *testing.T, deb string) string {
 	t.Helper()
@@ -93,14 +107,7 @@ func newerPackage(t *testing.T, deb string) string {
 // TestDeb installs, upgrades, removes and purges the Debian package.
 func TestDeb(t *testing.T) {
 	deb := builtPackage(t, "deb")
-	t.Setenv("PACKAGE", deb)
-	m := newMachine(t)
-	m.run("dpkg -i /run/package")
-	m.wants(permissions, "root:throttled 750\nroot:throttled 640\n")
-	if got := m.calls(); strings.Contains(got, "enable") || strings.Contains(got, "start") {
-		t.Errorf("the installation calls systemctl with %q: it must neither enable nor start the server", got)
-	}
-	m.run(startAsUser)
+	m := install(t, deb, "dpkg -i /run/package")
 	m.run("throttled version; man -w throttled >/dev/null; echo 'maxclients 77' >>/etc/throttled/throttled.conf; chmod 600 /etc/throttled/throttled.conf")
 
 	t.Setenv("PACKAGE", newerPackage(t, deb))
@@ -153,14 +160,7 @@ func TestDeb_Lintian(t *testing.T) {
 
 // TestRPM installs and removes the rpm.
 func TestRPM(t *testing.T) {
-	t.Setenv("PACKAGE", builtPackage(t, "rpm"))
-	m := newMachine(t)
-	m.run("rpm -i --nodeps /run/package")
-	m.wants(permissions, "root:throttled 750\nroot:throttled 640\n")
-	if got := m.calls(); strings.Contains(got, "enable") || strings.Contains(got, "start") {
-		t.Errorf("the installation calls systemctl with %q: it must neither enable nor start the server", got)
-	}
-	m.run(startAsUser)
+	m := install(t, builtPackage(t, "rpm"), "rpm -i --nodeps /run/package")
 	m.run("echo 'maxclients 77' >>/etc/throttled/throttled.conf; rpm -e --nodeps throttled; test ! -e /usr/bin/throttled; grep 'maxclients 77' /etc/throttled/throttled.conf.rpmsave")
 	if got := m.calls(); !strings.Contains(got, "disable --now throttled") {
 		t.Errorf("the removal calls systemctl with %q: it must stop the server", got)
