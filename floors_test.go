@@ -83,6 +83,7 @@ var floors = map[string]int{
 
 	"edge":           6, // serves HTTP
 	"edge/headers":   5, // headers and problems of HTTP responses from decisions
+	"edge/edgetest":  5, // runs commands on the server behind the HTTP and gRPC servers, for tests
 	"tracing":        5, // OpenTelemetry; edge and edge/grpc name spans and decisions
 	"cluster":        5,
 	"server/forward": 5, // streams to the leader; does not use package server

@@ -8,22 +8,14 @@ import (
 	"testing"
 
 	"github.com/throttledhq/throttled/acl"
+	"github.com/throttledhq/throttled/edge/edgetest"
 	"github.com/throttledhq/throttled/options"
 )
 
 // run runs a command on the server that decides, as an administrator.
 func (l *lab) run(words ...string) {
 	l.tb.Helper()
-	caller := l.backend.NewCaller()
-	defer caller.Close()
-	command := fmt.Appendf(nil, "*%d\r\n", len(words))
-	for _, word := range words {
-		command = fmt.Appendf(command, "$%d\r\n%s\r\n", len(word), word)
-	}
-	replies, err := caller.Run(command, nil)
-	if err != nil || strings.HasPrefix(string(replies), "-") {
-		l.tb.Fatalf("%q: %q, %v", words, replies, err)
-	}
+	edgetest.Run(l.tb, l.backend.NewCaller(), words...)
 }
 
 // startWithUsers starts a lab with a password and these users: app may charge keys "app:*" with CL.THROTTLE, gate may use

@@ -3,8 +3,6 @@ package grpcedge
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
-	"strings"
 	"testing"
 
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -13,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/edge/edgetest"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -28,16 +27,7 @@ limits: {all: {allow: 100 per hour}}
 // run runs a command on the server that decides, as an administrator.
 func (l *lab) run(words ...string) {
 	l.t.Helper()
-	caller := l.limiter.NewCaller()
-	defer caller.Close()
-	command := fmt.Appendf(nil, "*%d\r\n", len(words))
-	for _, word := range words {
-		command = fmt.Appendf(command, "$%d\r\n%s\r\n", len(word), word)
-	}
-	replies, err := caller.Run(command, nil)
-	if err != nil || strings.HasPrefix(string(replies), "-") {
-		l.t.Fatalf("%q: %q, %v", words, replies, err)
-	}
+	edgetest.Run(l.t, l.limiter.NewCaller(), words...)
 }
 
 // Calls have the permissions of the user whose credentials they have. Changes of users affect connections on which
