@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,9 +60,9 @@ func TestBackup(t *testing.T) {
 	p.do("+OK\r\n", "CL.BACKUP", "START", "0")
 }
 
-// zeros writes zeros until it fails, counts the bytes, and sends the error.
+// zeros writes zeros until it fails, counts the bytes, and sends the error. The next backup may call it meanwhile.
 type zeros struct {
-	written int
+	written atomic.Int64
 	ended   chan error
 }
 
@@ -69,7 +70,7 @@ func (e *zeros) write(w io.Writer) (err error) {
 	for err == nil {
 		var n int
 		n, err = w.Write(make([]byte, 1000))
-		e.written += n
+		e.written.Add(int64(n))
 	}
 	e.ended <- err
 	return err
@@ -96,8 +97,8 @@ func TestBackup_Abandoned(t *testing.T) {
 		if err := <-e.ended; !errors.Is(err, errBackupAborted) {
 			t.Errorf("%s: the writer fails with %v, want errBackupAborted", name, err)
 		}
-		if name != "restart" && e.written > backupPiece+1000 {
-			t.Errorf("%s: %d bytes were written, want at most one write more than a piece", name, e.written)
+		if written := e.written.Load(); name != "restart" && written > backupPiece+1000 {
+			t.Errorf("%s: %d bytes were written, want at most one write more than a piece", name, written)
 		}
 	}
 }
