@@ -20,26 +20,34 @@ const (
 	sidecarBar = 0.25
 )
 
-// measureSidecars compares the CPU time that a server spends on the requests of clients with that on the same requests
-// through sidecars: for a standalone server, and for all nodes of a cluster together, whose clients use different nodes.
+// measureSidecars measures requests through sidecars on hot keys, on exhausted keys, on a key that two sidecars share, and on
+// cold keys.
 func measureSidecars(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error {
 			binary := filepath.Join(p.dir, "throttled")
-			if err := g.compareSidecars("standalone", binary, []upstream{{p.addr, p.pid()}}, 400_000, s, b); err != nil {
-				return err
+			standalone := []upstream{{p.addr, p.pid()}}
+			for _, measure := range []func(string, upstream, settings, *board) error{g.hotSidecar, g.refusingSidecar, fairSidecars} {
+				if err := measure(binary, standalone[0], s, b); err != nil {
+					return err
+				}
 			}
-			group, err := startGroup(binary)
-			if err != nil {
-				return err
-			}
-			var nodes []upstream
-			for _, n := range group.nodes {
-				nodes = append(nodes, upstream{n.addr, n.cmd.Process.Pid})
-			}
-			return errors.Join(g.compareSidecars("cluster", binary, nodes, 20_000, s, b), group.stop())
+			return errors.Join(g.compareSidecars("standalone", binary, standalone, 400_000, s, b), g.compareCluster(binary, s, b))
 		})
 	})
+}
+
+// compareCluster compares the CPU time of all nodes of a cluster together, whose clients use different nodes.
+func (g generator) compareCluster(binary string, s settings, b *board) error {
+	group, err := startGroup(binary)
+	if err != nil {
+		return err
+	}
+	var nodes []upstream
+	for _, n := range group.nodes {
+		nodes = append(nodes, upstream{n.addr, n.cmd.Process.Pid})
+	}
+	return errors.Join(g.compareSidecars("cluster", binary, nodes, 20_000, s, b), group.stop())
 }
 
 // upstream is a process that decides the requests of sidecars.
@@ -48,8 +56,10 @@ type upstream struct {
 	pid  int
 }
 
+// compareSidecars compares the CPU time that the upstreams spend on the requests of clients with that on the same requests
+// through sidecars.
 func (g generator) compareSidecars(name, binary string, ups []upstream, requests int, s settings, b *board) error {
-	sides, stop, err := startSidecars(binary, ups)
+	sides, stop, err := startSidecars(binary, sidecars, ups)
 	if err != nil {
 		return errors.Join(err, stop())
 	}
@@ -81,12 +91,12 @@ func (g generator) compareSidecars(name, binary string, ups []upstream, requests
 	return stop()
 }
 
-// startSidecars starts sidecars, each of which prefers another upstream, and returns their addresses. The function stop
+// startSidecars starts n sidecars, each of which prefers another upstream, and returns their addresses. The function stop
 // stops them, also after an error.
-func startSidecars(binary string, ups []upstream) (addrs []string, stop func() error, err error) {
+func startSidecars(binary string, n int, ups []upstream) (addrs []string, stop func() error, err error) {
 	started := &group{}
 	stop = started.stop
-	if addrs, err = freeAddrs(sidecars); err != nil {
+	if addrs, err = freeAddrs(n); err != nil {
 		return nil, stop, err
 	}
 	for i, addr := range addrs {
