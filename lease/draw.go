@@ -100,14 +100,17 @@ func ceilDiv(a, b uint64) uint64 {
 
 // Return credits unused units of a lease at time now to a key whose record has the given kind with leases and the state
 // old. The argument decide is the algorithm of the kind. Return sets Granted of req.Draw to the credited units: 0 if the
-// lease is unknown, has ended or belongs to another user, and at most the units of the lease. It returns the change of the
-// state and the kind of the changed record.
+// lease is unknown, has ended or belongs to another user, or does not have Of units, and at most the units of the lease. It
+// returns the change of the state and the kind of the changed record.
 func Return(decide Algorithm, req *limiter.Request, kind limiter.Kind, old limiter.State, now uint64) (c limiter.Change, changed limiter.Kind) {
 	var buf [MaxLeases]lease
 	req.Draw.Granted, req.Draw.Valid = 0, 0
 	st := open(kind, old, now, buf[:0])
 	at := st.leases.find(req.Draw.ID)
 	if at < 0 || string(st.leases[at].user) != req.Draw.User || req.Quantity < 1 {
+		return c, kind
+	}
+	if of := req.Draw.Of; of != 0 && uint64(of) != st.leases[at].units {
 		return c, kind
 	}
 	base := kind.Base()

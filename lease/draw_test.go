@@ -126,6 +126,26 @@ func TestReturn(t *testing.T) {
 	}
 }
 
+// TestReturnTwice checks that a return which names the units of the lease is credited once, although the lease has more units.
+func TestReturnTwice(t *testing.T) {
+	for _, kind := range []limiter.Kind{limiter.Throttle, limiter.FixedWindow} {
+		b := newBench(t, kind, limiter.Limit{Max: 1000, Interval: 10 * time.Second, Amount: 1})
+		id := b.draw(30, time.Second, 30, time.Second)
+		for i, want := range []int64{10, 0, 0} {
+			d := &limiter.Draw{ID: id, User: "app", Return: true, Of: 30}
+			b.Decide(limiter.Request{Key: []byte("key"), Quantity: 10, Draw: d})
+			if d.Granted != want {
+				t.Errorf("%v: return %d credits %d units, want %d", kind, i+1, d.Granted, want)
+			}
+		}
+		d := &limiter.Draw{ID: id, User: "app", Return: true, Of: 20}
+		b.Decide(limiter.Request{Key: []byte("key"), Quantity: 20, Draw: d})
+		if d.Granted != 20 {
+			t.Errorf("%v: the return of the rest credits %d units, want 20", kind, d.Granted)
+		}
+	}
+}
+
 // TestDrawRefused checks the draws that are granted nothing.
 func TestDrawRefused(t *testing.T) {
 	for name, change := range map[string]func(*limiter.Request){

@@ -29,6 +29,7 @@ type account struct {
 type held struct {
 	id    uint64
 	units int64
+	of    int64 // units that the authority has on record: the units in hand and the spent ones
 	ends  int64 // from this time on, no unit may be spent
 	begun int64
 }

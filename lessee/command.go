@@ -14,7 +14,11 @@ func (c *Call) Args() []string {
 	req, d := &c.Request, c.Request.Draw
 	quantity := strconv.FormatInt(req.Quantity, 10)
 	if d.Return {
-		return []string{"CL.LEASE.RETURN", string(limiter.AppendLeaseID(nil, d.ID, req.Key)), quantity}
+		args := []string{"CL.LEASE.RETURN", string(limiter.AppendLeaseID(nil, d.ID, req.Key)), quantity}
+		if d.Of != 0 {
+			args = append(args, "OF", strconv.FormatInt(d.Of, 10))
+		}
+		return args
 	}
 	args := []string{
 		"CL.LEASE", quantity, strconv.FormatInt(d.Hold.Milliseconds(), 10), "RAW", string(req.Key), req.Kind.Raw(),

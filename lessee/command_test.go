@@ -28,7 +28,7 @@ func TestCommands(t *testing.T) {
 	l.Drawn(&c, 0, &d)
 	l.Close(1)
 	returned, _ := l.Next(1)
-	if got, want := returned.Args(), []string{"CL.LEASE.RETURN", "000000000000000a:k", "20"}; !slices.Equal(got, want) {
+	if got, want := returned.Args(), []string{"CL.LEASE.RETURN", "000000000000000a:k", "20", "OF", "20"}; !slices.Equal(got, want) {
 		t.Errorf("the command is %q, want %q", got, want)
 	}
 }

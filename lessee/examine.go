@@ -69,17 +69,19 @@ func (a *account) planReturns(now int64) {
 			surplus -= 2*a.demand.during(left, now) + 1
 		}
 		if surplus > 0 {
-			h.units -= surplus
-			a.ledger.giveBack(a, h.id, surplus, now)
+			a.ledger.giveBack(a, h, surplus, now)
 		}
 	}
 }
 
-// giveBack plans the return of units of a lease.
-func (l *Ledger) giveBack(a *account, id uint64, units, now int64) {
+// giveBack plans the return of units of a lease. If a return is lost, later returns of the lease credit nothing, and all its
+// units are restored after its end.
+func (l *Ledger) giveBack(a *account, h *held, units, now int64) {
 	req := a.request
 	req.Quantity = units
-	req.Draw = &limiter.Draw{ID: id, Lessee: l.config.Lessee, Return: true}
+	req.Draw = &limiter.Draw{ID: h.id, Lessee: l.config.Lessee, Return: true, Of: h.of}
+	h.units -= units
+	h.of -= units
 	l.counts.Returns.Add(1)
 	l.counts.Returned.Add(units)
 	l.plan.mu.Lock()
@@ -96,8 +98,7 @@ func (l *Ledger) Close(now int64) {
 		for _, a := range s.accounts {
 			for j := range a.leases {
 				if h := &a.leases[j]; h.units > 0 && now < h.ends {
-					l.giveBack(a, h.id, h.units, now)
-					h.units = 0
+					l.giveBack(a, h, h.units, now)
 				}
 			}
 		}

@@ -216,11 +216,14 @@ func TestDrawsInAdvance(t *testing.T) {
 func TestReturns(t *testing.T) {
 	l := New(Config{Lessee: "a"})
 	grant(l, heat(t, l, request("k"), 100, 0), 100, time.Second, 0)
-	returned := int64(0)
+	returned := int64(0) // the authority has 100 - returned units on record
 	for now := int64(0); now < 2*second; now += second / 200 {
 		for c, ok := l.Next(now); ok; c, ok = l.Next(now) {
 			if !c.Request.Draw.Return || now >= second*499/500 {
 				t.Fatalf("at %v: the call is %+v, want a return before the lease ends", time.Duration(now), c.Request)
+			}
+			if of := c.Request.Draw.Of; of != 100-returned {
+				t.Errorf("at %v: the return is of a lease of %d units, want %d", time.Duration(now), of, 100-returned)
 			}
 			returned += c.Request.Quantity
 		}
@@ -239,8 +242,8 @@ func TestClose(t *testing.T) {
 	grant(l, heat(t, l, request("k"), 100, 0), 100, time.Second, 0)
 	local(t, l, request("k"), 1)
 	l.Close(2)
-	if c, ok := l.Next(2); !ok || !c.Request.Draw.Return || c.Request.Quantity != 99 {
-		t.Errorf("the call is %+v, want the return of 99 units", c.Request)
+	if c, ok := l.Next(2); !ok || !c.Request.Draw.Return || c.Request.Quantity != 99 || c.Request.Draw.Of != 100 {
+		t.Errorf("the call is %+v, want the return of 99 units of 100", c.Request)
 	}
 	forwarded(t, l, request("k"), 2)
 }
@@ -328,7 +331,7 @@ func BenchmarkDecide(b *testing.B) {
 	s, _ := l.shard(appendName(nil, &req))
 	a := newAccount(l, string(appendName(nil, &req)), &req, 0)
 	s.accounts[a.name] = a
-	a.leases = []held{{1, 1 << 60, 1 << 62, 0}}
+	a.leases = []held{{id: 1, units: 1 << 60, of: 1 << 60, ends: 1 << 62}}
 	b.Run("decide", func(b *testing.B) {
 		for b.Loop() {
 			l.Decide(&req, 1, &d)

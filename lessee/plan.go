@@ -95,9 +95,9 @@ func (l *Ledger) Next(now int64) (Call, bool) {
 	}
 	p := &l.plan
 	p.mu.Lock()
-	if n := len(p.returns); n > 0 {
-		c := p.returns[n-1]
-		p.returns = p.returns[:n-1]
+	if len(p.returns) > 0 { // in order: see limiter.Draw.Of
+		c := p.returns[0]
+		p.returns = p.returns[1:]
 		p.mu.Unlock()
 		return c, true
 	}
@@ -178,6 +178,6 @@ func (a *account) keep(c *Call, now int64) bool {
 		return false
 	}
 	a.ledger.counts.Lost.Add(a.prune(now))
-	a.leases = append(a.leases, held{id: draw.ID, units: draw.Granted, ends: ends, begun: c.Sent})
+	a.leases = append(a.leases, held{id: draw.ID, units: draw.Granted, of: draw.Granted, ends: ends, begun: c.Sent})
 	return true
 }

@@ -25,6 +25,10 @@ type Draw struct {
 	// Return makes the request return Quantity unused units of the lease ID. The Kind and the Limit of the request are then
 	// ignored: the lease stores those of its draw. The Decision on a return has no field set.
 	Return bool
+	// Of is the number of units of the lease before a return. A return credits nothing if the lease has another number.
+	// Therefore a return that is executed twice, for example because a client library has repeated the command, is credited
+	// once. 0 omits this check.
+	Of int64
 	// Relaxed charges the units at the time of the draw instead of the end of the lease. The limit may then admit units in
 	// addition: at most those that it restores within Hold.
 	Relaxed bool

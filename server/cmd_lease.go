@@ -24,7 +24,7 @@ func leaseCommands() []command {
 			summary: "Lists the outstanding leases, of all keys or of one", args: "[key]"},
 		{name: "cl.lease.return", arity: -3, flags: write | fast | noMulti, group: groupLimiter, since: since,
 			parse: parseLeaseReturn, reply: replyLeaseReturn, forwardsUser: true,
-			summary: "Returns unused units of a lease", args: "id unused:integer"},
+			summary: "Returns unused units of a lease", args: "id unused:integer [OF units:integer]"},
 	}
 }
 
@@ -40,13 +40,14 @@ var leaseKey = keySpec{first: 4, last: 4, step: 1}
 // parseLease is the parseFunc of CL.LEASE units milliseconds SPEC [LESSEE name] [RELAXED]. A SPEC is a limit as in CL.ALL, or
 // RAW key kind max interval amount.
 func parseLease(p *parsing, args [][]byte) error {
+	user, args := p.leaseUser(args, 7)
 	units, ok := resp.ParseInt(args[1])
 	if !ok || units < 1 {
 		return errInvalid("units", args[1], "an integer of at least 1")
 	}
 	ms, ok := resp.ParseInt(args[2])
 	hold := time.Duration(ms) * time.Millisecond
-	if !ok || ms > int64(limiter.MaxHold/time.Millisecond) || hold < limiter.MinHold {
+	if !ok || ms < 0 || ms > int64(limiter.MaxHold/time.Millisecond) || hold < limiter.MinHold {
 		return errInvalid("milliseconds", args[2], leaseTimes)
 	}
 	req := p.add(units)
@@ -55,11 +56,21 @@ func parseLease(p *parsing, args [][]byte) error {
 		return err
 	}
 	p.unit, p.draws = time.Millisecond, true
-	req.Draw = &limiter.Draw{ID: newLeaseID(), User: p.user, Lessee: p.user, Hold: hold}
+	req.Draw = &limiter.Draw{ID: newLeaseID(), User: user, Lessee: user, Hold: hold}
 	if req.Draw.Lessee == "" {
 		req.Draw.Lessee = anonymousLessee
 	}
-	return p.parseLeaseOptions(req.Draw, rest)
+	return parseDrawOptions(req.Draw, rest)
+}
+
+// leaseUser returns the user that owns the leases of a command, and the arguments without those that userForLeader has
+// appended. All arguments before them are those of a client. The argument least is the number of arguments that the command
+// needs.
+func (p *parsing) leaseUser(args [][]byte, least int) (user string, rest [][]byte) {
+	if n := len(args) - 2; p.fromNode && n >= least && spells(args[n], "user") {
+		return string(args[n+1]), args[:n]
+	}
+	return p.user, args
 }
 
 // anonymousLessee is the lessee of a draw that names none, by a user without a name.
@@ -80,27 +91,21 @@ func parseLeaseLimit(req *limiter.Request, word []byte, args [][]byte, logEntrie
 	return f.parseLimit(req, args[:f.size], args[f.size:], logEntries)
 }
 
-// parseLeaseOptions parses the arguments after the limit. USER is accepted from other nodes only.
-func (p *parsing) parseLeaseOptions(d *limiter.Draw, args [][]byte) error {
+// parseDrawOptions parses the arguments after the limit of a draw.
+func parseDrawOptions(d *limiter.Draw, args [][]byte) error {
 	for ; len(args) > 0; args = args[1:] {
 		switch {
 		case spells(args[0], "relaxed"):
 			d.Relaxed = true
-			continue
 		case len(args) > 1 && spells(args[0], "lessee"):
 			if n := len(args[1]); n < 1 || n > limiter.MaxLessee {
 				return errLessee
 			}
 			d.Lessee = string(args[1])
-		case len(args) > 1 && p.fromNode && spells(args[0], "user"):
-			d.User = string(args[1])
-			if d.Lessee == anonymousLessee && d.User != "" {
-				d.Lessee = d.User
-			}
+			args = args[1:]
 		default:
-			return errLeaseOption(args[0])
+			return errDrawOption(args[0])
 		}
-		args = args[1:]
 	}
 	return nil
 }
@@ -131,8 +136,9 @@ func replyLease(out *resp.Reply, b *batch, call *call) {
 	out.Bulk(limiter.AppendLeaseID(nil, req.Draw.ID, req.Key))
 }
 
-// parseLeaseReturn is the parseFunc of CL.LEASE.RETURN id unused.
+// parseLeaseReturn is the parseFunc of CL.LEASE.RETURN id unused [OF units].
 func parseLeaseReturn(p *parsing, args [][]byte) error {
+	user, args := p.leaseUser(args, 3)
 	id, key, ok := limiter.ParseLeaseID(args[1])
 	if !ok {
 		return errInvalid("id", args[1], "an id from the reply to CL.LEASE")
@@ -143,9 +149,25 @@ func parseLeaseReturn(p *parsing, args [][]byte) error {
 	}
 	req := p.add(unused)
 	req.Kind, req.Key = limiter.Throttle, key
-	req.Draw = &limiter.Draw{ID: id, User: p.user, Lessee: anonymousLessee, Return: true}
+	req.Draw = &limiter.Draw{ID: id, User: user, Lessee: anonymousLessee, Return: true}
 	p.unit, p.draws = time.Millisecond, true
-	return p.parseLeaseOptions(req.Draw, args[3:])
+	return parseReturnOption(req.Draw, args[3:])
+}
+
+// parseReturnOption parses the arguments after the quantity of a return.
+func parseReturnOption(d *limiter.Draw, args [][]byte) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case len(args) != 2 || !spells(args[0], "of"):
+		return errReturnOption(args[0])
+	}
+	of, ok := resp.ParseInt(args[1])
+	if !ok || of < 1 {
+		return errInvalid("units", args[1], "an integer of at least 1")
+	}
+	d.Of = of
+	return nil
 }
 
 // replyLeaseReturn appends the number of units that were credited.

@@ -134,8 +134,12 @@ func errLeaseShort(f *limitForm) replyError {
 	return replyError(fmt.Sprintf("ERR the limit of CL.LEASE needs %d arguments: the syntax is %s %s", f.size, strings.ToUpper(f.word), strings.Join(f.names, " ")))
 }
 
-func errLeaseOption(arg []byte) replyError {
+func errDrawOption(arg []byte) replyError {
 	return replyError("ERR unexpected argument " + quote(arg) + ": use LESSEE name, or RELAXED")
+}
+
+func errReturnOption(arg []byte) replyError {
+	return replyError("ERR unexpected argument " + quote(arg) + ": use OF units")
 }
 
 // errShort returns the error for a limit of CL.ALL that has too few arguments after its first word. The parameter at is

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestParseLease(t *testing.T) {
 		{"CL.LEASE 5 100 RAW k scaled-throttle 10 1000000 0", limiter.ScaledThrottle, limiter.Limit{Max: 10, Interval: ms},
 			limiter.Draw{Hold: 100 * ms, Lessee: "default"}},
 		{"CL.LEASE.RETURN 000000000000000a:k 5", limiter.Throttle, limiter.Limit{}, limiter.Draw{ID: 10, Lessee: "default", Return: true}},
+		{"CL.LEASE.RETURN 000000000000000a:k 5 of 7", limiter.Throttle, limiter.Limit{}, limiter.Draw{ID: 10, Lessee: "default", Return: true, Of: 7}},
 	} {
 		p := parseCommand(tt.line)
 		if p.err != nil {
@@ -57,6 +59,8 @@ func TestLeaseErrors(t *testing.T) {
 		"CL.LEASE 0 1000 THROTTLE k 15 30 60":                                  `ERR invalid units '0': must be an integer of at least 1`,
 		"CL.LEASE -1 1000 THROTTLE k 15 30 60":                                 `ERR invalid units '-1': must be an integer of at least 1`,
 		"CL.LEASE 1 19 THROTTLE k 15 30 60":                                    `ERR invalid milliseconds '19': must be an integer from 20 to 1000`,
+		"CL.LEASE 1 -9223372036854 THROTTLE k 15 30 60":                        `ERR invalid milliseconds '-9223372036854': must be an integer from 20 to 1000`,
+		"CL.LEASE 1 -9223372036854775000 THROTTLE k 15 30 60":                  `ERR invalid milliseconds '-9223372036854775000'`,
 		"CL.LEASE 1 1001 THROTTLE k 15 30 60":                                  `ERR invalid milliseconds '1001': must be an integer from 20 to 1000`,
 		"CL.LEASE 1 100 QUEUE k 15 30 60":                                      `ERR the limit of CL.LEASE cannot begin with 'QUEUE': use THROTTLE, WINDOW, BUCKET, LEAKY or RAW`,
 		"CL.LEASE 1 100 THROTTLE k 15 30":                                      `ERR the limit of CL.LEASE needs 4 arguments: the syntax is THROTTLE key max_burst count period`,
@@ -80,7 +84,11 @@ func TestLeaseErrors(t *testing.T) {
 		"CL.LEASE.RETURN 0000000000000000:k 5":                                 `ERR invalid id '0000000000000000:k'`,
 		"CL.LEASE.RETURN 000000000000000g:k 5":                                 `ERR invalid id '000000000000000g:k'`,
 		"CL.LEASE.RETURN 000000000000000a:k 0":                                 `ERR invalid unused '0': must be an integer of at least 1`,
-		"CL.LEASE.RETURN 000000000000000a:k 1 USER x":                          `ERR unexpected argument 'USER'`,
+		"CL.LEASE.RETURN 000000000000000a:k 1 USER x":                          `ERR unexpected argument 'USER': use OF units`,
+		"CL.LEASE.RETURN 000000000000000a:k 1 RELAXED":                         `ERR unexpected argument 'RELAXED'`,
+		"CL.LEASE.RETURN 000000000000000a:k 1 OF":                              `ERR unexpected argument 'OF'`,
+		"CL.LEASE.RETURN 000000000000000a:k 1 OF 0":                            `ERR invalid units '0': must be an integer of at least 1`,
+		"CL.LEASE.RETURN 000000000000000a:k 1 OF 2 OF 2":                       `ERR unexpected argument 'OF'`,
 	} {
 		if p := parseCommand(line); p.err == nil || !strings.HasPrefix(p.err.Error(), want) {
 			t.Errorf("%s: got %v, want an error that begins with %s", line, p.err, want)
@@ -88,14 +96,36 @@ func TestLeaseErrors(t *testing.T) {
 	}
 }
 
-// TestForwardedLease checks that a node accepts the user of a draw from another node.
+// TestForwardedLease checks that a node accepts the user of a draw from another node, and only the user that the node has
+// appended: the arguments before it are those of a client.
 func TestForwardedLease(t *testing.T) {
-	args := [][]byte{}
-	for _, w := range strings.Fields("CL.LEASE 5 100 THROTTLE k 15 30 60 USER app") {
-		args = append(args, []byte(w))
-	}
-	p := parsing{logEntries: 1, fromNode: true}
-	if err := parseLease(&p, args); err != nil || p.reqs[0].Draw.User != "app" || p.reqs[0].Draw.Lessee != "app" {
-		t.Errorf("got %v and the draw %+v, want the user and lessee app", err, p.reqs[0].Draw)
+	const draw, back = "CL.LEASE 5 100 THROTTLE k 15 30 60", "CL.LEASE.RETURN 000000000000000a:k 5"
+	for line, want := range map[string]string{
+		draw + " USER app":                       "app",
+		draw + " LESSEE a USER app":              "app",
+		draw + " USER other USER app":            "ERR unexpected argument 'USER'",
+		draw + " USER other LESSEE USER relaxed": "ERR unexpected argument 'USER'",
+		draw + " LESSEE USER relaxed":            "ERR unexpected argument 'LESSEE'",
+		back + " USER app":                       "app",
+		back + " OF 9 USER app":                  "app",
+		back + " USER other USER app":            "ERR unexpected argument 'USER'",
+		back + " USER other OF USER relaxed":     "ERR unexpected argument 'USER'",
+		"CL.LEASE.RETURN USER app":               "ERR invalid id 'USER'",
+	} {
+		p := parsing{logEntries: 1, fromNode: true}
+		parse, args := parseLease, bytes.Fields([]byte(line))
+		if strings.HasPrefix(line, "CL.LEASE.RETURN") {
+			parse = parseLeaseReturn
+		}
+		err := parse(&p, args)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = p.reqs[0].Draw.User
+		}
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
 	}
 }

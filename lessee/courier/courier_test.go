@@ -89,7 +89,7 @@ func TestRun(t *testing.T) {
 		}
 	})
 	sent := conn.sent()
-	if len(sent) != 2 || !strings.HasPrefix(sent[0], "CL.LEASE ") || sent[1] != "CL.LEASE.RETURN 0000000000000001:k 49" {
+	if len(sent) != 2 || !strings.HasPrefix(sent[0], "CL.LEASE ") || sent[1] != "CL.LEASE.RETURN 0000000000000001:k 49 OF 50" {
 		t.Errorf("the commands are %q, want a draw, and the return of 49 units", sent)
 	}
 }
