@@ -90,8 +90,9 @@ func (l *Ledger) giveBack(a *account, h *held, units, now int64) {
 	l.plan.signal()
 }
 
-// Close plans the return of all units in hand. Next returns these calls.
+// Close plans the return of all units in hand. Next returns these calls, and no further draws.
 func (l *Ledger) Close(now int64) {
+	l.plan.close()
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()

@@ -248,6 +248,22 @@ func TestClose(t *testing.T) {
 	forwarded(t, l, request("k"), 2)
 }
 
+// TestClose_Draws checks that a ledger which is closed draws no units: neither those of draws that were planned before, nor
+// for later requests.
+func TestClose_Draws(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	for range 100 {
+		forwarded(t, l, request("before"), 0)
+	}
+	l.Close(0)
+	for range 100 {
+		forwarded(t, l, request("after"), 0)
+	}
+	if c, ok := l.Next(0); ok {
+		t.Errorf("the call is %+v, want none", c.Request)
+	}
+}
+
 // TestFailedDraw checks that after a draw without an answer requests are forwarded, and the next draw waits.
 func TestFailedDraw(t *testing.T) {
 	l := New(Config{Lessee: "a"})

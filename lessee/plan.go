@@ -31,6 +31,7 @@ type plan struct {
 	returns []Call
 	timers  timers
 	wake    chan struct{} // holds a token if there is something to send
+	closed  bool          // no draws are planned
 }
 
 func (p *plan) init() { p.wake = make(chan struct{}, 1) }
@@ -39,9 +40,18 @@ func (p *plan) init() { p.wake = make(chan struct{}, 1) }
 func (p *plan) draw(a *account) {
 	a.drawing = true
 	p.mu.Lock()
-	p.draws = append(p.draws, a)
+	if !p.closed {
+		p.draws = append(p.draws, a)
+	}
 	p.mu.Unlock()
 	p.signal()
+}
+
+// close cancels the planned draws, whose units could not be returned, and prevents further ones.
+func (p *plan) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed, p.draws = true, nil
 }
 
 func (p *plan) signal() {

@@ -35,13 +35,18 @@ type Courier struct {
 	Timeout time.Duration // maximum wait for the answers to a batch
 }
 
-// Run sends calls until ctx is done. It then returns all units in hand, for at most the timeout.
+// Run sends calls until ctx is done. It then waits for the answers to calls that it has sent, and returns all units in hand,
+// each for at most the timeout.
 func (c *Courier) Run(ctx context.Context) {
 	var batches sync.WaitGroup
 	slots := make(chan struct{}, maxInFlight)
 	for c.wait(ctx) {
-		for calls := c.collect(); len(calls) > 0; calls = c.collect() {
-			slots <- struct{}{}
+		for take(ctx, slots) {
+			calls := c.collect()
+			if len(calls) == 0 {
+				<-slots
+				break
+			}
 			batches.Go(func() {
 				c.send(context.WithoutCancel(ctx), calls)
 				<-slots
@@ -49,9 +54,27 @@ func (c *Courier) Run(ctx context.Context) {
 		}
 	}
 	batches.Wait()
+	c.returnAll(context.WithoutCancel(ctx))
+}
+
+// take takes a slot, and returns false when ctx is done.
+func take(ctx context.Context, slots chan<- struct{}) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case slots <- struct{}{}:
+		return ctx.Err() == nil
+	}
+}
+
+// returnAll returns all units in hand. Units that it cannot return within the timeout are restored after the end of their
+// leases.
+func (c *Courier) returnAll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
 	c.Ledger.Close(lessee.Now())
-	for calls := c.collect(); len(calls) > 0; calls = c.collect() {
-		c.send(context.WithoutCancel(ctx), calls)
+	for calls := c.collect(); len(calls) > 0 && ctx.Err() == nil; calls = c.collect() {
+		c.send(ctx, calls)
 	}
 }
 

@@ -3,8 +3,10 @@ package courier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,5 +120,58 @@ func TestRun_Failures(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// silentConn is a fakeConn that stops answering.
+type silentConn struct {
+	fakeConn
+	silent atomic.Bool
+}
+
+func (s *silentConn) Do(ctx context.Context, commands [][]string) ([]any, error) {
+	if s.silent.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.fakeConn.Do(ctx, commands)
+}
+
+// TestRun_SilentAuthority checks that Run returns within twice the timeout although the authority does not answer the returns
+// of many keys, and although further draws are planned.
+func TestRun_SilentAuthority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &silentConn{}
+		l := lessee.New(lessee.Config{Lessee: "a"})
+		c := Courier{Ledger: l, Conn: conn, Timeout: 100 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		heatMany(l, "held", 5*maxBatch)
+		synctest.Wait()
+		if _, leases, _ := l.Usage(lessee.Now()); leases < 5*maxBatch {
+			t.Errorf("%d leases are in hand, want at least %d", leases, 5*maxBatch)
+		}
+		conn.silent.Store(true)
+		heatMany(l, "wanted", 20*maxBatch)
+		synctest.Wait()
+		stopped := time.Now()
+		cancel()
+		running.Wait()
+		if took := time.Since(stopped); took > 2*c.Timeout {
+			t.Errorf("Run returns after %v, want at most %v", took, 2*c.Timeout)
+		}
+	})
+}
+
+// heatMany requests n keys until a draw is planned for each of them.
+func heatMany(l *lessee.Ledger, prefix string, n int) {
+	for i := range n {
+		req := request
+		req.Key = fmt.Appendf(nil, "%s:%d", prefix, i)
+		for range 100 {
+			var d limiter.Decision
+			l.Decide(&req, lessee.Now(), &d)
+		}
 	}
 }
