@@ -40,12 +40,12 @@ type Reply struct {
 var errReply = errors.New("malformed reply to CL.LEASE")
 
 // Answer stores the results of a draw in the Draw of a call, and returns the decision to pass to Drawn. The Err of the
-// decision is set if the reply is malformed.
+// decision is set if the reply is malformed, or grants more than was requested.
 func (c *Call) Answer(r *Reply) limiter.Decision {
 	d := c.Request.Draw
 	if r.Ints[0] > 0 {
 		id, key, ok := limiter.ParseLeaseID([]byte(r.Name))
-		if !ok || string(key) != string(c.Request.Key) || r.Ints[0] > c.Request.Quantity {
+		if !ok || string(key) != string(c.Request.Key) || r.Ints[0] > c.Request.Quantity || r.Ints[1] > d.Hold.Milliseconds() {
 			return limiter.Decision{Err: fmt.Errorf("%w: %v %q", errReply, r.Ints, r.Name)}
 		}
 		d.ID = id
@@ -56,10 +56,10 @@ func (c *Call) Answer(r *Reply) limiter.Decision {
 	}
 }
 
-// milliseconds converts a number of at most a year, or a longer time to a year.
+// milliseconds converts a number. It returns 0 for a negative number, and a year for a longer time.
 func milliseconds(n int64) time.Duration {
 	const year = 365 * 24 * time.Hour
-	return time.Duration(min(n, year.Milliseconds())) * time.Millisecond
+	return time.Duration(max(0, min(n, year.Milliseconds()))) * time.Millisecond
 }
 
 func retryAfter(ms int64) time.Duration {

@@ -1,6 +1,7 @@
 package lessee
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -33,18 +34,34 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestMalformedReplies checks that a reply which grants units without the name of a lease of the key, or more units than
-// requested, is an error.
+// TestMalformedReplies checks that a reply which grants units without the name of a lease of the key, or more units or a
+// longer time than requested, is an error.
 func TestMalformedReplies(t *testing.T) {
 	for _, r := range []Reply{
 		{[7]int64{5, 500}, ""},
 		{[7]int64{5, 500}, "000000000000000a:other"},
 		{[7]int64{51, 500}, "000000000000000a:k"},
+		{[7]int64{5, 1001}, "000000000000000a:k"},
 	} {
 		c := heat(t, New(Config{Lessee: "a"}), request("k"), 100, 0)
 		c.Request.Quantity = 50
 		if d := c.Answer(&r); d.Err == nil || c.Request.Draw.Granted != 0 {
 			t.Errorf("%+v: got the decision %+v, want an error", r, d)
 		}
+	}
+}
+
+// TestNegativeTimes checks that negative times in a reply do not become long ones.
+func TestNegativeTimes(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	c := heat(t, l, request("k"), 100, 0)
+	const least = math.MinInt64
+	d := c.Answer(&Reply{[7]int64{5, least + 808, 1, 1000, least, least + 808, least + 808}, "000000000000000a:k"})
+	if d.Err != nil || d.ResetAfter != 0 || d.RetryAfter != limiter.NoRetry || c.Request.Draw.Valid != 0 {
+		t.Errorf("the decision is %+v and the lease is valid for %v, want no times", d, c.Request.Draw.Valid)
+	}
+	l.Drawn(&c, 0, &d)
+	if _, leases, units := l.Usage(0); leases != 0 || units != 0 {
+		t.Errorf("the ledger has %d leases with %d units, want none", leases, units)
 	}
 }
