@@ -35,7 +35,7 @@ TIMEOUT := 20m
 TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars tools clean clients packages packages-test helm-test vulncheck security
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars chaos-sidecars tools clean clients packages packages-test helm-test vulncheck security
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -220,6 +220,9 @@ chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated fil
 	$(GO) run -C tests/bench . flood
 	$(GO) run -C tests/bench . groups
 	timeout 40m $(GO) run -C tests/chaos . all $(ARGS)
+
+chaos-sidecars: tools ## inject 300 faults into nodes and into sidecars with leases in hand, and check a million decisions; ARGS="-for 1m" for less
+	$(GO) run -C tests/chaos . sidecars -bars $(ARGS)
 
 chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a million decisions, 100 kills, changes of the rules; about 51 minutes
 	timeout 120m $(GO) run -C tests/chaos . all -bars $(ARGS)

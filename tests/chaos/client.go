@@ -24,6 +24,7 @@ type client struct {
 	conn    *conn
 
 	ops     []history.Op
+	counted int // number of ops that fleetLoad has counted
 	keys    *keyring
 	load    *load
 	pairs   []pairCount
@@ -298,6 +299,15 @@ func (c *client) search(i int) {
 // run sends a random request in each interval (every) until ctx is done. It sends none while the
 // load is on hold.
 func (c *client) run(ctx context.Context, every time.Duration) {
+	c.repeat(ctx, every, func() {
+		if !c.load.onHold() {
+			c.next()
+		}
+	})
+}
+
+// repeat calls the function send in each interval (every) until ctx is done, and then closes the connection.
+func (c *client) repeat(ctx context.Context, every time.Duration, send func()) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -308,9 +318,7 @@ func (c *client) run(ctx context.Context, every time.Duration) {
 			}
 			return
 		case <-ticker.C:
-			if !c.load.onHold() {
-				c.next()
-			}
+			send()
 		}
 	}
 }

@@ -20,6 +20,7 @@
 //	chaos disk       disks that are full, fail, hang and are slow
 //	chaos rogue      stolen keys of nodes, forged votes
 //	chaos rules      a change of the rules every 100 ms while leaders are killed: each decision has one version
+//	chaos sidecars   faults of nodes and of sidecars with leases: no limit is exceeded
 //	chaos mutants    deliberate bugs: a checker must find each of them
 //	chaos all        all scenarios
 //	chaos check FILE checks a saved history
@@ -68,6 +69,7 @@ func scenarios() []scenario {
 		{"disk", disk},
 		{"rogue", rogue},
 		{"rules", rulesScenario},
+		{"sidecars", sidecars},
 		{"mutants", mutants},
 	}
 }
@@ -115,13 +117,13 @@ func newLab(s settings, out *report) *lab {
 func parse(args []string) (s settings, names []string, err error) {
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the faults; 0 selects one at random")
-	f.DurationVar(&s.last, "for", 0, "maximum duration of mix and clock, duration of rules; 0 means their default")
-	f.IntVar(&s.faults, "faults", 0, "faults that mix must inflict, otherwise it fails; 0 means as many as time permits")
-	f.IntVar(&s.ops, "ops", 0, "decisions that mix must check, otherwise it fails; 0 means as many as time permits")
+	f.DurationVar(&s.last, "for", 0, "maximum duration of mix, sidecars and clock, duration of rules; 0 means their default")
+	f.IntVar(&s.faults, "faults", 0, "faults that mix and sidecars must inflict, otherwise it fails; 0 means as many as time permits")
+	f.IntVar(&s.ops, "ops", 0, "decisions that mix and sidecars must check, otherwise it fails; 0 means as many as time permits")
 	f.BoolVar(&s.bars, "bars", false, "run at the sizes of the bars: 300 faults, 1,000,000 decisions, 100 kills...")
 	f.IntVar(&s.times, "times", 0, "repetitions of the scenarios that measure; 0 means their default")
 	f.IntVar(&s.nodes, "nodes", 3, "nodes of the cluster")
-	f.IntVar(&s.rate, "rate", usualRate, "requests per second")
+	f.IntVar(&s.rate, "rate", usualRate, "requests per second; pipelines per second of sidecars")
 	f.StringVar(&s.dir, "dir", "", "directory for logs and histories; by default a temporary one")
 	f.StringVar(&s.bin, "bin", "", "program to test, built with -tags chaos; by default it is built")
 	f.StringVar(&s.only, "only", "", "the only bug that mutants tests")

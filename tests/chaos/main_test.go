@@ -14,10 +14,15 @@ import (
 // TestShort runs the scenario short, and the scenario rules for a few seconds: real nodes in network
 // namespaces under load and faults. Other tests run concurrently, so missed bars do not count, but all
 // guarantees must hold. A failed run is repeated if a slow machine can have caused all of its findings.
-func TestShort(t *testing.T) {
+func TestShort(t *testing.T) { runUntilTimely(t, "-for", "6s", "short", "rules") }
+
+// runUntilTimely runs scenarios, and fails the test if they have findings. It repeats a run whose findings a slow machine can
+// have caused.
+func runUntilTimely(t *testing.T, args ...string) {
+	t.Helper()
 	const most = 4
 	for try := 1; ; try++ {
-		findings, err := runShort(t)
+		findings, err := runShort(t, args)
 		if err == nil && len(findings) == 0 {
 			return
 		}
@@ -34,9 +39,9 @@ var timely = map[string]bool{"healing": true, "pressure": true, "starved": true}
 
 // runShort returns the findings of a run, and the error that stopped it early, if any. It
 // does not report missed bars.
-func runShort(t *testing.T) ([]finding, error) {
+func runShort(t *testing.T, args []string) ([]finding, error) {
 	t.Helper()
-	s, names, err := parse([]string{"-dir", t.TempDir(), "-v", "-for", "6s", "short", "rules"})
+	s, names, err := parse(append([]string{"-dir", t.TempDir(), "-v"}, args...))
 	if err != nil {
 		t.Fatal(err)
 	}

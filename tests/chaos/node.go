@@ -209,7 +209,12 @@ func (n *node) forgive() {
 
 // info returns the replication section of INFO.
 func (n *node) info(within time.Duration) (map[string]string, error) {
-	r, err := askOnce(n.addr(), within, "INFO", "replication")
+	return n.section(within, "replication")
+}
+
+// section returns the fields of a section of INFO.
+func (n *node) section(within time.Duration, name string) (map[string]string, error) {
+	r, err := askOnce(n.addr(), within, "INFO", name)
 	return fields(r.text), err
 }
 

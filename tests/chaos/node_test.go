@@ -50,12 +50,12 @@ func TestJudgeProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &trial{cluster: &cluster{nodes: []*node{n}}}
-		if got := c.judgeProcesses(); len(got) != tt.want {
+		if got := judgeProcesses(c.nodes); len(got) != tt.want {
 			t.Errorf("%s: the findings are %v; want the number of the case", tt.name, got)
 		}
 	}
 	lost := &trial{cluster: &cluster{nodes: []*node{{id: "n1", dir: t.TempDir()}}}}
-	if got := lost.judgeProcesses(); len(got) != 1 {
+	if got := judgeProcesses(lost.nodes); len(got) != 1 {
 		t.Errorf("missing log: got the findings %v, want one", got)
 	}
 }

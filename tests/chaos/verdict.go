@@ -53,7 +53,7 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 	t.judged = judged
 	findings = append(findings, ofKeys...)
 	findings = append(findings, t.judgeState(ctx, groups, tally)...)
-	findings = append(findings, t.judgeProcesses()...)
+	findings = append(findings, judgeProcesses(t.nodes)...)
 	add("pressure", t.pressure(tally).Check())
 	t.summary(tally, ops, p)
 	t.lab.out.note("longest wait of this program for a processor", "%.0f ms", ms(stalled))
@@ -162,8 +162,8 @@ func (c *cluster) agree(ctx context.Context) (differ, err error) {
 }
 
 // judgeProcesses reports unexpected exits, panics and data races.
-func (t *trial) judgeProcesses() (findings []finding) {
-	for _, n := range t.nodes {
+func judgeProcesses(nodes []*node) (findings []finding) {
+	for _, n := range nodes {
 		if codes := n.crashes(); len(codes) > 0 {
 			findings = append(findings, finding{"process", fmt.Sprintf("%s exited unexpectedly, with codes %v; the end of its log:\n%s", n.id, codes, n.tail(3))})
 		}

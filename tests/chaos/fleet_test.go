@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/tests/chaos/history"
+)
+
+// TestSidecars runs the scenario sidecars for a short time: no limit is exceeded by nodes and sidecars together.
+func TestSidecars(t *testing.T) { runUntilTimely(t, "-for", "15s", "sidecars") }
+
+// TestLeasable checks that replies can be assigned to the keys by their limits.
+func TestLeasable(t *testing.T) {
+	seen := map[int64]string{}
+	for _, k := range leasable() {
+		if other := seen[k.limit]; other != "" {
+			t.Errorf("%s and %s have the limit %d, want different limits", k.of.Name, other, k.limit)
+		}
+		seen[k.limit] = k.of.Name
+		if r := k.request(2); r.words[1] != k.of.Name || r.op.Key != k.of {
+			t.Errorf("request %v, want one for %s", r.words, k.of.Name)
+		}
+	}
+}
+
+// TestFleetLoadCounts checks that all decisions are counted, and that the history keeps those that were or may have been
+// admitted.
+func TestFleetLoadCounts(t *testing.T) {
+	k := &history.Key{Name: "k", Count: 1, Period: time.Second}
+	c, l := newLoyal(0, "", newClock(), 1), &fleetLoad{stop: func() {}}
+	for range 2 {
+		c.ops = append(c.ops,
+			history.Op{Key: k, Quantity: 1}, history.Op{Key: k}, history.Op{Key: k, Quantity: 1, Outcome: history.Limited},
+			history.Op{Key: k, Quantity: 1, Outcome: history.Unknown, Return: history.Never})
+		l.count(c)
+	}
+	l.clients = []*client{c}
+	if ops := l.end(); l.decided.Load() != 6 || l.limited.Load() != 2 || len(ops) != 4 {
+		t.Errorf("%d decided, %d limited, %d kept; want 6, 2, 4", l.decided.Load(), l.limited.Load(), len(ops))
+	}
+}
+
+// TestJudgeAdmissions checks that admissions of different sidecars count together.
+func TestJudgeAdmissions(t *testing.T) {
+	k := &history.Key{Name: "k", MaxBurst: 3, Count: 1, Period: time.Second}
+	f := &fleet{cluster: &cluster{lab: &lab{out: &report{w: t.Output()}}}}
+	var ops []history.Op
+	for i := range int64(6) {
+		ops = append(ops, history.Op{Key: k, Client: int(i), Quantity: 1, Call: i, Return: i + 1})
+		findings := 0
+		over := f.judgeAdmissions(ops, func(string) { findings++ })
+		if want := max(0, int(i)-3); over != want || findings != min(1, want) {
+			t.Errorf("%d admissions with a limit of 4: %d units over, %d findings; want %d units", i+1, over, findings, want)
+		}
+	}
+}
+
+// TestFleetPressure checks that a run without leases is reported.
+func TestFleetPressure(t *testing.T) {
+	l := &fleetLoad{}
+	l.decided.Store(5000)
+	l.limited.Store(10)
+	f := &fleet{sums: leaseSums{drawn: 10, admitted: 5, refused: 1}}
+	if err := f.pressure(l); err != nil {
+		t.Errorf("a run under pressure: %v", err)
+	}
+	for _, sums := range []leaseSums{{}, {drawn: 10, admitted: 5}, {drawn: 10, refused: 5}} {
+		if err := (&fleet{sums: sums}).pressure(l); err == nil {
+			t.Errorf("%+v: no error, want one", sums)
+		}
+	}
+	l.limited.Store(0)
+	if err := f.pressure(l); err == nil {
+		t.Error("a run without refusals: no error, want one")
+	}
+}
+
+// TestRepeat checks that a client stops when its context is done.
+func TestRepeat(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := 0
+	newLoyal(0, "", newClock(), 1).repeat(ctx, time.Millisecond, func() {
+		if sent++; sent == 3 {
+			cancel()
+		}
+	})
+	if sent < 3 {
+		t.Errorf("%d requests were sent, want 3", sent)
+	}
+}
