@@ -110,6 +110,20 @@ func (f *fleet) count(s *node) (inHand uint64) {
 	return number(info, "lessee_units")
 }
 
+// countAll adds the counters of all sidecars to the sums.
+func (f *fleet) countAll() {
+	for _, s := range f.sidecars {
+		f.count(s)
+	}
+}
+
+// showLeases prints the sums.
+func (f *fleet) showLeases() {
+	s := &f.sums
+	f.lab.out.note("decisions of the sidecars", "%d admitted and %d refused locally, %d forwarded", s.admitted, s.refused, s.forwarded)
+	f.lab.out.note("leased units", "%d drawn, %d returned, %d not spent before the end of the lease", s.drawn, s.returned, s.lapsed)
+}
+
 // countKilled counts a sidecar that is about to be killed.
 func (f *fleet) countKilled(s *node) {
 	inHand := f.count(s)

@@ -8,8 +8,9 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// TestSidecars runs the scenario sidecars for a short time: no limit is exceeded by nodes and sidecars together.
-func TestSidecars(t *testing.T) { runUntilTimely(t, "-for", "15s", "sidecars") }
+// TestSidecars runs the scenario sidecars for a short time, and the scenario shares: no limit is exceeded by nodes and sidecars
+// together.
+func TestSidecars(t *testing.T) { runUntilTimely(t, "-for", "12s", "sidecars", "shares") }
 
 // TestLeasable checks that replies can be assigned to the keys by their limits.
 func TestLeasable(t *testing.T) {

@@ -136,9 +136,7 @@ func (f *fleet) judge(ctx context.Context, load *fleetLoad) {
 	add("healing", f.healthy(ctx, healWithin))
 	add("healing", f.connected(ctx))
 	ops := load.end()
-	for _, s := range f.sidecars {
-		f.count(s)
-	}
+	f.countAll()
 	over := f.judgeAdmissions(ops, func(text string) { findings = append(findings, finding{"interval", text}) })
 	add("restored", f.restored(ctx, load.keys))
 	differ, err := f.agree(ctx)
@@ -215,7 +213,7 @@ func (f *fleet) pressure(load *fleetLoad) error {
 
 // summary prints the figures of a run.
 func (f *fleet) summary(load *fleetLoad, ops []history.Op, over int) {
-	out, s := f.lab.out, &f.sums
+	out := f.lab.out
 	unknown, refused, downs := 0, map[string]int{}, 0
 	for i := range ops {
 		if ops[i].Outcome == history.Unknown {
@@ -229,9 +227,8 @@ func (f *fleet) summary(load *fleetLoad, ops []history.Op, over int) {
 		}
 	}
 	out.note("requests", "%d decided, %d of them refused, %d unknown; failed dials %d; errors that charged nothing: %s", load.decided.Load(), load.limited.Load(), unknown, downs, counts(refused))
-	out.note("decisions of the sidecars", "%d admitted and %d refused locally, %d forwarded", s.admitted, s.refused, s.forwarded)
-	out.note("leased units", "%d drawn, %d returned, %d not spent before the end of the lease", s.drawn, s.returned, s.lapsed)
-	out.note("units lost with killed sidecars", "%d", s.stranded)
+	f.showLeases()
+	out.note("units lost with killed sidecars", "%d", f.sums.stranded)
 	f.lab.demand("checked decisions", int(load.decided.Load()), f.lab.ops)
 	out.atMost("over-admissions", float64(over), 0, "")
 }
