@@ -32,12 +32,14 @@ func (s *Server) isSidecar() bool { return s.sidecar != nil }
 func (s *Server) clustered() bool { return s.cluster != nil && s.sidecar == nil }
 
 // refusedBySidecar contains the commands that concern the state or the cluster of the upstream, and that a sidecar does
-// not forward.
+// not forward. With the list of the leases, a client could return units that the sidecar holds: the upstream knows only
+// the user of the sidecar.
 var refusedBySidecar = map[string]bool{
 	"bgsave": true, "flushall": true, "flushdb": true, "lastsave": true, "save": true,
 	"cl.backup|index": true, "cl.backup|next": true, "cl.backup|start": true,
 	"cl.cluster|add": true, "cl.cluster|hash": true, "cl.cluster|nodes": true, "cl.cluster|remove": true,
 	"cl.cluster|set": true, "cl.cluster|status": true, "cl.cluster|transfer": true,
+	"cl.lease.list":  true,
 	"cl.rules|patch": true, "cl.rules|rollback": true, "cl.rules|set": true,
 }
 

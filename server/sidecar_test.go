@@ -144,6 +144,7 @@ func TestSidecar_Refuses(t *testing.T) {
 	}
 	f.use("")
 	p.fails("ERR a sidecar holds no state; send FLUSHALL to first:1", "FLUSHALL")
+	p.fails("ERR a sidecar holds no state; send CL.LEASE.LIST to first:1", "CL.LEASE.LIST", "k") // see refusedBySidecar
 	p.do("+OK\r\n", "MULTI")
 	p.fails("ERR a sidecar holds no state", "FLUSHALL")
 	p.fails("EXECABORT", "EXEC")
