@@ -11,7 +11,7 @@
 //
 //   - A request is admitted in this process only with a unit of a lease that has not ended. The server has charged the unit.
 //   - A request is refused in this process only if the server has refused a unit of the same limit, until the time at which
-//     the server would admit it, and for at most Options.Hold.
+//     the server would admit it, at least for an eighth of a lease, and at most for Options.Hold.
 //   - Allow returns within Options.Timeout. If the server has not answered by then, Options.Away decides, the decision is
 //     Flagged, and [Stats] counts it. Until the server answers again, such decisions are immediate.
 //   - Memory and the number of concurrent pipelines are bounded.
