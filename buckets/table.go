@@ -148,6 +148,9 @@ func (t *Table) Usage() limiter.Usage {
 		Peak:    t.memory.peak.Load(),
 		Evicted: t.memory.evicted.Load(),
 		Pauses:  t.pauses.report(),
+
+		GrantedUnits:  t.leases.granted.Load(),
+		ReturnedUnits: t.leases.returned.Load(),
 	}
 	for i := range t.shards {
 		s := &t.shards[i]

@@ -2,6 +2,7 @@ package lessee
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"time"
 
@@ -44,9 +45,12 @@ type answer struct {
 
 // refusal is the last refusal of one unit by the authority.
 type refusal struct {
-	until int64 // the authority admits a unit from this time on
+	until int64 // requests are refused until this time
 	limit int64 // the refusal is forgotten at this time at the latest
+	retry int64 // the authority admits a unit from this time on, or never
 }
+
+const never = math.MaxInt64
 
 // known reports whether the authority refuses requests at the time now. While a draw is on its way, an earlier refusal is
 // repeated, because otherwise all requests of this time would be forwarded.
@@ -112,12 +116,15 @@ func (a *account) first(now int64) (h *held) {
 
 // refuse repeats the refusal that the authority has given.
 func (a *account) refuse(now int64, out *limiter.Decision) {
-	retry := time.Duration(max(1, a.refusal.until-now))
+	retry := limiter.NoRetry
+	if a.refusal.retry != never {
+		retry = time.Duration(max(1, a.refusal.until-now, a.refusal.retry-now))
+	}
 	*out = limiter.Decision{
 		Limited:    true,
 		Limit:      a.request.Limit.Max,
 		RetryAfter: retry,
-		ResetAfter: max(a.answer.resetAt(now), retry),
+		ResetAfter: max(a.answer.resetAt(now), retry, 1),
 	}
 }
 

@@ -152,7 +152,11 @@ func TestRefusals(t *testing.T) {
 			l.Drawn(&c, 0, &limiter.Decision{Limited: true, Limit: 1000, RetryAfter: tt.retry, ResetAfter: time.Second})
 			for _, now := range []int64{0, int64(tt.until) / 2, int64(tt.until) - 1} {
 				d := local(t, l, req, now)
-				if wait := tt.until - time.Duration(now); !d.Limited || d.RetryAfter != wait || d.ResetAfter < wait {
+				wait := tt.retry
+				if wait != limiter.NoRetry {
+					wait -= time.Duration(now)
+				}
+				if !d.Limited || d.RetryAfter != wait || d.ResetAfter < wait {
 					t.Errorf("at %v: the decision is %+v, want a refusal for %v", time.Duration(now), d, wait)
 				}
 			}

@@ -152,8 +152,12 @@ func (l *Ledger) Drawn(c *Call, now int64, d *limiter.Decision) {
 	a.answer = answer{now, d.Remaining, d.ResetAfter}
 	a.learnRefusal(d, now)
 	if !a.keep(c, now) {
-		if !d.Limited {
-			a.pause = now + int64(l.config.Hold) // the authority does not lease this limit, or has no units to lease
+		switch {
+		case d.Limited:
+		case c.Request.Draw.Granted > 0: // the answer is late
+			a.pause = now + int64(l.config.Hold)/drawsPerLease
+		default: // the authority does not lease this limit, or has no units to lease
+			a.pause = now + int64(l.config.Hold)
 		}
 		return
 	}
@@ -169,9 +173,17 @@ func (a *account) learnRefusal(d *limiter.Decision, now int64) {
 		if d.RetryAfter != limiter.NoRetry {
 			wait = max(min(d.RetryAfter, hold), a.hold/drawsPerLease)
 		}
-		a.refusal = refusal{until: now + int64(wait), limit: now + int64(hold)}
+		a.refusal = refusal{now + int64(wait), now + int64(hold), retryAt(d.RetryAfter, now)}
 		a.pause = a.refusal.until
 	}
+}
+
+// retryAt returns the time at which a refused unit will be admitted, or never.
+func retryAt(after time.Duration, now int64) int64 {
+	if after == limiter.NoRetry || int64(after) > never-now {
+		return never
+	}
+	return now + int64(after)
 }
 
 // keep stores the lease of a call, and reports whether units were granted.

@@ -302,6 +302,9 @@ type Usage struct {
 	Changes int64 // changes of the state of a key, expiry excluded
 	Dataset int64 // the sum of Entry.Bytes of all keys; Bytes also includes memory that no key uses
 	Pauses  Pauses
+
+	GrantedUnits  uint64 // units of leases that were granted
+	ReturnedUnits uint64 // units of leases that were returned
 }
 
 // Pauses holds, for each type of maintenance work, the longest time for which the work has blocked decisions on some

@@ -61,13 +61,13 @@ func fakeServer() statistics.Server {
 		Upstream: statistics.Upstream{Used: true, Answers: true, Silence: 2 * time.Second, Connects: 80, Failures: 81, Open: 82, Closed: 83, Lessee: topology.Lessee{
 			Admitted: 84, Refused: 85, Forwarded: 86, Units: 87, Drawn: 88, Returned: 89, Lost: 90, Draws: 91, Returns: 92, Failures: 93,
 		}},
-		Clients: 11, MaxClients: 12, Peers: 13, Connections: 14, Rejected: 15, Displaced: 16, EvictedClients: 17, TimedOut: 18, Users: 3, UsersVersion: 77, Leases: limiter.LeaseUsage{Leases: 94, Units: 95, Granted: 96, Returned: 97, Stranded: 98}, ProtocolErrors: 19, Overloaded: 76, Waiting: 77,
+		Clients: 11, MaxClients: 12, Peers: 13, Connections: 14, Rejected: 15, Displaced: 16, EvictedClients: 17, TimedOut: 18, Users: 3, UsersVersion: 77, ProtocolErrors: 19, Overloaded: 76, Waiting: 77,
 		Panics: 20, ReadBytes: 21, WrittenBytes: 22, AuthFailed: 23, AuthRefused: 24, ClientMemory: 25, ClientMemoryMax: 26, MaxMemory: 27,
 		SnapshotFailed: true, SnapshotTime: time.Unix(28, 0), SnapshotsEnabled: true, Loading: true,
 		Errors:  map[string]int64{"ERR": 29, "bad\xff": 1},
 		Forward: statistics.Forward{Answered: 30, Uncertain: 31, Failed: 32, Retries: 33},
 		Rules:   statistics.Rules{Unmatched: 34, Soft: 35, Banned: 36, Bans: 37, ShadowLimited: 38, ShadowErrors: 39, FailOpen: 40, FailClosed: 41, Local: 42},
-		Usage: limiter.Usage{Keys: 43, Bytes: 44, Hits: 45, Misses: 46, Expired: 47, Evicted: 48, Pauses: limiter.Pauses{
+		Usage: limiter.Usage{Keys: 43, Bytes: 44, Hits: 45, Misses: 46, Expired: 47, Evicted: 48, GrantedUnits: 96, ReturnedUnits: 97, Pauses: limiter.Pauses{
 			Growth: time.Second, Compaction: 2 * time.Second, Eviction: 3 * time.Second, Sweep: 4 * time.Second, Copy: 5 * time.Second,
 		}},
 		Commands: []statistics.Command{
@@ -125,8 +125,7 @@ func TestValues(t *testing.T) {
 		`throttled_loading 1`, `throttled_clients 11`, `throttled_clients_limit 12`, `throttled_peer_streams 13`,
 		`throttled_connections_total 14`, `throttled_rejected_connections_total 15`,
 		`throttled_closed_connections_total{reason="displaced"} 16`, `throttled_closed_connections_total{reason="memory"} 17`,
-		`throttled_closed_connections_total{reason="timeout"} 18`, `throttled_leases 94`, `throttled_lease_units 95`, `throttled_lease_units_total{result="granted"} 96`,
-		`throttled_lease_units_total{result="returned"} 97`, `throttled_lease_units_total{result="stranded"} 98`, `throttled_users 3`, `throttled_users_version 77`, `throttled_protocol_errors_total 19`, `throttled_handler_panics_total 20`,
+		`throttled_closed_connections_total{reason="timeout"} 18`, `throttled_lease_units_total{result="granted"} 96`, `throttled_lease_units_total{result="returned"} 97`, `throttled_users 3`, `throttled_users_version 77`, `throttled_protocol_errors_total 19`, `throttled_handler_panics_total 20`,
 		`throttled_overload_refused_total 76`, `throttled_overload_waiting_clients 77`,
 		`throttled_received_bytes_total 21`, `throttled_sent_bytes_total 22`, `throttled_failed_authentications_total{reason="wrong"} 23`,
 		`throttled_failed_authentications_total{reason="limited"} 24`, `throttled_client_memory_bytes 25`, `throttled_client_memory_limit_bytes 26`,

@@ -55,15 +55,10 @@ var serverRows = []row{
 var memoryRows = []row{
 	{"throttled_keys", gauge, nil, "Keys, including expired keys that are not dropped yet.",
 		func(s *snapshot, out *values) { out.count(s.server.Usage.Keys) }},
-	{"throttled_leases", gauge, nil, "Outstanding leases that this server has granted, see docs/leases.md.",
-		func(s *snapshot, out *values) { out.count(s.server.Leases.Leases) }},
-	{"throttled_lease_units", gauge, nil, "Units of outstanding leases, including those that lessees have spent.",
-		func(s *snapshot, out *values) { out.count(s.server.Leases.Units) }},
-	{"throttled_lease_units_total", counter, []string{"result"}, "Units of leases that were granted, returned, or stranded: their lease has ended without a return, spent or not.",
+	{"throttled_lease_units_total", counter, []string{"result"}, "Units of leases that were granted to lessees, and units that lessees have returned. See docs/leases.md.",
 		func(s *snapshot, out *values) {
-			out.count(int64(s.server.Leases.Granted), "granted")
-			out.count(int64(s.server.Leases.Returned), "returned")
-			out.count(int64(s.server.Leases.Stranded), "stranded")
+			out.count(int64(s.server.Usage.GrantedUnits), "granted")
+			out.count(int64(s.server.Usage.ReturnedUnits), "returned")
 		}},
 	{"throttled_memory_bytes", gauge, nil, "Memory for keys.",
 		func(s *snapshot, out *values) { out.count(s.server.Usage.Bytes) }},

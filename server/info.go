@@ -35,7 +35,7 @@ var infoSections = []infoSection{
 	{sidecarSection, true, onRedis, infoSidecar},
 	{"Rules", true, onData, infoRules},
 	{"Users", true, onData, infoUsers},
-	{"Leases", true, onData, infoLeases},
+	{"Leases", false, onData, infoLeases},
 	{"CPU", true, onAll, infoCPU},
 	{"Modules", true, onData, infoModules},
 	{"Commandstats", false, onAll, infoCommandStats},

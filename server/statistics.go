@@ -13,7 +13,7 @@ func (s *Server) Statistics() statistics.Server {
 		Connections: c.connections.Load(), Rejected: c.rejected.Load(), Displaced: c.displaced.Load(),
 		EvictedClients: s.clientMemory.evicted.Load(), TimedOut: c.timeouts.Load(), ProtocolErrors: c.protocolErrors.Load(),
 		Panics: c.panics.Load(), Overloaded: c.overloaded.Load(), Waiting: s.overload.waiting.Load(), ReadBytes: c.netIn.Load(), WrittenBytes: c.netOut.Load(),
-		Users: users.Len(), UsersVersion: users.Version, Leases: s.engine.LeaseUsage(),
+		Users: users.Len(), UsersVersion: users.Version,
 		AuthFailed: s.auth.failed.Load(), AuthRefused: s.auth.refused.Load(),
 		ClientMemory: s.ClientMemory(), ClientMemoryMax: o.ClientMemory(), MaxMemory: o.MaxMemory,
 		SnapshotFailed: snapshots.LastFailed, SnapshotTime: snapshots.LastSave, SnapshotsEnabled: !none,

@@ -2,12 +2,14 @@ package sidecar
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -169,14 +171,15 @@ func readReply(in *bufio.Reader, depth int) (any, error) {
 }
 
 func readBulk(in *bufio.Reader, n int) (any, error) {
-	b := make([]byte, n+2)
-	if _, err := io.ReadFull(in, b); err != nil {
+	var b bytes.Buffer // grows with the bytes that arrive, and not by the announced length
+	if _, err := io.CopyN(&b, in, int64(n)+2); err != nil {
 		return nil, err
 	}
-	if string(b[n:]) != "\r\n" {
+	text, found := strings.CutSuffix(b.String(), "\r\n")
+	if !found {
 		return nil, errFormat
 	}
-	return string(b[:n]), nil
+	return text, nil
 }
 
 func readArray(in *bufio.Reader, n, depth int) (any, error) {

@@ -29,7 +29,7 @@ func newSidecarOf(t *testing.T, upstreams []*process, args ...string) *process {
 // afterwards the upstream must decide again.
 func TestProcess_Sidecar(t *testing.T) {
 	up := newServer(t)
-	side := newSidecarOf(t, []*process{up}, "--upstream-away", "closed")
+	side := newSidecarOf(t, []*process{up}, "--upstream-away", "closed", "--upstream-leases", "off")
 	side.askUntil("[0 3 2 -1 ", "CL.THROTTLE", "k", 2, 1, 3600)
 	up.askUntil("1", "EXISTS", "k")
 

@@ -29,16 +29,15 @@ type Server struct {
 	Overloaded       int64  // limiter commands refused because of overload-target
 	Waiting          int64  // clients with unread commands; 0 without overload-target
 	ProtocolErrors   int64
-	Leases           limiter.LeaseUsage // granted to lessees
-	Panics           int64              // of commands
-	ReadBytes        int64              // received from clients
-	WrittenBytes     int64              // sent to clients
-	AuthFailed       int64              // authentications with a wrong user or password
-	AuthRefused      int64              // authentications beyond auth-failures-per-minute
-	ClientMemory     int64              // bytes held for clients
-	ClientMemoryMax  int64              // bytes; 0 means no limit
-	MaxMemory        int64              // bytes for keys; 0 means no limit
-	SnapshotFailed   bool               // the last snapshot could not be written
+	Panics           int64 // of commands
+	ReadBytes        int64 // received from clients
+	WrittenBytes     int64 // sent to clients
+	AuthFailed       int64 // authentications with a wrong user or password
+	AuthRefused      int64 // authentications beyond auth-failures-per-minute
+	ClientMemory     int64 // bytes held for clients
+	ClientMemoryMax  int64 // bytes; 0 means no limit
+	MaxMemory        int64 // bytes for keys; 0 means no limit
+	SnapshotFailed   bool  // the last snapshot could not be written
 	SnapshotTime     time.Time
 	SnapshotsEnabled bool // false if the state has no snapshots of its own
 
