@@ -29,15 +29,16 @@ type leaseSums struct {
 	stranded                     uint64 // units in hand of sidecars when they were killed
 }
 
-// newFleet starts sidecars, and waits until each of them uses an upstream. The caller must close the fleet before the
+// newFleet starts sidecars with additional arguments, and waits until each of them uses an upstream. The caller must close the fleet before the
 // cluster, even if an error is returned.
-func (c *cluster) newFleet(ctx context.Context, count int) (*fleet, error) {
+func (c *cluster) newFleet(ctx context.Context, count int, args []string) (*fleet, error) {
 	f := &fleet{cluster: c}
 	for i := range count {
 		s, err := c.prepareSidecar(i)
 		if err != nil {
 			return f, err
 		}
+		s.args = append(s.args, args...)
 		f.sidecars = append(f.sidecars, s)
 		if err := s.start(); err != nil {
 			return f, err

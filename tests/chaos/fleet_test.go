@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,25 @@ import (
 // TestSidecars runs the scenario sidecars for a short time, and the scenario shares: no limit is exceeded by nodes and sidecars
 // together.
 func TestSidecars(t *testing.T) { runUntilTimely(t, "-for", "12s", "sidecars", "shares") }
+
+// TestSidecars_Control checks that a run finds admissions above the limits: the sidecars admit all requests without a reply.
+func TestSidecars_Control(t *testing.T) {
+	s, _, err := parse([]string{"-dir", t.TempDir(), "-for", "10s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &report{w: t.Output()}
+	l := newLab(s, out)
+	if err := l.open(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.sidecarsWith(t.Context(), "--upstream-away", "open"); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(out.findings, func(f finding) bool { return f.checker == "interval" }) {
+		t.Errorf("findings: %v; want one of the check interval", out.findings)
+	}
+}
 
 // TestLeasable checks that replies can be assigned to the keys by their limits.
 func TestLeasable(t *testing.T) {

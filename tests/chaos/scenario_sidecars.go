@@ -21,8 +21,11 @@ const fleetSize = 4
 
 // sidecars inflicts random faults on nodes and, concurrently, on sidecars with leases in hand. All admissions of all nodes and
 // sidecars together must obey the limits.
-func sidecars(ctx context.Context, l *lab) error {
-	return l.withFleet(ctx, fleetSize, func(ctx context.Context, f *fleet) error {
+func sidecars(ctx context.Context, l *lab) error { return l.sidecarsWith(ctx) }
+
+// sidecarsWith runs the scenario sidecars with additional arguments of each sidecar.
+func (l *lab) sidecarsWith(ctx context.Context, args ...string) error {
+	return l.withFleet(ctx, fleetSize, args, func(ctx context.Context, f *fleet) error {
 		load := f.load(ctx, l.rate)
 		done, err := f.suffer(ctx, load)
 		if ctx.Err() != nil {
@@ -39,13 +42,13 @@ func sidecars(ctx context.Context, l *lab) error {
 }
 
 // withFleet starts a cluster and sidecars, runs the function happen, and closes both.
-func (l *lab) withFleet(ctx context.Context, count int, happen func(context.Context, *fleet) error) (err error) {
+func (l *lab) withFleet(ctx context.Context, count int, args []string, happen func(context.Context, *fleet) error) (err error) {
 	c, err := l.start(ctx, plan{args: l.variant()})
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err != nil {
 		return err
 	}
-	f, err := c.newFleet(ctx, count)
+	f, err := c.newFleet(ctx, count, args)
 	defer func() { err = errors.Join(err, f.close()) }()
 	if err != nil {
 		return err
