@@ -30,7 +30,7 @@ type Subject struct {
 	Rule  func(r *Run) Rule
 
 	Change func(rng *rand.Rand) // changes the limit; nil if the limit never changes
-	Weight func() int64         // what a unit counts in the rule under the present limit; nil: 1
+	Weight func() int64         // the weight of a unit in the rule under the present limit; nil: 1
 
 	Relaxed   bool // leases are relaxed
 	NoRefunds bool // no refunds and no deletions
@@ -153,7 +153,7 @@ func (r *Run) charge() {
 	}
 }
 
-// weight returns what a unit counts in the rule under the present limit.
+// weight returns the weight of a unit in the rule under the present limit.
 func (r *Run) weight() int64 {
 	if r.Subject.Weight == nil {
 		return 1
@@ -204,7 +204,7 @@ func (r *Run) giveBack() error {
 	return nil
 }
 
-// refund records what a refund or a deletion restores.
+// refund records the units that a refund or a deletion restores.
 func (r *Run) refund(do func()) {
 	before := r.peek()
 	do()

@@ -20,7 +20,7 @@ const (
 	raftStrangers = 100      // handshakes without a certificate
 )
 
-// hostileTexts lists what a client of the Raft port sends first: messages of Raft that would end the leadership of a node or
+// hostileTexts lists the first bytes of clients of the Raft port: messages of Raft that would end the leadership of a node or
 // replace its state (a vote, entries and a snapshot of the largest term: the kind, then MessagePack), other protocols, and
 // nothing.
 var hostileTexts = [][]byte{

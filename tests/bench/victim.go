@@ -18,7 +18,7 @@ const (
 	growthWithin   = 5 * time.Second // time until files are closed and goroutines have exited
 	moreFiles      = 10
 	moreGoroutines = 10
-	moreResident   = 32 << 20 // bytes of RSS after MEMORY PURGE: what the Go runtime keeps for 10,000 goroutines, which further ones use again
+	moreResident   = 32 << 20 // bytes of RSS after MEMORY PURGE: the memory that the Go runtime keeps for 10,000 goroutines, which further ones use again
 )
 
 // politeConns is the number of connections of openLoop.
