@@ -40,14 +40,15 @@ func TestProcess_Sidecar(t *testing.T) {
 		t.Errorf("TTL without the upstream: got error %v, want LOADING", err)
 	}
 	up.start()
-	side.askUntil("[0 3 2 -1 ", "CL.THROTTLE", "k", 2, 1, 3600) // the upstream has no snapshot
+	side.askUntil("[0 3 3 -1 0]", "CL.THROTTLE", "k", 2, 1, 3600, 0) // a peek, since the upstream has no snapshot
+	side.askUntil("[0 3 1 -1 7", "CL.THROTTLE", "used", 2, 1, 3600, 2)
 
 	up.signal(syscall.SIGSTOP)
 	side.mustDo("CONFIG", "SET", "upstream-away", "open")
 	side.askUntil("[0 3 2 -1 0]", "CL.THROTTLE", "k", 2, 1, 3600)
 	side.askUntil("upstream_away_open:", "INFO", "sidecar")
 	up.signal(syscall.SIGCONT)
-	side.askUntil("-1 7", "CL.THROTTLE", "k", 2, 1, 3600, 0) // a reset of more than an hour is that of the upstream
+	side.askUntil("[0 3 1 -1 7", "CL.THROTTLE", "used", 2, 1, 3600, 0) // only the upstream knows the used units
 	side.waitLog("the upstream was lost")
 }
 
