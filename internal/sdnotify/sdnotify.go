@@ -102,7 +102,7 @@ func (n Notifier) RunWatchdog(ctx context.Context, check func() error) {
 	}
 	ticker := time.NewTicker(n.interval)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil { // also if the ticker has fired
 		if check() == nil {
 			_ = n.Send(alive)
 		}
