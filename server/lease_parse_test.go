@@ -117,9 +117,8 @@ func TestForwardedLease(t *testing.T) {
 		if strings.HasPrefix(line, "CL.LEASE.RETURN") {
 			parse = parseLeaseReturn
 		}
-		err := parse(&p, args)
-		got := ""
-		if err != nil {
+		var got string
+		if err := parse(&p, args); err != nil {
 			got = err.Error()
 		} else {
 			got = p.reqs[0].Draw.User
