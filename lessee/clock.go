@@ -24,7 +24,10 @@ type setting struct {
 // it has ended, which is a quarter of the least margin of a lease (see package comment).
 const slack = int64(10 * time.Microsecond)
 
-var systemClock = clock{start: time.Now(), boot: bootTime}
+// processStart is the zero of the monotonic clock.
+var processStart = time.Now()
+
+var systemClock = clock{start: processStart, boot: bootTime}
 
 // Now returns the time since the machine was started, in nanoseconds, including the time in which it was suspended. On
 // systems without such a clock, steps of the wall clock count as suspensions; a step forward ends leases early.

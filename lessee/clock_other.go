@@ -14,7 +14,7 @@ var lastTime atomic.Int64
 // It never decreases.
 func bootTime() int64 {
 	now := time.Now()
-	t := int64(max(now.Sub(systemClock.start), now.Round(0).Sub(systemClock.start.Round(0))))
+	t := int64(max(now.Sub(processStart), now.Round(0).Sub(processStart.Round(0))))
 	for last := lastTime.Load(); t > last; last = lastTime.Load() {
 		if lastTime.CompareAndSwap(last, t) {
 			return t
