@@ -35,7 +35,7 @@ func (d *demand) roll(now int64) {
 	}
 }
 
-// next returns the average after the current slot, if no more units are requested in it.
+// next returns the average after the current slot, if the rest of the slot has no requests.
 func (d *demand) next() int64 { return d.average + (d.current*demandScale-d.average)/4 }
 
 // during returns the number of units that are expected to be requested within a time of at most a second.

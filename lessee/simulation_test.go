@@ -194,7 +194,7 @@ func (w *world) send(m *member) {
 	}
 }
 
-// call delivers a call and its answer. The caller of a lost call is told after a timeout.
+// call delivers a call and its answer. If either message is lost, the ledger receives an error after a timeout.
 func (w *world) call(m *member, c lessee.Call) {
 	c.Request.Draw.ID = max(c.Request.Draw.ID, w.rng.Uint64())
 	if c.Request.Draw.Return && w.faults.twice {

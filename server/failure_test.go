@@ -172,7 +172,7 @@ func TestOnFailureDelay(t *testing.T) {
 		f("CL.CHECK d a x", 0, 0)
 		f("CL.CHECK d b x", 0, 0)
 		f("CL.THROTTLE k 1 1 1", wait, wait+retryPause)
-		time.Sleep(outageProbes)
+		time.Sleep(outageProbes) // virtual time, in a bubble
 		f("CL.CHECK d a x", policyPatience, most)
 		f("CL.CHECK d a x", 0, 0)
 		l.setViewLeader("a", "")
@@ -201,8 +201,8 @@ func TestOnFailureEnds(t *testing.T) {
 		f("[]")
 		a.outage.begin(a.view.Load(), a.uptime())
 		f("[failopen]")
-		time.Sleep(outageProbes)
-		f("[]") // waits, and is answered
+		time.Sleep(outageProbes) // virtual time, in a bubble
+		f("[]")                  // waits, and is answered
 		f("[]")
 	})
 }

@@ -66,7 +66,7 @@ func (p *process) demand(clients int, stop <-chan struct{}, command ...any) *ato
 }
 
 // TestProcess_SidecarLeases shares a limit among two sidecars and direct requests, kills one of the sidecars, and pauses the
-// other. In all, no more requests are admitted than the limit permits, and most decisions of the sidecars are local.
+// other. The admitted requests must be within the limit, and the sidecars must decide most requests locally.
 func TestProcess_SidecarLeases(t *testing.T) {
 	const burst, rate = 4000, 1000
 	up := newServer(t)

@@ -124,7 +124,7 @@ func TestCarrierGathers(t *testing.T) {
 	})
 }
 
-// TestCarriersAreFew checks that many waiting callers use several shared streams, but no more than maxShared.
+// TestCarriersAreFew checks that many waiting callers use several shared streams, at most maxShared.
 func TestCarriersAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{await: make(chan struct{})}

@@ -67,9 +67,8 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestImage runs the program as in the image: in an empty root directory, without privileges, with no more environment than
-// that of the image. The
-// health check must fail before the server is ready.
+// TestImage runs the program as in the image: in an empty root directory, without privileges, with the environment of
+// the image only. The health check must fail before the server is ready.
 func TestImage(t *testing.T) {
 	l := newLab(t, nil)
 	env := imageEnv(t)
