@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,8 @@ import (
 type fakeConn struct {
 	mu       sync.Mutex
 	commands []string
+	draws    int
+	granted  int
 	answer   func(command []string) (any, error) // nil: grants
 }
 
@@ -43,7 +46,14 @@ func (f *fakeConn) grant(c []string) (any, error) {
 	case c[0] == "CL.LEASE.RETURN":
 		return int64(1), nil
 	}
-	return []any{int64(50), int64(1000), int64(0), int64(1000), int64(900), int64(-1), int64(100), "0000000000000001:" + c[4]}, nil
+	units, err := strconv.Atoi(c[1])
+	if err != nil {
+		return nil, err
+	}
+	f.draws++
+	f.granted += units
+	id := fmt.Sprintf("%016x:%s", f.draws, c[4])
+	return []any{int64(units), int64(1000), int64(0), int64(1000), int64(900), int64(-1), int64(100), id}, nil
 }
 
 func (f *fakeConn) sent() []string {
@@ -56,12 +66,15 @@ var request = limiter.Request{
 	Kind: limiter.Throttle, Key: []byte("k"), Quantity: 1, Limit: limiter.Limit{Max: 1000, Interval: time.Millisecond},
 }
 
-// heat requests a key until a draw is planned, and returns when all calls are answered.
-func heat(l *lessee.Ledger) {
+// heat requests a key until a draw is planned, and returns the number of requests that leased units admitted meanwhile.
+func heat(l *lessee.Ledger) (admitted int) {
 	for range 100 {
 		var d limiter.Decision
-		l.Decide(&request, lessee.Now(), &d)
+		if l.Decide(&request, lessee.Now(), &d) && !d.Limited {
+			admitted++
+		}
 	}
+	return admitted
 }
 
 // run runs a courier in a bubble.
@@ -79,21 +92,37 @@ func run(t *testing.T, conn *fakeConn, f func(l *lessee.Ledger)) {
 	})
 }
 
-// TestRun draws units for a key in demand, decides with them, and returns the rest at the end.
+// TestRun draws units for a key in demand, decides with them, and returns the rest at the end. The number of draws depends on
+// the speed of the machine, because demand is measured in real time.
 func TestRun(t *testing.T) {
 	conn := &fakeConn{}
+	var admitted int
 	run(t, conn, func(l *lessee.Ledger) {
-		heat(l)
+		admitted = heat(l)
 		synctest.Wait()
-		var d limiter.Decision
-		if !l.Decide(&request, lessee.Now(), &d) || d.Limited {
-			t.Errorf("the decision is %+v, want an admission with a unit of the lease", d)
-		}
+		admitted += heat(l)
 	})
-	sent := conn.sent()
-	if len(sent) != 2 || !strings.HasPrefix(sent[0], "CL.LEASE ") || sent[1] != "CL.LEASE.RETURN 0000000000000001:k 49 OF 50" {
-		t.Errorf("the commands are %q, want a draw, and the return of 49 units", sent)
+	returned := returnedUnits(t, conn.sent())
+	if admitted == 0 || conn.granted-admitted != returned {
+		t.Errorf("of %d granted units %d are spent and %d returned; commands: %q", conn.granted, admitted, returned, conn.sent())
 	}
+}
+
+// returnedUnits returns the sum of the units in the CL.LEASE.RETURN commands.
+func returnedUnits(t *testing.T, commands []string) (sum int) {
+	t.Helper()
+	for _, c := range commands {
+		words := strings.Fields(c)
+		if words[0] != "CL.LEASE.RETURN" {
+			continue
+		}
+		n, err := strconv.Atoi(words[2])
+		if err != nil {
+			t.Fatalf("%s: %v", c, err)
+		}
+		sum += n
+	}
+	return sum
 }
 
 // TestRun_Failures checks that requests are forwarded after a draw without a usable answer.
@@ -115,8 +144,8 @@ func TestRun_Failures(t *testing.T) {
 				if l.Decide(&request, lessee.Now(), &d) {
 					t.Errorf("the decision is %+v, want the request to be forwarded", d)
 				}
-				if n := l.Counts().Failures.Load(); n != 1 {
-					t.Errorf("%d failures are counted, want 1", n)
+				if l.Counts().Failures.Load() == 0 {
+					t.Error("no failure is counted, want at least 1")
 				}
 			})
 		})
