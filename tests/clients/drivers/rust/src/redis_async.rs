@@ -67,19 +67,29 @@ impl Request {
     }
 }
 
+/// Sends a request to the leader. A request whose connection is lost is repeated with a new connection: all callers share
+/// one connection, so that its loss would fail the calls of all of them.
+async fn repeat<T: FromRedisValue>(leader: &Mutex<Leader>, request: &Request) -> RedisResult<T> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let mut connection = leader.lock().await.connection().await?;
+        let reply = request.send(&mut connection).await;
+        match &reply {
+            Err(error) if error.is_unrecoverable_error() => leader.lock().await.connection = None,
+            _ => return reply,
+        }
+        if Instant::now() > deadline {
+            return reply;
+        }
+    }
+}
+
 impl Driver {
     async fn send<T: FromRedisValue>(&self, request: Request) -> RedisResult<T> {
         match self {
             Driver::Single(connection) => request.send(&mut connection.clone()).await,
             Driver::Cluster(connection) => request.send(&mut connection.clone()).await,
-            Driver::Sentinel(leader) => {
-                let mut connection = leader.lock().await.connection().await?;
-                let reply = request.send(&mut connection).await;
-                if matches!(&reply, Err(error) if error.is_unrecoverable_error()) {
-                    leader.lock().await.connection = None;
-                }
-                reply
-            }
+            Driver::Sentinel(leader) => repeat(leader, &request).await,
         }
     }
 }
