@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// session is what one server executes: a block of a document that shows a terminal, or a rules file and all such blocks
+// session is the input of one server: a block of a document that shows a terminal, or a rules file and all such blocks
 // after it in its section.
 type session struct {
 	file    string

@@ -50,7 +50,7 @@ func (x *exchange) begin(w http.ResponseWriter, r *http.Request) {
 	x.conn.begin()
 }
 
-// end removes what must not be kept, and reports whether the exchange can be used again.
+// end removes the state of the request, and reports whether the exchange can be used again.
 func (x *exchange) end() bool {
 	x.w, x.r, x.conn = nil, nil, nil
 	clear(x.pairs)

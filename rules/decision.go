@@ -82,7 +82,7 @@ func (d *description) refusal(m *Match) string {
 	return ""
 }
 
-// conditions returns what must hold for the request to be admitted.
+// conditions returns the conditions on which the request is admitted.
 func (d *description) conditions() string {
 	var list []string
 	for i := range d.live {
@@ -101,7 +101,7 @@ func (d *description) conditions() string {
 	return ", no limit applies"
 }
 
-// condition returns what must hold for a limit to admit the request.
+// condition returns the condition on which a limit admits the request.
 func (d *description) condition(m *Match) string {
 	periods := make([]string, len(m.Amounts))
 	for i, amount := range m.Amounts {

@@ -183,7 +183,7 @@ func (d *description) addUnused() {
 	}
 }
 
-// remedy returns what may have been meant by the name of an attribute that the domain does not use.
+// remedy suggests another attribute in place of one that the domain does not use.
 func (d *description) remedy(name string, used []string) string {
 	if a := d.domain.attribute(name); a != nil && len(a.FirstOf) > 0 {
 		return "it is the first of " + strings.Join(a.FirstOf, ", ")

@@ -114,7 +114,7 @@ func TestACLDefaultUser(t *testing.T) {
 	s.dial().fails("NOAUTH", "PING")
 }
 
-// TestACLDeletedUser checks that the connections of a deleted user are closed, including that of the user who deletes
+// TestACLDeletedUser checks that the connections of a deleted user are closed, including that of the user that deletes
 // itself and that of a subscriber, and that a subscription that is no longer permitted closes its connection.
 func TestACLDeletedUser(t *testing.T) {
 	s := withUsers("user bob on >pw +@all ~* &*\nuser eve on >pw +@all &*\n").start(t)

@@ -77,7 +77,7 @@ func (e *zeros) write(w io.Writer) (err error) {
 }
 
 // TestBackup_Abandoned checks that a backup ends when its client disconnects, resets the connection or starts another one, and
-// that the server has written no more than the client has read.
+// that the server has not written more than the client has read.
 func TestBackup_Abandoned(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(p *peer){
@@ -103,7 +103,7 @@ func TestBackup_Abandoned(t *testing.T) {
 	}
 }
 
-// TestBackup_Replaced lets another client replace a backup that is not read. The first client gets an error.
+// TestBackup_Replaced replaces a backup that is not read by that of another client. The first client gets an error.
 func TestBackup_Replaced(t *testing.T) {
 	t.Parallel()
 	e := &zeros{ended: make(chan error, 2)}

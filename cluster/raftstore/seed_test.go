@@ -45,7 +45,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestCreate_Fails lets the snapshot fail. The directory must not look like that of a node, and Create must succeed later.
+// TestCreate_Fails makes the snapshot fail. The directory must not look like that of a node, and Create must succeed later.
 func TestCreate_Fails(t *testing.T) {
 	dir, failure := t.TempDir(), errors.New("the backup cannot be read")
 	if err := Create(dir, firstOf("a", func(io.Writer) error { return failure })); !errors.Is(err, failure) {

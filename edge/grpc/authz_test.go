@@ -154,7 +154,7 @@ func TestCheck(t *testing.T) {
 		{"host", 1, with(login, func(o *original) { o.host = "Admin.Example.com:8080" }), "TooManyRequests 0 deny"},
 		{"a header that is declared", 4, with(login, func(o *original) { o.target, o.headers = "/", map[string]string{"x-user": "ann"} }), "TooManyRequests 0 86380 deny"},
 		{"raw headers", 4, with(login, func(o *original) { o.target, o.raw, o.headers = "/", true, map[string]string{"x-user": "ann"} }), "TooManyRequests 0 86380 deny"},
-		{"a header that nobody has verified", 5, with(login, func(o *original) { o.target, o.headers = "/", map[string]string{"x-api-key": "k"} }), "TooManyRequests 0 86380 deny"},
+		{"a header that is not verified", 5, with(login, func(o *original) { o.target, o.headers = "/", map[string]string{"x-api-key": "k"} }), "TooManyRequests 0 86380 deny"},
 		{"a spoofed address", 3, with(login, func(o *original) { o.headers = map[string]string{"x-forwarded-for": "198.51.100.7"} }), "TooManyRequests 0 40 deny"},
 		{"a connection through a pipe", 3, with(login, func(o *original) {
 			o.pipe, o.headers = true, map[string]string{"x-forwarded-for": "198.51.100.7, 10.0.0.1"}

@@ -78,7 +78,7 @@ func (o *override) command(hits int64) []string {
 
 // decideOverrides decides overrides, and stores the decisions in results.
 //
-// As in the service, a refused request is charged too: it uses up what remains, so that a client that keeps sending is
+// As in the service, a refused request is charged too: it uses up the remaining units, so that a client that keeps sending is
 // refused until the window ends. This takes a second command, which does not run in one atomic step with the first.
 func decideOverrides(c *decision.Checker, as acl.Login, overrides []override, results []decision.Result) error {
 	if len(overrides) == 0 {

@@ -30,7 +30,7 @@ func TestAddrOf(t *testing.T) {
 	}
 }
 
-// TestWire_Write checks that a handshake whose client does not read lets other handshakes compute.
+// TestWire_Write checks that a handshake whose client does not read does not delay the computations of other handshakes.
 func TestWire_Write(t *testing.T) {
 	client, conn := net.Pipe()
 	w := &wire{Conn: conn, turns: make(chan struct{}, 1)}

@@ -29,7 +29,7 @@ var visitors = func() loadgen.Template {
 const latencyRounds = 5
 
 // TestLatency measures how much time the limiter adds to requests, at half of the throughput of the gateway with the
-// limiter. A third configuration has a limiter without any work: what it adds is the cost of the call of the gateway.
+// limiter. A third configuration has a limiter without any work: it adds the cost of the call of the gateway.
 func TestLatency(t *testing.T) {
 	nginx.compare(t, admitAllHTTP, func(text string) string { return strings.Replace(text, "auth_request /_limit;", "", 1) })
 	envoyRatelimit.compare(t, admitAllRLS, func(text string) string {
