@@ -17,6 +17,17 @@ func TestDueBy(t *testing.T) {
 	}
 }
 
+func TestDueAt(t *testing.T) {
+	o := &offered{phases: []phase{{10 * overloadConns, 2 * time.Second}, {overloadConns, 10 * time.Second}}}
+	for n, want := range map[int64]time.Duration{
+		0: 100 * time.Millisecond, 9: time.Second, 19: 2 * time.Second, 20: 3 * time.Second, 29: 12 * time.Second, 30: 12 * time.Second,
+	} {
+		if got := o.dueAt(n); got != want {
+			t.Errorf("dueAt(%d) = %v, want %v", n, got, want)
+		}
+	}
+}
+
 // TestReplyCounter divides replies at every byte.
 func TestReplyCounter(t *testing.T) {
 	const replies = "*5\r\n:0\r\n:5\r\n:5\r\n:-1\r\n:5\r\n-BUSY try again\r\n*5\r\n:1\r\n:5\r\n:5\r\n:5\r\n:5\r\n"
@@ -50,7 +61,7 @@ func TestRecovery(t *testing.T) {
 		if at < 2500*time.Millisecond {
 			latency = time.Second
 		}
-		o.replies = append(o.replies, reply{at, latency})
+		o.replies = append(o.replies, reply{at, latency, latency / 10})
 	}
 	if got := o.recovery(5); got != 1500*time.Millisecond {
 		t.Errorf("recovery = %v, want 1.5 s", got)
@@ -58,7 +69,7 @@ func TestRecovery(t *testing.T) {
 	if got := o.recovery(0.5); got != 10*time.Second {
 		t.Errorf("recovery that is never reached = %v, want the rest of the time", got)
 	}
-	if got := o.p99(o.replies); got != 1000 {
-		t.Errorf("p99 of the first phase = %v ms, want 1000", got)
+	if due, sent := o.p99(o.replies); due != 1000 || sent != 100 {
+		t.Errorf("p99 of the first phase = %v ms since due, %v ms since sent, want 1000 and 100", due, sent)
 	}
 }
