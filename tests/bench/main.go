@@ -30,8 +30,8 @@
 //	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
 //	bench overload     three times the load that the server can answer: goodput, refusals, latencies, and the time until it
 //	                   has recovered; standalone, and the leader of a cluster
-//	bench sidecar      local decisions of sidecars on hot, exhausted and shared keys; CPU of a server and of a cluster for
-//	                   requests on cold keys through four sidecars, compared with direct requests
+//	bench sidecar      local decisions of sidecars on hot, exhausted and shared keys
+//	bench sidecar-cold CPU of a server and of a cluster for requests on cold keys, directly and through sidecars
 //	bench abuse        the rows of docs/security.md: other clients beside an abuse, and resources afterwards; needs root
 //	bench all       all measurements; compare, memory and replication include the peer only with -peer
 package main
@@ -90,6 +90,7 @@ var measurements = []struct {
 	{"attacked", attacked},
 	{"overload", overloaded},
 	{"sidecar", measureSidecars},
+	{"sidecar-cold", measureColdSidecars},
 	{"abuse", endureAbuse},
 }
 

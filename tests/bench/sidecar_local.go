@@ -145,9 +145,5 @@ func (g generator) sendHot(addr, request string, keys, conns, depth, requests in
 
 // commandsAt returns the number of commands that a server has run.
 func commandsAt(addr string) (float64, error) {
-	text, err := infoField(addr, "stats", "total_commands_processed")
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseFloat(text, 64)
+	return infoNumber(addr, "stats", "total_commands_processed")
 }

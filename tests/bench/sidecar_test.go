@@ -87,3 +87,41 @@ func TestMedianOfEach(t *testing.T) {
 		t.Errorf("the medians are %v, want 3 and 40; error: %v", got, err)
 	}
 }
+
+// TestColdRun checks that the work of the upstreams is divided by the number of requests.
+func TestColdRun(t *testing.T) {
+	r := coldRun{
+		requests: 1000, seconds: 2, p50: 1, p99: 3,
+		before: upstreamWork{cpu: 1, leaderCPU: 0.5, reads: 10, writes: 20, entries: 30},
+		after:  upstreamWork{cpu: 1.02, leaderCPU: 0.51, reads: 110, writes: 220, entries: 80},
+	}
+	const want = "CPU per request  20.00 us (leader  10.00), requests per entry  20.0, per read 10.0, per write  5.0; p50 1.00 p99 3.00 ms, 500 req/s"
+	if got := describeCold([]coldRun{r}); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestWorkOf checks the work of a server whose clients wait for each reply.
+func TestWorkOf(t *testing.T) {
+	t.Chdir(repository) // the root of the module, where the programs are built
+	err := withServer(nil, func(p *process) error {
+		ups := []upstream{{p.addr, p.pid()}}
+		before, err := workOf(ups)
+		if err != nil {
+			return err
+		}
+		for range 3 {
+			if _, err := command(p.addr, "PING"); err != nil {
+				return err
+			}
+		}
+		after, err := workOf(ups)
+		if reads := after.reads - before.reads; reads < 3 || after.writes-before.writes < 3 || after.cpu < before.cpu || after.leaderCPU != after.cpu {
+			t.Errorf("the work was %+v before three commands, and %+v after them", before, after)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
