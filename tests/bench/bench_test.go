@@ -132,7 +132,8 @@ func TestParseLatencies(t *testing.T) {
 }
 
 func TestAwaitReady(t *testing.T) {
-	log := "msg=\"loading a snapshot\" percent=50\nmsg=ready addresses=[127.0.0.1:7001]\nmore\n"
+	log := "msg=\"raft: entering follower state\" follower=\"Node at 127.0.0.1:7000 [Follower]\"\n" +
+		"msg=ready version=1 addresses=\"[127.0.0.1:7001 127.0.0.1:7002]\" pid=7\nmore\n"
 	if got, err := awaitReady(bufio.NewReader(strings.NewReader(log))); got != "127.0.0.1:7001" || err != nil {
 		t.Errorf("got the address %q, want 127.0.0.1:7001; error: %v", got, err)
 	}

@@ -24,7 +24,9 @@ type process struct {
 	took time.Duration // time from start until ready
 }
 
-var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+// readyAddress is the first address in the log line of a server that is ready. Earlier lines can have other addresses, such as that
+// of Raft.
+var readyAddress = regexp.MustCompile(`msg=ready .*?(127\.0\.0\.1:\d+)`)
 
 // startServer builds the binary with release flags and starts it on a free port.
 func startServer(args ...string) (*process, error) { return startUnder(nil, args...) }
@@ -90,8 +92,8 @@ func awaitReady(log *bufio.Reader) (addr string, err error) {
 	logText := ""
 	for {
 		line, err := log.ReadString('\n')
-		if addr := address.FindString(line); addr != "" {
-			return addr, nil
+		if found := readyAddress.FindStringSubmatch(line); found != nil {
+			return found[1], nil
 		}
 		logText += line
 		if err != nil {
