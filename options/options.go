@@ -57,6 +57,7 @@ type Options struct {
 	LeaderWait             time.Duration // whole milliseconds that a command waits while no leader is elected; 100 to 60000
 	ClientReplyBufferLimit int64         // bytes of unsent replies at which reading from the client pauses; at least 64 KiB
 	AuthFailuresPerMinute  int           // failed authentications of an address per minute; 0 means no limit
+	ACLLogMaxLen           int           // entries of ACL LOG, at most 1024; 0 keeps none
 	ShutdownTimeout        time.Duration // whole seconds for clients to finish at shutdown; 0 closes them immediately
 	WindowLogMaxEntries    int           // admitted requests in the log of one CL.WINDOW ... LOG key; 1 to 65536
 	Rules                  string        // file of rules; empty means none
@@ -196,6 +197,7 @@ func Default() Options {
 		LeaderWait:             900 * time.Millisecond,
 		ClientReplyBufferLimit: 64 * mib,
 		AuthFailuresPerMinute:  20,
+		ACLLogMaxLen:           128,
 		ShutdownTimeout:        10 * time.Second,
 		WindowLogMaxEntries:    8192,
 

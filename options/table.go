@@ -152,6 +152,11 @@ var table = slices.Concat([]row{
 		field: func(o *Options) value { return number{&o.AuthFailuresPerMinute, 0, 1 << 20} },
 	},
 	{
+		name: "acllog-max-len", group: limits, form: formNumber,
+		help:  "maximum number of entries of ACL LOG",
+		field: func(o *Options) value { return number{&o.ACLLogMaxLen, 0, 1024} },
+	},
+	{
 		name: "overload-target", group: limits, form: formMillis,
 		help:  "delay of unread commands until BUSY, 0 for never",
 		field: func(o *Options) value { return span{&o.OverloadTarget, time.Millisecond, 0, 60000} },

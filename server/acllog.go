@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -9,11 +10,8 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// Limits of the log of denials, as in Redis.
-const (
-	aclLogLength = 128              // maximum number of entries
-	aclLogMerge  = 60 * time.Second // maximum age of an entry that is counted again instead of a new one
-)
+// aclLogMerge is the maximum age of an entry that is counted again instead of a new one, as in Redis.
+const aclLogMerge = 60 * time.Second
 
 // aclLog holds the latest denials, for ACL LOG. The last is the newest.
 type aclLog struct {
@@ -51,14 +49,14 @@ const (
 func (c *client) recordDenial(d denial, context aclContext, user string) {
 	l := &c.srv.users.denials
 	l.counts[d.kind].Add(1)
-	l.add(aclEntry{aclKey{d.kind, context, bounded(d.object), bounded(user)}, 1, time.Now(), c.describe()})
+	l.add(aclEntry{aclKey{d.kind, context, bounded(d.object), bounded(user)}, 1, time.Now(), c.describe()}, c.srv.opts.Get().ACLLogMaxLen)
 }
 
 // bounded returns a copy of the beginning of a text.
 func bounded(text string) string { return strings.Clone(text[:min(len(text), maxEcho)]) }
 
-// add adds an entry, or counts a recent equal entry again. The entry is then the newest.
-func (l *aclLog) add(e aclEntry) {
+// add adds an entry, or counts a recent equal entry again. The entry is then the newest. At most limit entries are kept.
+func (l *aclLog) add(e aclEntry, limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.entries {
@@ -68,10 +66,8 @@ func (l *aclLog) add(e aclEntry) {
 			break
 		}
 	}
-	if len(l.entries) == aclLogLength {
-		l.entries = append(l.entries[:0], l.entries[1:]...)
-	}
 	l.entries = append(l.entries, e)
+	l.entries = slices.Delete(l.entries, 0, max(0, len(l.entries)-limit))
 }
 
 // newest returns at most n entries, newest first.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -306,21 +307,25 @@ func TestACLLog(t *testing.T) {
 	if n := len(admin.ask("ACL", "LOG").list); n != 0 {
 		t.Errorf("ACL LOG returns %d entries after a reset", n)
 	}
-	for range 2 * aclLogLength {
-		p.fails("NOPERM", "TTL", strings.Repeat("k", 1+int(s.users.denials.counts[deniedKey].Load())%300))
-	}
-	if n := len(admin.ask("ACL", "LOG", "1000").list); n > aclLogLength {
-		t.Errorf("ACL LOG returns %d entries", n)
+	for _, limit := range []int{5, 2, 0} {
+		admin.do("+OK\r\n", "CONFIG", "SET", "acllog-max-len", strconv.Itoa(limit))
+		for i := range 8 {
+			p.fails("NOPERM", "TTL", strings.Repeat("k", 1+i))
+		}
+		if n := len(admin.ask("ACL", "LOG", "1000").list); n != limit {
+			t.Errorf("ACL LOG returns %d entries, want %d", n, limit)
+		}
 	}
 }
 
 // TestACLLogMerge checks that a denial is counted in the entry of an equal denial that is at most 60 s old, which becomes the
 // newest entry, and that the number of entries is bounded.
 func TestACLLogMerge(t *testing.T) {
+	const length = 128
 	var l aclLog
 	start := time.Now()
 	add := func(seconds int, object string) {
-		l.add(aclEntry{aclKey{deniedKey, inToplevel, object, "bob"}, 1, start.Add(time.Duration(seconds) * time.Second), ""})
+		l.add(aclEntry{aclKey{deniedKey, inToplevel, object, "bob"}, 1, start.Add(time.Duration(seconds) * time.Second), ""}, length)
 	}
 	for _, e := range []struct {
 		seconds int
@@ -335,10 +340,10 @@ func TestACLLogMerge(t *testing.T) {
 	if want := "a1@181 b1@121 a3@120 b1@10"; strings.Join(got, " ") != want {
 		t.Errorf("the entries are %q, want %q", got, want)
 	}
-	for i := range 3 * aclLogLength {
+	for i := range 3 * length {
 		add(200, fmt.Sprint(i))
 	}
-	if n := len(l.newest(1000)); n != aclLogLength || l.newest(1)[0].object != fmt.Sprint(3*aclLogLength-1) {
+	if n := len(l.newest(1000)); n != length || l.newest(1)[0].object != fmt.Sprint(3*length-1) {
 		t.Errorf("%d entries, the newest %+v", n, l.newest(1))
 	}
 }
