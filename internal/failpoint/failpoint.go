@@ -3,7 +3,7 @@
 //
 // In a normal build every switch is the constant false, and the compiler removes the bugs.
 // In a build with the tag chaos, the environment variable THROTTLED_MUTANT enables one of
-// them. docs/mutants.md lists each bug with the checks that detect it.
+// them; a process with another value exits. docs/mutants.md lists each bug with the checks that detect it.
 package failpoint
 
 // Bug names a deliberate bug.
