@@ -83,15 +83,17 @@ func (p *places) leave(c *conn) {
 	p.signalEmpty()
 }
 
-// awaitEmpty waits until no place is taken, until d has passed, or until ctx is done.
-func (p *places) awaitEmpty(ctx context.Context, d time.Duration) {
+// awaitEmpty waits until no place is taken, until d has passed, or until ctx is done. It reports whether no place is taken.
+func (p *places) awaitEmpty(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-p.emptied():
+		return true
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return false
 }
 
 // emptied returns a channel that is closed when no place is taken.

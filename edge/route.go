@@ -12,6 +12,7 @@ import (
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
+	s.lastRequest.Store(int64(begun.Sub(s.created)))
 	x := s.exchanges.Get().(*exchange)
 	x.begin(w, r)
 	defer s.finish(x, begun)

@@ -110,8 +110,11 @@ type Server struct {
 	exchanges sync.Pool
 	places    places
 	draining  atomic.Bool
-	http      http.Server
-	front     *http1.Server // in front of http
+
+	created     time.Time
+	lastRequest atomic.Int64 // time of the latest request, in nanoseconds after created
+	http        http.Server
+	front       *http1.Server // in front of http
 }
 
 // New returns a Server without listeners. The error names an option with an invalid value.
@@ -133,6 +136,8 @@ func New(c Config) (*Server, error) {
 	if s.observer == nil {
 		s.observer = noObserver{}
 	}
+	s.created = time.Now()
+	s.lastRequest.Store(-int64(quietTime))
 	s.endpoints = paths(endpointTable(s.metrics != nil))
 	s.openAPI = openAPI(endpointTable(s.metrics != nil), c.Version)
 	s.exchanges.New = func() any { return newExchange(c.Trace != nil) }
@@ -196,20 +201,37 @@ const drainTime = time.Second
 
 // AwaitDrained waits for a second after Drain, or until ctx is done, so that gateways can use other servers before Shutdown
 // closes the listeners, and so that few connections are idle then: a request that a client sends while its idle connection is
-// being closed would fail. It returns as soon as there are no connections.
-func (s *Server) AwaitDrained(ctx context.Context) { s.places.awaitEmpty(ctx, drainTime) }
+// being closed would fail. It returns as soon as there are no connections, or no request has arrived for a second.
+func (s *Server) AwaitDrained(ctx context.Context) { s.awaitQuiet(ctx, drainTime) }
 
 // idleGrace is the time that Shutdown leaves to connections without a request. A client that sends a request within it
 // learns from the response that the connection is closed. If the connection was closed at once, the request could already
 // be on its way, and would fail.
 const idleGrace = time.Second
 
-// Shutdown stops accepting connections, and waits until all requests are answered. For up to a second it also waits for the
-// next request on each open connection. When ctx is done, it closes all connections, and returns the error of ctx.
+// quietTime is the time without a request after which all connections count as unused. They are closed without a wait.
+const quietTime = time.Second
+
+// awaitQuiet waits until there are no connections, until no request has arrived for quietTime, until most has passed, or until
+// ctx is done.
+func (s *Server) awaitQuiet(ctx context.Context, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for ctx.Err() == nil {
+		left := quietTime - (time.Since(s.created) - time.Duration(s.lastRequest.Load()))
+		if left <= 0 || s.places.awaitEmpty(ctx, left) {
+			return
+		}
+	}
+}
+
+// Shutdown stops accepting connections, and waits until all requests are answered. If a request has arrived in the last second,
+// it also waits for the next request on each open connection, for up to a second. When ctx is done, it closes all connections,
+// and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	s.front.CloseListeners()
-	s.places.awaitEmpty(ctx, idleGrace)
+	s.awaitQuiet(ctx, idleGrace)
 	err := s.front.Shutdown(ctx)
 	if err != nil {
 		_ = s.front.Close() // its errors are those of closing connections

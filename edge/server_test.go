@@ -178,6 +178,10 @@ func TestShutdown_OpenConnection(t *testing.T) {
 	if r := roundTrip(t, c, in, health); r.StatusCode != 200 || r.Close {
 		t.Fatalf("%d, close %v", r.StatusCode, r.Close)
 	}
+	if l.lastRequest.Load() < 0 {
+		t.Error("the time of the request is not recorded")
+	}
+	l.lastRequest.Store(int64(time.Hour)) // however long the steps above have taken, the connection is in use
 	stopped := make(chan error, 1)
 	go func() { stopped <- l.Shutdown(t.Context()) }()
 	for {
