@@ -56,6 +56,7 @@ type Options struct {
 	WriteTimeout           time.Duration // whole seconds that a full reply buffer may remain unread; 0 means no limit
 	LeaderWait             time.Duration // whole milliseconds that a command waits while no leader is elected; 100 to 60000
 	ClientReplyBufferLimit int64         // bytes of unsent replies at which reading from the client pauses; at least 64 KiB
+	ClientReceiveBuffer    int64         // bytes of a client that the kernel stores until the server reads them, up to 1 GiB; 0 means the limit of the system
 	AuthFailuresPerMinute  int           // failed authentications of an address per minute; 0 means no limit
 	ACLLogMaxLen           int           // entries of ACL LOG, at most 1024; 0 keeps none
 	ShutdownTimeout        time.Duration // whole seconds for clients to finish at shutdown; 0 closes them immediately
@@ -196,6 +197,7 @@ func Default() Options {
 		WriteTimeout:           10 * time.Second,
 		LeaderWait:             900 * time.Millisecond,
 		ClientReplyBufferLimit: 64 * mib,
+		ClientReceiveBuffer:    256 * kib,
 		AuthFailuresPerMinute:  20,
 		ACLLogMaxLen:           128,
 		ShutdownTimeout:        10 * time.Second,

@@ -147,6 +147,11 @@ var table = slices.Concat([]row{
 		field: func(o *Options) value { return size{&o.ClientReplyBufferLimit, 64 * kib, 1 * gib} },
 	},
 	{
+		name: "client-receive-buffer", group: limits, form: formBytes, change: immutable,
+		help:  "kernel buffer of a client, 0 for its limit",
+		field: func(o *Options) value { return size{&o.ClientReceiveBuffer, 0, 1 * gib} },
+	},
+	{
 		name: "auth-failures-per-minute", group: limits, form: formNumber,
 		help:  "maximum failed logins per address, 0 for no limit",
 		field: func(o *Options) value { return number{&o.AuthFailuresPerMinute, 0, 1 << 20} },

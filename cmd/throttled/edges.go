@@ -59,7 +59,7 @@ func (*program) whenReady(o *options.Options, serve func(net.Listener) error) se
 		if ctx.Err() != nil {
 			return nil
 		}
-		ln, err := listenTCP(ln.Addr().String())
+		ln, err := listenTCP(ln.Addr().String(), o.ClientReceiveBuffer)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/server"
@@ -62,7 +64,7 @@ func (p *program) bind(option string, hosts []string, port int, serve serveFunc)
 		if host == "*" {
 			host = ""
 		}
-		ln, err := listenTCP(net.JoinHostPort(host, strconv.Itoa(port)))
+		ln, err := listenTCP(net.JoinHostPort(host, strconv.Itoa(port)), p.opts.Get().ClientReceiveBuffer)
 		if err != nil {
 			return fmt.Errorf("option %s: %w", option, err)
 		}
@@ -72,12 +74,25 @@ func (p *program) bind(option string, hosts []string, port int, serve serveFunc)
 	return nil
 }
 
-// listenTCP binds an address.
-func listenTCP(addr string) (net.Listener, error) {
+// listenTCP binds an address. Accepted connections inherit the size of the receive buffer in bytes, unless it is 0. It must
+// be set before connections are accepted, because the window scale of a connection depends on it.
+func listenTCP(addr string, receiveBuffer int64) (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1} // the server sets keep-alive for each connection
+	if receiveBuffer > 0 {
+		config.Control = func(_, _ string, raw syscall.RawConn) error { return setReceiveBuffer(raw, int(receiveBuffer)) }
+	}
 	ln, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("bind: %w", err)
 	}
 	return ln, nil
+}
+
+// setReceiveBuffer sets the size of the receive buffer of a socket in bytes. It also prevents the kernel from extending the
+// buffer. Linux doubles the size for its own data, and limits it to net.core.rmem_max.
+func setReceiveBuffer(raw syscall.RawConn, size int) (err error) {
+	failed := raw.Control(func(fd uintptr) {
+		err = os.NewSyscallError("setsockopt", syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, size))
+	})
+	return errors.Join(failed, err)
 }

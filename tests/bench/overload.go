@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +29,7 @@ const (
 
 // overloadOptions lists the options of the measured servers.
 var overloadOptions = [][]string{
+	{"--client-receive-buffer", "0", "--overload-target", "0"},
 	{"--overload-target", "0"},
 	{"--overload-target", "5"},
 }
@@ -34,17 +37,24 @@ var overloadOptions = [][]string{
 // overloaded offers three times the load that a server can answer, at a fixed rate, and then half of it, to standalone
 // servers and to leaders of clusters.
 func overloaded(s settings, b *board) error {
-	return withPrograms(func(server string, _ generator) error {
-		for _, options := range overloadOptions {
-			if err := overloadStandalone(server, options, s.rounds, b); err != nil {
-				return err
-			}
-			if err := overloadLeader(server, options, s.rounds, b); err != nil {
-				return err
-			}
+	dir, err := os.MkdirTemp("", "throttled-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	server := filepath.Join(dir, "throttled")
+	if err := buildServer(server); err != nil {
+		return err
+	}
+	for _, options := range overloadOptions {
+		if err := overloadStandalone(server, options, s.rounds, b); err != nil {
+			return err
 		}
-		return nil
-	})
+		if err := overloadLeader(server, options, s.rounds, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // overloadStandalone overloads a server on one processor. The generator needs the other one.
