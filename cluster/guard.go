@@ -30,10 +30,13 @@ var (
 	errNoVoter    = errors.New("the sender has no vote")
 	errTermAhead  = errors.New("the term is too far ahead")
 	errTermOrder  = errors.New("the message refers to an entry of a later term than the term of the message")
+	errOldLeader  = errors.New("a former leader refers to an entry of its successor")
 	errKind       = errors.New("unknown kind of message")
 )
 
-// remedies contains the text that is logged with each reason.
+// remedies contains the text that is logged with each reason. Reasons without a remedy are not logged, because they are normal:
+// while hashicorp/raft stops the replication of a leader that lost its leadership, the log of that node can already contain
+// entries of the next leader, and the last messages of the former leader can refer to them.
 var remedies = map[error]string{
 	errSender:    "check node-id and certificate of the node that sent it; if its key may be compromised, revoke the certificate",
 	errNonMember: "stop that node if it was removed; if it is a member, start this node with --join and the address of a present member",
@@ -79,6 +82,8 @@ func (g *guard) check(peer string, message raft.WithRPCHeader) error {
 	switch {
 	case t.term > g.maxTerm():
 		return errTermAhead
+	case t.held > t.term && t.appends && t.held <= g.maxTerm():
+		return errOldLeader
 	case t.held > t.term && !t.none:
 		return errTermOrder
 	}
@@ -131,22 +136,27 @@ func (g *guard) maxTerm() uint64 {
 // maxTermAfter returns the highest term that a node accepts from other nodes. The argument own is the term of the node.
 func maxTermAfter(own uint64) uint64 { return own + min(maxTermJump, math.MaxUint64-own) }
 
-// report logs that a message was dropped, at most once per reportEvery for each reason.
+// report logs that a message was dropped, at most once per reportEvery for each reason that has a remedy.
 func (g *guard) report(why error, args ...any) {
+	remedy, ok := remedies[why]
+	if !ok {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := time.Now(); why != errNotStarted && now.Sub(g.reported[why]) >= reportEvery {
+	if now := time.Now(); now.Sub(g.reported[why]) >= reportEvery {
 		g.reported[why] = now
-		g.log.Warn("dropped a message of another node", append(args, "reason", why, "remedy", remedies[why])...)
+		g.log.Warn("dropped a message of another node", append(args, "reason", why, "remedy", remedy)...)
 	}
 }
 
 // terms describes a message for the checks of guard.
 type terms struct {
-	term   uint64
-	held   uint64 // highest term of the entries that the message contains or refers to
-	none   bool   // the message has no term
-	elects bool   // the message starts an election or is part of one
+	term    uint64
+	held    uint64 // highest term of the entries that the message contains or refers to
+	none    bool   // the message has no term
+	appends bool   // the message is a heartbeat or appends entries
+	elects  bool   // the message starts an election or is part of one
 }
 
 // termsOf returns the terms in a message. The error is errKind if the kind of the message is unknown.
@@ -157,7 +167,7 @@ func termsOf(message raft.WithRPCHeader) (terms, error) {
 		for _, e := range m.Entries {
 			held = max(held, e.Term)
 		}
-		return terms{term: m.Term, held: held}, nil
+		return terms{term: m.Term, held: held, appends: true}, nil
 	case *raft.InstallSnapshotRequest:
 		return terms{term: m.Term, held: m.LastLogTerm}, nil
 	case *raft.RequestVoteRequest:

@@ -207,6 +207,11 @@ func forgeries() []forgery {
 			m.PrevLogEntry, m.PrevLogTerm = 1, 1
 			return m
 		}, errTermOrder},
+		{"entries after one of the next leader", "n3", func(b *guardRig, term uint64) any {
+			m := heartbeat(b.header("n3"), term+1)
+			m.PrevLogEntry, m.PrevLogTerm = 5, term+2
+			return m
+		}, errOldLeader},
 	}
 }
 
@@ -231,6 +236,9 @@ func TestGuard(t *testing.T) {
 		if n := b.log.count(remedies[want]); n != 1 {
 			t.Errorf("%d log lines have the remedy %q, want 1", n, remedies[want])
 		}
+	}
+	if n := b.log.count(errOldLeader.Error()); n != 0 {
+		t.Errorf("%d log lines report a former leader, want 0", n)
 	}
 	if granted, err := b.send(t, "n3", vote(b.header("n3"), b.raft.CurrentTerm()+maxTermJump)); err != nil || !granted {
 		t.Errorf("a valid vote request: granted %v, error %v; want a vote", granted, err)
