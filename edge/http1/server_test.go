@@ -60,7 +60,7 @@ func newLabWith(t *testing.T, headerTime time.Duration) *lab {
 	}
 	l := &lab{addr: ln.Addr().String(), served: make(chan error, 1)}
 	l.Server = New(&http.Server{
-		Handler: http.HandlerFunc(echo), IdleTimeout: time.Minute, ReadHeaderTimeout: headerTime, WriteTimeout: time.Minute,
+		Handler: http.HandlerFunc(echo), IdleTimeout: time.Minute, ReadHeaderTimeout: headerTime, WriteTimeout: time.Minute, MaxHeaderBytes: memoryLimit,
 		ErrorLog: log.New(io.Discard, "", 0),
 	})
 	go func() { l.served <- l.Serve(ln) }()
