@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// node is a fake upstream. It answers probes while it is not paused.
+// node is an upstream that only answers probes, while it is not paused.
 type node struct {
 	t        *testing.T
 	ln       net.Listener
@@ -18,7 +19,10 @@ type node struct {
 
 	mu     sync.Mutex
 	paused chan struct{} // not nil while paused; closed to continue
-	reply  string        // to probes
+	reply  string        // to EXISTS
+	leader string        // address in the reply to ROLE; empty if the node leads
+	refuse bool          // ROLE is refused
+	roles  int           // ROLE commands received
 	conns  []net.Conn
 	logins int // AUTH commands received
 }
@@ -59,7 +63,13 @@ func (n *node) serve(c net.Conn) {
 			return
 		}
 		n.mu.Lock()
-		paused, reply := n.paused, n.reply
+		paused, reply, role := n.paused, n.reply, roleReply(n.leader)
+		if words[0] == "ROLE" {
+			n.roles++
+		}
+		if n.refuse {
+			role = "-NOPERM User default has no permissions to run the 'role' command"
+		}
 		n.mu.Unlock()
 		if paused != nil {
 			<-paused
@@ -76,11 +86,22 @@ func (n *node) serve(c net.Conn) {
 			}
 		case n.password != login:
 			reply = "-NOAUTH Authentication required."
+		case words[0] == "ROLE":
+			reply = role
 		}
 		if _, err := c.Write([]byte(reply + "\r\n")); err != nil {
 			return
 		}
 	}
+}
+
+// roleReply returns the reply to ROLE, without the end of its last line.
+func roleReply(leader string) string {
+	if leader == "" {
+		return "*3\r\n$6\r\nmaster\r\n:7\r\n*0"
+	}
+	host, port, _ := net.SplitHostPort(leader)
+	return fmt.Sprintf("*5\r\n$5\r\nslave\r\n$%d\r\n%s\r\n:%s\r\n$9\r\nconnected\r\n:7", len(host), host, port)
 }
 
 // readWords reads a command.
@@ -121,6 +142,13 @@ func (n *node) answer(reply string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.reply = reply
+}
+
+// follow sets the leader of the node. With an empty address, the node leads.
+func (n *node) follow(leader string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.leader = leader
 }
 
 // kill closes the listener and all connections.

@@ -1,23 +1,35 @@
 package sidecar
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// prober is a connection on which the upstream answers probes. A probe reads a key that does not exist: a node of a
-// cluster asks the leader, and no limit is charged.
+// prober is a connection on which the upstream answers probes. A probe reads a key that does not exist: a node of a cluster
+// asks the leader, and no limit is charged. A probe also asks for the role of the node, unless this was refused before:
+// the upstream records commands that a user has no permission for.
 type prober struct {
 	conn    net.Conn
 	addr    string
-	replies chan error // results of probes, in order; closed when the connection has failed
+	leader  string           // address of the leader in the last answer; empty if the node leads, or if it is unknown
+	refused bool             // the node has refused to return its role
+	answers chan probeAnswer // answers to probes, in order; closed when the connection has failed
 }
 
-var probeCommand = encode("EXISTS", "throttled:sidecar")
+// probeAnswer is the answer to a probe.
+type probeAnswer struct {
+	leader  string
+	refused bool  // the node has refused to return its role
+	err     error // the node cannot decide requests
+}
+
+var roleCommand, existsCommand = encode("ROLE"), encode("EXISTS", "throttled:sidecar")
 
 var errClosed = errors.New("the connection was closed")
 
@@ -27,7 +39,7 @@ func openProber(ctx context.Context, c *Credentials, addr string) (*prober, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &prober{conn: conn, addr: addr, replies: make(chan error, 1)}
+	p := &prober{conn: conn, addr: addr, answers: make(chan probeAnswer, 1)}
 	go p.receive()
 	if err := p.probe(ctx); err != nil {
 		p.close()
@@ -36,41 +48,72 @@ func openProber(ctx context.Context, c *Credentials, addr string) (*prober, erro
 	return p, nil
 }
 
-// receive reads the replies to probes until the connection fails, so that a closed connection is detected at once.
+// receive reads the answers to probes until the connection fails, so that a closed connection is detected at once.
 func (p *prober) receive() {
-	defer close(p.replies)
-	for {
-		line, err := readLine(p.conn)
+	defer close(p.answers)
+	var answer probeAnswer
+	for in := bufio.NewReader(p.conn); ; {
+		if !answer.refused {
+			role, err := readReply(in, maxDepth)
+			if err != nil {
+				return
+			}
+			_, answer.refused = role.(replyError)
+			answer.leader = leaderIn(role)
+		}
+		exists, err := readReply(in, maxDepth)
 		if err != nil {
 			return
 		}
-		p.replies <- checkReply(line)
+		answer.err = checkReply(exists)
+		p.answers <- answer
 	}
+}
+
+// leaderIn returns the address of the leader in a reply to ROLE. It returns an empty string if the node leads, knows no
+// leader, or has refused the command.
+func leaderIn(role any) string {
+	list, _ := role.([]any)
+	if len(list) < 3 || list[0] != "slave" {
+		return ""
+	}
+	host, _ := list[1].(string)
+	port, _ := list[2].(int64)
+	if host == "" || port == 0 {
+		return ""
+	}
+	return net.JoinHostPort(host, strconv.FormatInt(port, 10))
 }
 
 // checkReply returns nil if a reply shows that the upstream can decide requests. A user without the permission for the
 // probe gets an error that shows only that the node answers.
-func checkReply(line string) error {
-	if strings.HasPrefix(line, ":") || strings.HasPrefix(line, "-NOPERM ") {
+func checkReply(reply any) error {
+	text, failed := reply.(replyError)
+	if !failed || strings.HasPrefix(string(text), "NOPERM ") {
 		return nil
 	}
-	return fmt.Errorf("the upstream replies %q", strings.TrimPrefix(line, "-"))
+	return fmt.Errorf("the upstream replies %q", string(text))
 }
 
-// probe sends a probe and waits for the reply, until ctx is done.
+// probe sends a probe and waits for the answer, until ctx is done.
 func (p *prober) probe(ctx context.Context) error {
 	_ = p.conn.SetWriteDeadline(time.Now().Add(patience))
-	if _, err := p.conn.Write(probeCommand); err != nil {
+	command := existsCommand
+	if !p.refused {
+		command = append(roleCommand[:len(roleCommand):len(roleCommand)], existsCommand...)
+	}
+	if _, err := p.conn.Write(command); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
 		return errSilent
-	case err, open := <-p.replies:
+	case answer, open := <-p.answers:
 		if !open {
 			return errClosed
 		}
-		return err
+		p.leader, p.refused = answer.leader, answer.refused
+		return answer.err
 	}
 }
 
@@ -79,6 +122,6 @@ var errSilent = errors.New("the upstream does not answer")
 // close closes the connection, and waits until its goroutine has exited.
 func (p *prober) close() {
 	_ = p.conn.Close()
-	for range p.replies {
+	for range p.answers {
 	}
 }

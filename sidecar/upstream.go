@@ -22,6 +22,10 @@ const (
 	maxBackoff    = 250 * time.Millisecond
 	authBackoff   = 5 * time.Second       // after refused credentials, since the upstream limits wrong passwords
 	headStart     = 20 * time.Millisecond // from one address to the next, so that the order of addresses counts
+	followBackoff = 30 * time.Second      // between attempts to connect to a leader that is not reachable
+	// followTrips is the number of timeouts for which a sidecar waits for a connection to the leader, and sends no probes
+	// meanwhile: a connection with TLS takes several round trips.
+	followTrips = 4
 )
 
 // Config configures an Upstream. All fields except Log are required.
@@ -67,7 +71,7 @@ func (u *Upstream) Run(ctx context.Context) {
 			return
 		}
 		u.publish(p.addr, nil)
-		err := u.watch(ctx, p)
+		p, err := u.watch(ctx, p)
 		p.close()
 		u.publish("", err)
 		first = u.indexAfter(p.addr)
@@ -152,17 +156,24 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// watch sends probes on the connection of the selected address, until one fails or ctx is done.
-func (u *Upstream) watch(ctx context.Context, p *prober) error {
+// watch sends probes on the connection of the selected address, until one fails or ctx is done. It selects the leader
+// instead if the node has another one. It returns the connection of the address selected last.
+func (u *Upstream) watch(ctx context.Context, p *prober) (*prober, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var follow follower
 	for {
+		if q := follow.open(ctx, u, p); q != nil {
+			p.close()
+			p = q
+			u.publish(p.addr, nil)
+		}
 		timer.Reset(jittered(probeInterval))
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-p.replies:
-			return errClosed // no probe is in progress, so the connection has failed
+			return p, ctx.Err()
+		case <-p.answers:
+			return p, errClosed // no probe is in progress, so the connection has failed
 		case <-timer.C:
 		case <-u.suspect:
 		}
@@ -170,7 +181,7 @@ func (u *Upstream) watch(ctx context.Context, p *prober) error {
 		err := p.probe(attempt)
 		cancel()
 		if err != nil {
-			return err
+			return p, err
 		}
 		u.answered()
 	}
