@@ -66,73 +66,92 @@ func (st *state) used(decide Algorithm, l *limiter.Limit, now uint64) uint64 {
 	return uint64(any.Max - d.Remaining)
 }
 
-// recharge charges the units of each lease again if the interval in which they count has ended. This happens only if the
-// length of the windows was changed while the lease was outstanding or, for a Calendar, if the window has ended by the
-// wall clock: otherwise the lease ends first.
-func (st *state) recharge(decide Algorithm, base limiter.Kind, l *limiter.Limit, now uint64) {
-	at := now
+// reshape is called before a decision with the limit l. If the windows or the refills of l differ from those of the limit
+// by which the units of the leases count, it makes them count by l until the last lease has ended.
+func (st *state) reshape(decide Algorithm, base limiter.Kind, l *limiter.Limit, now uint64) {
 	if base == limiter.Calendar {
-		at = max(now, uint64(l.Amount)-min(uint64(l.Amount), uint64(l.Interval)))
+		st.recharge(decide, l, now)
+		return
+	}
+	if shape := st.leases[0].limit; shape.Interval == l.Interval && shape.Amount == l.Amount {
+		return
+	}
+	if isBucket(base) {
+		used := max(st.used(decide, l, now), st.leases.units())
+		st.inner = tokenbucket.Hold(base, l, st.inner, now, used, st.leases.until())
+	} else {
+		st.place(decide, l, 0, now)
 	}
 	for i := range st.leases {
-		e := &st.leases[i]
-		if e.asOf > at {
-			continue
-		}
-		st.force(decide, l, e.units, now)
-		e.count(l, boundary(base, l, st.inner, now))
-		st.adapted = true
+		st.leases[i].count(l)
 	}
+	st.adapted = true
 }
 
-// move is called after a change of the inner state with the limit l. If the length of the windows differs from that of the
-// lease, its units count as of now.
-func (st *state) move(base limiter.Kind, l *limiter.Limit, now uint64) {
-	for i := range st.leases {
-		if e := &st.leases[i]; e.limit.Interval != l.Interval || e.limit.Amount != l.Amount {
-			e.count(l, boundary(base, l, st.inner, now))
-		}
+// recharge charges the units of the leases again if the window of a Calendar has ended by the wall clock before they have
+// ended.
+func (st *state) recharge(decide Algorithm, l *limiter.Limit, now uint64) {
+	used, units := st.used(decide, l, now), st.leases.units()
+	if used >= units {
+		return
 	}
+	st.force(decide, l, units-used, now)
+	st.adapted = true
 }
 
-// count records that the units of the lease count by the limit l until asOf. The Max of l may be 0.
-func (e *lease) count(l *limiter.Limit, asOf uint64) {
-	e.limit, e.asOf = *l, asOf
+// count records that the units of the lease count by the limit l. The Max of l may be 0.
+func (e *lease) count(l *limiter.Limit) {
+	e.limit = *l
 	e.limit.Max = max(1, l.Max)
 }
 
-// cancelRefills cancels the refills of a bucket since the last change, as far as they would restore units of outstanding
-// leases. There are such refills only if the refill interval was changed: otherwise the leases end with it.
-func (st *state) cancelRefills(decide Algorithm, base limiter.Kind, l *limiter.Limit, now uint64) {
-	c, ok := contents(base, st.inner)
-	if !ok {
-		return
+// place charges units in the sub-window of l in which the last lease ends. If this is a later sub-window than the present
+// one, it then holds all used units, since a state has no counts after its newest sub-window begins.
+func (st *state) place(decide Algorithm, l *limiter.Limit, units, now uint64) {
+	at := max(now+1, st.leases.until()) - 1
+	if width := uint64(l.Interval); at/width == now/width {
+		at = now
+	} else {
+		units = add(units, st.used(decide, l, now))
+		st.inner = limiter.State{}
 	}
-	if used := st.used(decide, l, now); used < c.Used {
-		st.force(decide, l, min(c.Used-used, st.leases.units()), now)
-		st.adapted = true
+	st.force(decide, l, units, at)
+}
+
+// resetCount removes all units from the inner state except those of the leases.
+func (st *state) resetCount(decide Algorithm, base limiter.Kind, now uint64) {
+	l, units := st.leases[0].limit, st.leases.units()
+	switch {
+	case base == limiter.Calendar: // keeps the time until which the units count
+		used := st.used(decide, &l, now)
+		st.decideInner(decide, &l, now, -toInt(used-min(used, units)))
+	case isBucket(base):
+		st.inner = tokenbucket.Hold(base, &l, limiter.State{}, now, units, st.leases.until())
+	default:
+		st.inner = limiter.State{}
+		st.place(decide, &l, units, now)
 	}
 }
 
-// refundCount refunds units to the inner state, but none of outstanding leases. The units of the leases are in the present
-// sub-window. Therefore they are set aside, because a refund takes the newest units first.
-func (st *state) refundCount(decide Algorithm, req *limiter.Request, now uint64) {
+// refundCount refunds units to the inner state, but none of outstanding leases. In windows, their units are set aside, because
+// a refund takes the newest units first. It returns false if there is nothing to refund.
+func (st *state) refundCount(decide Algorithm, req *limiter.Request, now uint64) bool {
 	l, outstanding := &req.Limit, st.leases.units()
 	rest := st.used(decide, l, now)
 	if failpoint.Is(failpoint.LeaseRefundFloor) {
 		outstanding = 0
 	}
 	rest -= min(rest, outstanding)
-	credit := min(-uint64(req.Quantity), rest)
-	if credit == 0 {
-		return
+	credit := toInt(min(-uint64(req.Quantity), rest))
+	switch {
+	case credit == 0:
+		return false
+	case isBucket(req.Kind), req.Kind == limiter.Calendar: // one number: keeps the time until which it counts
+		st.decideInner(decide, l, now, -credit)
+	default:
+		st.decideInner(decide, l, now, -toInt(outstanding))
+		st.decideInner(decide, l, now, -credit)
+		st.place(decide, l, outstanding, now)
 	}
-	if isBucket(req.Kind) { // keeps the time of the next refill
-		st.decideInner(decide, l, now, -toInt(credit))
-		return
-	}
-	st.decideInner(decide, l, now, -toInt(outstanding))
-	st.decideInner(decide, l, now, -toInt(credit))
-	st.force(decide, l, outstanding, now)
-	st.move(req.Kind, l, now)
+	return true
 }

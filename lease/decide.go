@@ -25,8 +25,10 @@ func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64
 	raw := st.inner
 	st.adapt(decide, req.Kind, &req.Limit, now)
 	if req.Quantity < 0 {
-		d = st.refund(decide, req, now)
-		c, kind = st.change(req.Kind, room)
+		var changed bool
+		if d, changed = st.refund(decide, req, now); changed {
+			c, kind = st.change(req.Kind, room)
+		}
 		return c, kind, d
 	}
 	c, d = decide(&req.Limit, st.inner, now, req.Quantity, room)
@@ -46,7 +48,6 @@ func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64
 		return overwrite(old, c, len(leases)), kind, d
 	}
 	st.apply(c)
-	st.reshape(req.Kind, &req.Limit, now)
 	c, kind = st.change(req.Kind, nil)
 	return c, kind, d
 }
@@ -86,8 +87,6 @@ func Reset(decide Algorithm, kind limiter.Kind, old limiter.State, now uint64) (
 	if len(st.leases) == 0 || failpoint.Is(failpoint.LeaseDeleted) {
 		return c, kind.Base()
 	}
-	l := st.leases[len(st.leases)-1].limit
-	st.adapt(decide, kind.Base(), &l, now)
-	st.reset(decide, kind.Base(), &l, now)
+	st.reset(decide, kind.Base(), now)
 	return st.change(kind.Base(), nil)
 }

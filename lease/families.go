@@ -60,17 +60,8 @@ func (st *state) adapt(decide Algorithm, base limiter.Kind, l *limiter.Limit, no
 	case base == limiter.ScaledThrottle: // even without leases: a draw computes with the rate of l
 		st.rescale(l, now)
 	case len(st.leases) == 0:
-	case isBucket(base):
-		st.cancelRefills(decide, base, l, now)
 	case familyOf(base) == counted:
-		st.recharge(decide, base, l, now)
-	}
-}
-
-// reshape is called after a decision with the limit l has changed the inner state.
-func (st *state) reshape(base limiter.Kind, l *limiter.Limit, now uint64) {
-	if familyOf(base) == counted && base != limiter.Calendar {
-		st.move(base, l, now)
+		st.reshape(decide, base, l, now)
 	}
 }
 
@@ -114,31 +105,30 @@ func (st *state) remove(at int, n uint64) {
 	}
 }
 
-// refund decides a refund. The units of outstanding leases stay charged.
-func (st *state) refund(decide Algorithm, req *limiter.Request, now uint64) limiter.Decision {
-	switch familyOf(req.Kind) {
-	case timed:
+// refund decides a refund, and reports whether the state has changed. The units of outstanding leases stay charged.
+func (st *state) refund(decide Algorithm, req *limiter.Request, now uint64) (d limiter.Decision, changed bool) {
+	if familyOf(req.Kind) == counted {
+		changed = st.refundCount(decide, req, now)
+	} else {
 		st.decideInner(decide, &req.Limit, now, req.Quantity)
 		if !failpoint.Is(failpoint.LeaseRefundFloor) {
 			st.raise(req.Kind, &req.Limit, now)
 		}
-	case counted:
-		st.refundCount(decide, req, now)
+		changed = true
 	}
-	_, d := decide(&req.Limit, st.inner, now, 0, nil)
+	_, d = decide(&req.Limit, st.inner, now, 0, nil)
 	d.Limited, d.RetryAfter = false, limiter.NoRetry
-	return d
+	return d, changed
 }
 
-// reset removes everything from the inner state except the units of outstanding leases, with the limit of one of them.
-func (st *state) reset(decide Algorithm, base limiter.Kind, l *limiter.Limit, now uint64) {
-	if familyOf(base) == timed {
-		st.inner = limiter.State{}
-		st.raise(base, l, now)
+// reset removes everything from the inner state except the units of outstanding leases.
+func (st *state) reset(decide Algorithm, base limiter.Kind, now uint64) {
+	if familyOf(base) == counted {
+		st.resetCount(decide, base, now)
 		return
 	}
 	st.inner = limiter.State{}
-	st.force(decide, l, st.leases.units(), now)
+	st.raise(base, &st.leases[len(st.leases)-1].limit, now)
 }
 
 // toInt converts a number of units, at most the largest int64.

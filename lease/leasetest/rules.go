@@ -85,24 +85,16 @@ func (r Sliding) check(h *History, spent []event) error {
 	return nil
 }
 
-// Refills admits Limit units, and Amount more at each of the given times.
-type Refills struct {
-	Times         []uint64
-	Amount, Limit int64
-}
+// Refills admits the units of the limit, and those of each refill.
+type Refills struct{}
 
 func (r Refills) check(h *History, spent []event) error {
 	for i := range spent {
-		units := int64(0)
+		units, last := int64(0), 0
 		for j := i; j < len(spent); j++ {
-			units += spent[j].units
+			units, last = units+spent[j].units, max(last, spent[j].seq)
 			from, to := spent[i].at, spent[j].at
-			most := r.Limit + h.refundedIn(from, to)
-			for _, t := range r.Times {
-				if from < t && t <= to {
-					most += r.Amount
-				}
-			}
+			most := h.most(last, max(last, h.inForce(spent[j]))) + h.refundedIn(from, to) + h.refilledIn(from, to)
 			if units > most {
 				return fmt.Errorf("%d units are spent from %d to %d, at most %d are permitted", units, from, to, most)
 			}

@@ -29,12 +29,14 @@ type Subject struct {
 	Limit func(now uint64) limiter.Limit
 	Rule  func(r *Run) Rule
 
-	Change func(rng *rand.Rand) // changes the limit; nil if the limit never changes
-	Weight func() int64         // the weight of a unit in the rule under the present limit; nil: 1
+	// Change changes the limit. It is nil if the limit never changes.
+	Change func(rng *rand.Rand)
+	Weight func() int64 // the weight of a unit in the rule under the present limit; nil: 1
 
 	Relaxed   bool // leases are relaxed
 	NoRefunds bool // no refunds and no deletions
-	// ByTime makes the time until the limit is restored the measure of a refund. Rounded adds one unit to each refund, because used units are rounded up.
+	// ByTime makes the time until the limit is restored the measure of a refund. Rounded adds one unit to each refund, because
+	// used units are rounded up.
 	ByTime, Rounded bool
 }
 
@@ -42,16 +44,16 @@ type Subject struct {
 type Run struct {
 	History
 	Subject *Subject
-	Refills []uint64 // the times at which a token bucket was refilled
-	Hold    uint64   // the longest validity that was granted
-	Granted int64    // units granted by draws
+	Hold    uint64 // the longest validity that was granted
+	Granted int64  // units granted by draws
 
-	target Target
-	rng    *rand.Rand
-	open   []*holding
-	ids    uint64
-	peeked limiter.Decision
-	at     uint64 // the time of peeked
+	target  Target
+	rng     *rand.Rand
+	open    []*holding
+	ids     uint64
+	inForce limiter.Limit // the limit of the last change of the state
+	peeked  limiter.Decision
+	at      uint64 // the time of peeked
 }
 
 // holding is a lease that a lessee holds.
@@ -64,8 +66,12 @@ type holding struct {
 // Simulate runs a random history, and returns an error if it violates the rule of the subject.
 func Simulate(s *Subject, target Target, rng *rand.Rand) (*Run, error) {
 	r := &Run{Subject: s, target: target, rng: rng}
+	r.charged(0)
 	steps := 3 + rng.IntN(60)
 	for range steps {
+		if s.Change != nil && rng.IntN(4) == 0 {
+			s.Change(rng)
+		}
 		r.sleep()
 		if err := r.step(); err != nil {
 			return r, err
@@ -107,16 +113,69 @@ func (r *Run) request(quantity int64) limiter.Request {
 	return limiter.Request{Kind: r.Subject.Kind, Key: []byte("key"), Limit: r.limit(), Quantity: quantity}
 }
 
-// peek looks up the state, and records the refills since the last call.
+// maxUnits is a limit that is never reached.
+const maxUnits = 1 << 30
+
+// peek looks up the state by the limit in force, and records the refills of a bucket since the last call.
 func (r *Run) peek() limiter.Decision {
-	if interval, now := uint64(r.limit().Interval), r.target.Now(); r.peeked.ResetAfter > 0 {
-		full := r.at + uint64(r.peeked.ResetAfter)
+	if isBucket(r.Subject.Kind) && r.peeked.ResetAfter > 0 {
+		interval, now, full := uint64(r.inForce.Interval), r.target.Now(), r.at+uint64(r.peeked.ResetAfter)
 		for t := full - (full-r.at-1)/interval*interval; t <= min(now, full); t += interval {
-			r.Refills = append(r.Refills, t)
+			r.History.Refill(t, r.inForce.Amount)
 		}
 	}
-	r.peeked, r.at = r.target.Decide(r.request(0)), r.target.Now()
+	r.peeked, r.at = r.peekBy(r.inForce), r.target.Now()
 	return r.peeked
+}
+
+func isBucket(kind limiter.Kind) bool {
+	return kind == limiter.TokenBucket || kind == limiter.ScaledBucket
+}
+
+// peekBy looks up the state by a limit.
+func (r *Run) peekBy(l limiter.Limit) limiter.Decision {
+	return r.target.Decide(limiter.Request{Kind: r.Subject.Kind, Key: []byte("key"), Limit: l})
+}
+
+// used returns the used units by a limit, or for a subject that is measured by time the time until they are restored.
+func (r *Run) used(l limiter.Limit) int64 {
+	switch {
+	case r.Subject.ByTime:
+		return int64(r.peekBy(l).ResetAfter)
+	case r.Subject.Kind == limiter.SlidingWindow && r.Subject.Change != nil:
+		l.Interval = 1 << 61 // counts all units of the previous window
+	}
+	l.Max = maxUnits
+	return l.Max - r.peekBy(l).Remaining
+}
+
+// freed returns the units that a request restores only because it changes the limit of a bucket.
+func (r *Run) freed() int64 {
+	if isBucket(r.Subject.Kind) && r.Subject.Change != nil {
+		return r.used(r.inForce) - r.used(r.limit())
+	}
+	return 0
+}
+
+// charged records that a request has changed the state and freed units. From then on, its limit is in force.
+func (r *Run) charged(freed int64) {
+	r.Refund(r.target.Now(), freed)
+	r.inForce = r.limit()
+	r.Charge(r.target.Now(), r.inForce)
+	r.peeked = limiter.Decision{}
+	r.peek()
+}
+
+// refused records that a request was refused. If it has changed the state to a higher rate, its limit is in force.
+func (r *Run) refused(freed int64) {
+	if r.Subject.Change == nil {
+		return
+	}
+	switch before := r.peeked.ResetAfter; {
+	case r.Subject.Kind == limiter.ScaledThrottle && r.limit().Interval < r.inForce.Interval,
+		r.Subject.Kind == limiter.ScaledBucket && before != r.peekBy(r.inForce).ResetAfter:
+		r.charged(freed)
+	}
 }
 
 // step makes one random request.
@@ -131,15 +190,13 @@ func (r *Run) step() (err error) {
 		err = r.giveBack()
 	case op < 90:
 		r.target.Disturb(r.rng)
-		if r.Subject.Change != nil {
-			r.Subject.Change(r.rng)
-		}
 	case r.Subject.NoRefunds:
 	case op < 96:
 		credit := []int64{1, 1 + r.rng.Int64N(r.limit().Max), 1 << 40}[r.rng.IntN(3)]
-		r.refund(func() { r.target.Decide(r.request(-credit)) })
+		r.refundPlainly(-credit)
 	default:
-		r.refund(r.target.Delete)
+		r.refund(r.inForce, r.target.Delete)
+		r.peeked = limiter.Decision{}
 	}
 	r.peek()
 	return err
@@ -148,9 +205,13 @@ func (r *Run) step() (err error) {
 // charge makes a plain request.
 func (r *Run) charge() {
 	n := []int64{1, 1, 1 + r.rng.Int64N(r.limit().Max)}[r.rng.IntN(3)]
+	freed := r.freed()
 	if d := r.target.Decide(r.request(n)); d.Err == nil && !d.Limited {
+		r.charged(freed)
 		r.Spend(r.target.Now(), n*r.weight())
+		return
 	}
+	r.refused(freed)
 }
 
 // weight returns the weight of a unit in the rule under the present limit.
@@ -168,6 +229,7 @@ func (r *Run) draw() error {
 	d.Hold = limiter.MinHold + r.upTo([]time.Duration{0, r.limit().Interval, limiter.MaxHold}[r.rng.IntN(3)])
 	req := r.request([]int64{1, 1 + r.rng.Int64N(r.limit().Max)}[r.rng.IntN(2)])
 	req.Draw = d
+	freed := r.freed()
 	r.target.Decide(req)
 	if d.Granted == 0 {
 		if d.Valid != 0 {
@@ -178,6 +240,7 @@ func (r *Run) draw() error {
 	if d.Granted > req.Quantity || d.Valid < limiter.MinHold || d.Valid > max(d.Hold, limiter.MinHold) {
 		return fmt.Errorf("a draw of %d units for %v is granted %d units for %v", req.Quantity, d.Hold, d.Granted, d.Valid)
 	}
+	r.charged(freed)
 	now := r.target.Now()
 	r.Hold, r.Granted = max(r.Hold, uint64(d.Valid)), r.Granted+d.Granted
 	r.open = append(r.open, &holding{r.Lease(now, now+uint64(d.Valid)-1, d.Granted*r.weight()), r.ids, r.weight()})
@@ -204,17 +267,33 @@ func (r *Run) giveBack() error {
 	return nil
 }
 
-// refund records the units that a refund or a deletion restores.
-func (r *Run) refund(do func()) {
-	before := r.peek()
-	do()
-	after, interval := r.peek(), r.limit().Interval
-	units := after.Remaining - before.Remaining
-	if r.Subject.ByTime {
-		units = int64((before.ResetAfter - after.ResetAfter + interval - 1) / interval)
+// refundPlainly makes a plain request that refunds units. If there are none, it may still remove units from the state that its
+// limit does not count.
+func (r *Run) refundPlainly(quantity int64) {
+	l, freed := r.limit(), r.freed()
+	refunded := r.refund(l, func() { r.target.Decide(r.request(quantity)) })
+	switch {
+	case r.Subject.Kind == limiter.Calendar: // whose refunds keep the end of the window
+	case refunded, r.Subject.Kind == limiter.ScaledThrottle: // which always stores the rate
+		r.charged(freed)
+	default:
+		r.Charge(r.target.Now(), l)
+		r.Charge(r.target.Now(), r.inForce)
 	}
+}
+
+// refund records the units that a refund or a deletion restores, by a limit, and reports whether there are any.
+func (r *Run) refund(l limiter.Limit, do func()) bool {
+	before := r.used(l)
+	do()
+	units := before - r.used(l)
+	if r.Subject.ByTime && r.Subject.Weight == nil {
+		units = int64((time.Duration(units) + l.Interval - 1) / l.Interval)
+	}
+	refunded := units > 0
 	if r.Subject.Rounded {
 		units = max(units, 0) + 1
 	}
 	r.Refund(r.target.Now(), units)
+	return refunded
 }

@@ -1,7 +1,6 @@
 package leasetest
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -16,9 +15,12 @@ func Subjects(rng *rand.Rand) []*Subject {
 		all = append(all, gcra(kind, rng, false), gcra(kind, rng, true), changing(kind, rng))
 	}
 	for _, kind := range []limiter.Kind{limiter.FixedWindow, limiter.WindowBuckets, limiter.SlidingWindow, limiter.Calendar} {
-		all = append(all, windows(kind, rng))
+		all = append(all, windows(kind, rng), changingWindows(kind, rng))
 	}
-	return append(all, bucket(limiter.TokenBucket, rng), bucket(limiter.ScaledBucket, rng))
+	for _, kind := range []limiter.Kind{limiter.TokenBucket, limiter.ScaledBucket} {
+		all = append(all, bucket(kind, rng), changingBucket(kind, rng))
+	}
+	return all
 }
 
 func name(kind limiter.Kind, relaxed bool) string {
@@ -50,23 +52,20 @@ func gcra(kind limiter.Kind, rng *rand.Rand, relaxed bool) *Subject {
 	}}
 }
 
-// changing returns a GCRA limit that changes. A unit of a Throttle counts with the emission interval of its request, and one
-// of a ScaledThrottle with the shortest interval.
+// changing returns a GCRA limit that changes. A unit of a Throttle counts with the emission interval of its request.
 func changing(kind limiter.Kind, rng *rand.Rand) *Subject {
 	var l limiter.Limit
-	rule := GCRA{Interval: math.MaxInt64}
-	s := &Subject{Name: name(kind, false) + "-changing", Kind: kind, NoRefunds: true, Rule: func(*Run) Rule { return rule }}
+	rule := GCRA{Interval: 1}
+	s := &Subject{Name: name(kind, false) + "-changing", Kind: kind, Rule: func(*Run) Rule { return rule }}
 	s.Limit = func(uint64) limiter.Limit { return l }
 	s.Change = func(rng *rand.Rand) {
 		l = limiter.Limit{Max: between(rng, 8, 60), Interval: time.Duration(between(rng, 20, 200)) * time.Millisecond}
-		if kind == limiter.Throttle {
-			rule.Interval, rule.Limit = 1, max(rule.Limit, l.Max*int64(l.Interval))
-		} else {
-			rule.Interval, rule.Limit = min(rule.Interval, uint64(l.Interval)), max(rule.Limit, l.Max)
-		}
+		rule.Limit = max(rule.Limit, l.Max*int64(l.Interval))
 	}
 	if kind == limiter.Throttle {
-		s.Weight = func() int64 { return int64(l.Interval) }
+		s.ByTime, s.Weight = true, func() int64 { return int64(l.Interval) }
+	} else {
+		s.Rounded, s.Rule = true, func(*Run) Rule { return Changing{} }
 	}
 	s.Change(rng)
 	return s
@@ -94,9 +93,50 @@ func windows(kind limiter.Kind, rng *rand.Rand) *Subject {
 	return s
 }
 
+// changingWindows returns a limit of windows whose maximum, length and number change. For a Calendar, the wall clock is set, too.
+func changingWindows(kind limiter.Kind, rng *rand.Rand) *Subject {
+	var l limiter.Limit
+	var wall uint64
+	s := &Subject{Name: name(kind, false) + "-changing", Kind: kind, Rule: func(*Run) Rule { return ChangedWindows{kind} }}
+	s.Rounded = kind == limiter.SlidingWindow
+	s.Limit = func(now uint64) limiter.Limit {
+		if kind == limiter.Calendar {
+			l.Amount = int64((now+wall)/uint64(l.Interval)+1) * int64(l.Interval)
+		}
+		return l
+	}
+	s.Change = func(rng *rand.Rand) {
+		if l.Max == 0 || rng.IntN(3) == 0 {
+			l.Max = between(rng, 5, 60)
+		}
+		l.Interval = time.Duration(between(rng, 1, []int64{10, 100, 300, 2000}[rng.IntN(4)])) * time.Millisecond
+		wall = uint64(between(rng, 0, 600)) * uint64(time.Millisecond)
+		l.Amount = 1
+		if kind == limiter.WindowBuckets {
+			l.Amount = between(rng, 2, 5)
+		}
+	}
+	s.Change(rng)
+	return s
+}
+
 func bucket(kind limiter.Kind, rng *rand.Rand) *Subject {
 	l := limiter.Limit{Max: between(rng, 5, 60), Interval: time.Duration(between(rng, 50, 300)) * time.Millisecond, Amount: between(rng, 1, 10)}
-	return &Subject{Name: name(kind, false), Kind: kind, Limit: fixed(l), Rule: func(r *Run) Rule {
-		return Refills{Times: r.Refills, Amount: l.Amount, Limit: l.Max}
-	}}
+	return &Subject{Name: name(kind, false), Kind: kind, Limit: fixed(l), Rule: func(*Run) Rule { return Refills{} }}
+}
+
+// changingBucket returns a limit of a bucket whose maximum and refills change.
+func changingBucket(kind limiter.Kind, rng *rand.Rand) *Subject {
+	var l limiter.Limit
+	s := &Subject{Name: name(kind, false) + "-changing", Kind: kind, Rule: func(*Run) Rule { return Refills{} }}
+	s.Limit = func(uint64) limiter.Limit { return l }
+	s.Change = func(rng *rand.Rand) {
+		if l.Max == 0 || rng.IntN(3) == 0 {
+			l.Max = between(rng, 5, 60)
+		}
+		l.Interval = time.Duration(between(rng, 1, []int64{10, 100, 300, 2000}[rng.IntN(4)])) * time.Millisecond
+		l.Amount = between(rng, 1, 10)
+	}
+	s.Change(rng)
+	return s
 }

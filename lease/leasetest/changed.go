@@ -1,0 +1,131 @@
+package leasetest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// The rules of this file are those of limits that change. A changed limit is in force from the first request that it has
+// charged. A unit no longer counts from the time at which one of the limits in force since it was spent no longer counts it.
+
+// Changing admits the units of a GCRA limit whose rate changes: in each interval of time the largest limit, and the units
+// that the rates in force restore.
+type Changing struct{}
+
+func (Changing) check(h *History, spent []event) error {
+	for i := range spent {
+		units, last := int64(0), 0
+		for j := i; j < len(spent); j++ {
+			units, last = units+spent[j].units, max(last, spent[j].seq)
+			from, to := spent[i].at, spent[j].at
+			most := h.most(last, max(last, h.inForce(spent[j]))) + h.refundedIn(from, to)
+			if restored := h.restored(from, to); float64(units) > float64(most)+restored+1e-6 {
+				return fmt.Errorf("%d units are spent from %d to %d, at most %d and %f restored ones are permitted", units, from, to, most, restored)
+			}
+		}
+	}
+	return nil
+}
+
+// restored returns the units that the emission intervals in force restore from one time to another.
+func (h *History) restored(from, to uint64) (units float64) {
+	for i, c := range h.charges {
+		start, end := max(from, c.at), min(to, h.until(i))
+		if i == 0 {
+			start = from
+		}
+		if start < end {
+			units += float64(end-start) / float64(c.limit.Interval)
+		}
+	}
+	return units
+}
+
+// until returns the time until which the limit of the charge i is in force.
+func (h *History) until(i int) uint64 {
+	if i+1 < len(h.charges) {
+		return h.charges[i+1].at
+	}
+	return math.MaxUint64
+}
+
+// ChangedWindows admits the units of windows whose length, number or end changes.
+type ChangedWindows struct{ Kind limiter.Kind }
+
+func (r ChangedWindows) check(h *History, spent []event) error {
+	dropped := make([]uint64, len(spent))
+	for i, e := range spent {
+		dropped[i] = r.dropped(h, e)
+	}
+	for j, e := range spent {
+		inForce := h.inForce(e)
+		l := h.charges[inForce].limit
+		var units [2]int64 // of the previous windows of a sliding window, and of the present ones
+		last, from := 0, e.at
+		for i, u := range spent {
+			if u.at > e.at || !e.lease && u.seq > e.seq || i != j && dropped[i] <= e.at || r.end(h, u, &l) <= e.at {
+				continue
+			}
+			units[r.window(u.at, &l, e.at)] += u.units
+			last, from = max(last, u.seq), min(from, u.at)
+		}
+		sum := units[1] + r.covered(units[0], &l, e.at)
+		if most := h.most(last, max(last, inForce)) + h.refundedIn(from, e.at); sum > most {
+			return fmt.Errorf("at %d, %d units count in the windows of the limit %+v, at most %d are permitted", e.at, sum, l, most)
+		}
+	}
+	return nil
+}
+
+// window returns 0 for a unit that was spent in the previous window of a sliding window, and otherwise 1.
+func (r ChangedWindows) window(spent uint64, l *limiter.Limit, at uint64) int {
+	if r.Kind == limiter.SlidingWindow && spent/uint64(l.Interval) < at/uint64(l.Interval) {
+		return 0
+	}
+	return 1
+}
+
+// covered returns the part of the units of the previous window that a sliding window covers.
+func (r ChangedWindows) covered(units int64, l *limiter.Limit, at uint64) int64 {
+	width := int64(l.Interval)
+	left := width - int64(at)%width
+	return (units*left + width - 1) / width
+}
+
+// dropped returns the time from which one of the limits in force no longer counts a unit.
+func (r ChangedWindows) dropped(h *History, e event) uint64 {
+	first := e.seq
+	for e.lease && first+1 < len(h.charges) && h.charges[first+1].at < e.at {
+		first++
+	}
+	at := uint64(math.MaxUint64)
+	for i := first; i < len(h.charges); i++ {
+		if end := max(r.end(h, e, &h.charges[i].limit), h.charges[i].at); end <= h.until(i) {
+			at = min(at, end)
+		}
+	}
+	return at
+}
+
+// parts returns the number of consecutive windows that a limit counts.
+func (r ChangedWindows) parts(l *limiter.Limit) uint64 {
+	if r.Kind == limiter.SlidingWindow {
+		return 2
+	}
+	return uint64(l.Amount)
+}
+
+// end returns the time from which a limit no longer counts a unit.
+func (r ChangedWindows) end(h *History, e event, l *limiter.Limit) uint64 {
+	if r.Kind != limiter.Calendar {
+		width := uint64(l.Interval)
+		return (e.at/width + r.parts(l)) * width
+	}
+	end := uint64(h.charges[h.inForce(e)].limit.Amount)
+	if uint64(l.Amount)-uint64(l.Interval) >= end {
+		return 0
+	}
+	return end
+}
