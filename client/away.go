@@ -70,7 +70,7 @@ func (a *away) decideLocal(charges []Charge, n int64) []limiter.Decision {
 	reqs := make([]limiter.Request, len(charges))
 	for i := range charges {
 		l := &charges[i].Limit
-		reqs[i] = limiter.Request{Kind: l.kind, Key: []byte(charges[i].Key), Limit: l.share(a.part), Quantity: n, Linked: i < len(charges)-1}
+		reqs[i] = limiter.Request{Kind: l.kind, Key: []byte(charges[i].Key), Limit: l.limit.Share(l.kind, a.part), Quantity: n, Linked: i < len(charges)-1}
 	}
 	out := make([]limiter.Decision, len(charges))
 	a.table.Decide(reqs, out)

@@ -121,25 +121,3 @@ func (l *Limit) appendAmount(args []any, key string) []any {
 	}
 	return append(args, fmt.Sprintf("%dms", l.period))
 }
-
-// share returns a part of the limit: its units and its rate. The part is at least one unit.
-func (l *Limit) share(part float64) limiter.Limit {
-	s := l.limit
-	s.Max = portion(s.Max, part)
-	switch l.kind {
-	case limiter.Throttle:
-		s.Interval = stretch(s.Interval, 1/part, s.Max)
-	case limiter.TokenBucket:
-		s.Amount = portion(s.Amount, part)
-		s.Interval = stretch(s.Interval, float64(s.Amount)/(float64(l.limit.Amount)*part), (s.Max-1)/s.Amount+1)
-	}
-	return s
-}
-
-func portion(n int64, part float64) int64 { return max(1, int64(float64(n)*part)) }
-
-// stretch multiplies an interval by a factor of at least about 1. The result times n fits in an int64.
-func stretch(interval time.Duration, factor float64, n int64) time.Duration {
-	const longest = float64(1 << 62)
-	return time.Duration(max(1, min(float64(interval)*max(1, factor), longest/float64(n))))
-}

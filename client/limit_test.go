@@ -54,29 +54,3 @@ func TestLimits_Invalid(t *testing.T) {
 		}
 	}
 }
-
-// TestShare checks the parts of limits for the policy Local: units and rate.
-func TestShare(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		limit Limit
-		part  float64
-		want  limiter.Limit
-	}{
-		{"throttle", must(Throttle(99, 10, time.Second)), 0.25, limiter.Limit{Max: 25, Interval: 400 * time.Millisecond}},
-		{"throttle, one unit", must(Throttle(0, 10, time.Second)), 0.5, limiter.Limit{Max: 1, Interval: 200 * time.Millisecond}},
-		{"fixed", must(FixedWindow(100, time.Minute)), 0.5, limiter.Limit{Max: 50, Interval: time.Minute, Amount: 1}},
-		{"log", must(WindowLog(10, time.Minute)), 0.01, limiter.Limit{Max: 1, Interval: time.Minute, Amount: 10}},
-		{"bucket", must(Bucket(100, 10, time.Second)), 0.5, limiter.Limit{Max: 50, Interval: time.Second, Amount: 5}},
-		{"bucket, slow", must(Bucket(100, 1, time.Second)), 0.25, limiter.Limit{Max: 25, Interval: 4 * time.Second, Amount: 1}},
-		{"whole", must(Throttle(9, 10, time.Second)), 1, limiter.Limit{Max: 10, Interval: 100 * time.Millisecond}},
-	} {
-		if got := c.limit.share(c.part); got != c.want {
-			t.Errorf("%s: %g of the limit is %+v, want %+v", c.name, c.part, got, c.want)
-		}
-	}
-	vast := must(Throttle(math.MaxInt64-1, math.MaxInt64, time.Millisecond))
-	if s := vast.share(1e-9); s.Interval < 1 || s.Max > math.MaxInt64/int64(s.Interval) {
-		t.Errorf("the share of the vast limit overflows: %+v", s)
-	}
-}
