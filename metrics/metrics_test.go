@@ -58,7 +58,7 @@ func fakeServer() statistics.Server {
 	times.AddDurations(time.Hour, 1)
 	return statistics.Server{
 		TLS: statistics.TLS{Used: true, Completed: 71, Failed: 72, TimedOut: 73, Displaced: 74, Pending: 75},
-		Upstream: statistics.Upstream{Used: true, Answers: true, Silence: 2 * time.Second, Connects: 80, Failures: 81, Open: 82, Closed: 83, Lessee: topology.Lessee{
+		Upstream: statistics.Upstream{Used: true, Answers: true, Silence: 2 * time.Second, Connects: 80, Failures: 81, Open: 82, Closed: 83, Local: 94, LocalRefused: 95, Lessee: topology.Lessee{
 			Admitted: 84, Refused: 85, Forwarded: 86, Units: 87, Drawn: 88, Returned: 89, Lost: 90, Draws: 91, Returns: 92, Failures: 93,
 		}},
 		Clients: 11, MaxClients: 12, Peers: 13, Connections: 14, Rejected: 15, Displaced: 16, EvictedClients: 17, TimedOut: 18, Users: 3, UsersVersion: 77, ProtocolErrors: 19, Overloaded: 76, Waiting: 77,
@@ -133,6 +133,7 @@ func TestValues(t *testing.T) {
 		`throttled_error_replies_total{code="ERR"} 29`, `throttled_error_replies_total{code="bad?"} 1`,
 		`throttled_upstream_answers 1`, `throttled_upstream_silence_seconds 2`, `throttled_upstream_connects_total{result="selected"} 80`,
 		`throttled_upstream_connects_total{result="failed"} 81`, `throttled_upstream_away_total{policy="open"} 82`, `throttled_upstream_away_total{policy="closed"} 83`,
+		`throttled_upstream_away_total{policy="local"} 94`, `throttled_upstream_away_total{policy="local_refused"} 95`,
 		`throttled_forwarded_commands_total{outcome="answered"} 30`, `throttled_forwarded_commands_total{outcome="uncertain"} 31`,
 		`throttled_forwarded_commands_total{outcome="failed"} 32`, `throttled_forward_retries_total 33`,
 		`throttled_rules_requests_total{result="unmatched"} 34`, `throttled_rules_requests_total{result="soft"} 35`,

@@ -21,11 +21,13 @@ var sidecarRows = []row{
 				out.count(int64(u.Failures), "failed")
 			}
 		}},
-	{"throttled_upstream_away_total", counter, []string{"policy"}, "Limiter commands that the upstream has not answered in time, by the upstream-away that has decided them: open (admitted) or closed (refused).",
+	{"throttled_upstream_away_total", counter, []string{"policy"}, "Limiter commands that the upstream has not answered in time, by the upstream-away or on_failure that has decided them: open (admitted), closed (refused), or the share of the sidecar: local (admitted), local_refused.",
 		func(s *snapshot, out *values) {
 			if u := &s.server.Upstream; u.Used {
 				out.count(u.Open, "open")
 				out.count(u.Closed, "closed")
+				out.count(u.Local, "local")
+				out.count(u.LocalRefused, "local_refused")
 			}
 		}},
 	{"throttled_lessee_decisions_total", counter, []string{"result"}, "Limits of requests that the sidecar has decided itself (admitted with leased units, or refused), or sent to the upstream (forwarded).",

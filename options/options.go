@@ -134,7 +134,8 @@ type Options struct {
 	UpstreamLeases        string        // the sidecar decides with leased units ("strict", "relaxed"), or not ("off")
 	UpstreamLease         time.Duration // whole milliseconds for which units are leased at most; 20 to 1000
 	UpstreamLessee        string        // name of the sidecar among the lessees of the upstream; empty means a random one
-	UpstreamAway          string        // limiter commands without a reply of the upstream are refused ("closed") or admitted ("open")
+	UpstreamAway          string        // limiter commands without a reply of the upstream: "closed" (refused), "open" (admitted) or "local"
+	UpstreamShare         float64       // part of each limit that UpstreamAway "local" admits; above 0, at most 1
 
 	// Log and diagnostics.
 
@@ -226,6 +227,7 @@ func Default() Options {
 		UpstreamLeases:  "strict",
 		UpstreamLease:   time.Second,
 		UpstreamAway:    "closed",
+		UpstreamShare:   1,
 
 		LogLevel:             "notice",
 		LogFormat:            "text",

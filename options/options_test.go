@@ -100,6 +100,7 @@ var otherValue = map[string]string{
 	"upstream-timeout":          "20",
 	"upstream-lease":            "500", "upstream-leases": "relaxed", "upstream-lessee": "one",
 	"upstream-away":             "open",
+	"upstream-share":            "1/3",
 	"loglevel":                  "debug",
 	"logfile":                   "/var/log/throttled.log",
 	"log-format":                "json",
@@ -256,7 +257,7 @@ func TestDefault(t *testing.T) {
 		"bootstrap": "", "join": "", "raft-tls-cert": "", "raft-tls-key": "", "raft-tls-ca": "", "raft-tls-revoked": "", "raft-insecure": "no", "announce-host": "",
 		"cluster-port": "6384", "sentinel-port": "26380", "sentinel-master": "mymaster", "leader-port": "6386",
 		"upstream": "", "upstream-user": "", "upstream-password-file": "", "upstream-tls": "no", "upstream-tls-ca-cert-file": "", "upstream-tls-cert-file": "", "upstream-tls-key-file": "",
-		"upstream-tls-server-name": "", "upstream-timeout": "50", "upstream-leases": "strict", "upstream-lease": "1000", "upstream-lessee": "", "upstream-away": "closed",
+		"upstream-tls-server-name": "", "upstream-timeout": "50", "upstream-leases": "strict", "upstream-lease": "1000", "upstream-lessee": "", "upstream-away": "closed", "upstream-share": "1",
 		"latency-monitor-threshold": "0", "metrics-max-limits": "1000", "otlp-endpoint": "", "otlp-sample-percent": "1", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
 	}
 	for _, r := range table {

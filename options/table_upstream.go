@@ -66,7 +66,12 @@ var upstreamRows = []row{
 	},
 	{
 		name: "upstream-away", group: upstream, form: formName,
-		help:  "requests without a reply: closed or open",
-		field: func(o *Options) value { return enum{&o.UpstreamAway, []string{"closed", "open"}} },
+		help:  "requests without a reply: closed, open or local",
+		field: func(o *Options) value { return enum{&o.UpstreamAway, []string{"closed", "open", "local"}} },
+	},
+	{
+		name: "upstream-share", group: upstream, form: formNumber,
+		help:  "part of each limit for local, 1/n for n sidecars",
+		field: func(o *Options) value { return fraction{&o.UpstreamShare} },
 	},
 }

@@ -3,6 +3,8 @@ package options
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -30,6 +32,31 @@ func (v upstreams) Set(s string) error {
 		list = append(list, word)
 	}
 	*v.p = list
+	return nil
+}
+
+// fraction is a number above 0 and at most 1: a decimal number, or 1/n.
+type fraction struct{ p *float64 }
+
+func (v fraction) want() string { return "1/n, or a number above 0 and at most 1" }
+
+func (v fraction) String() string {
+	if n := math.Round(1 / *v.p); *v.p < 1 && 1/n == *v.p {
+		return fmt.Sprintf("1/%.0f", n)
+	}
+	return strconv.FormatFloat(*v.p, 'g', -1, 64)
+}
+
+func (v fraction) Set(s string) error {
+	digits, inverse := strings.CutPrefix(s, "1/")
+	f, err := strconv.ParseFloat(digits, 64)
+	if inverse && f != 0 {
+		f = 1 / f
+	}
+	if err != nil || !(f > 0 && f <= 1) {
+		return errors.New("argument must be " + v.want())
+	}
+	*v.p = f
 	return nil
 }
 

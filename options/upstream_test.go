@@ -55,3 +55,23 @@ func TestCheckUpstream(t *testing.T) {
 		}
 	}
 }
+
+func TestFraction(t *testing.T) {
+	var share float64
+	v := fraction{&share}
+	for text, want := range map[string]string{
+		"1": "1", "1/1": "1", "1/3": "1/3", "1/1000000": "1/1000000", "0.25": "1/4", "0.4": "0.4", "1e-9": "1/1000000000", "0.3333": "0.3333",
+	} {
+		if err := v.Set(text); err != nil || v.String() != want {
+			t.Errorf("%q: got %q, error %v, want %q", text, v.String(), err, want)
+		}
+		if before := share; v.Set(v.String()) != nil || share != before {
+			t.Errorf("%q: setting %q changes the value from %g to %g", text, want, before, share)
+		}
+	}
+	for _, text := range []string{"", "0", "1/0", "-1", "1.01", "1/0.5", "2/3", "NaN", "1/NaN", "1/", "Inf", "1/Inf", "1/-3", "x"} {
+		if err := v.Set(text); err == nil {
+			t.Errorf("%q: got %q, want an error", text, v.String())
+		}
+	}
+}

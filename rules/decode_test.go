@@ -152,6 +152,9 @@ func TestString(t *testing.T) {
 			t.Errorf("algorithm %q: String() = %q", word, got)
 		}
 	}
+	if got := limitOf(t, "allow: 1/s").OnFailure.String(); got != "default" {
+		t.Errorf("without on_failure: String() = %q, want default", got)
+	}
 	for _, word := range failurePolicies {
 		if got := limitOf(t, "allow: 1/s, on_failure: "+word).OnFailure.String(); got != word {
 			t.Errorf("on_failure %q: String() = %q", word, got)

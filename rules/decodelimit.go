@@ -37,9 +37,11 @@ var limitKeys = keys[Limit]{
 		value: chargeKeys.schema(), example: "{status: [401, 403]}",
 		decode: func(d *decoder, v value, l *Limit) { chargeKeys.decode(d, v, &l.Charge) }},
 	{name: "on_failure",
-		doc:   "the decision if the limit cannot be evaluated: open (default) admits, closed refuses, local decides on this node",
+		doc:   "the decision if the limit cannot be evaluated: open (default, except on sidecars) admits, closed refuses, local decides on this node",
 		value: choiceSchema(failurePolicies...), example: "closed",
-		decode: func(d *decoder, v value, l *Limit) { l.OnFailure = FailurePolicy(d.choose(v, failurePolicies)) }},
+		decode: func(d *decoder, v value, l *Limit) {
+			l.OnFailure = FailOpen + FailurePolicy(d.choose(v, failurePolicies))
+		}},
 	{name: "ban", doc: "refuses for a time after a number of refusals",
 		value: banKeys.schema(), example: "{after: 20 per hour, for: 1h}",
 		decode: func(d *decoder, v value, l *Limit) { banKeys.decode(d, v, &l.Ban) }},

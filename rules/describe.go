@@ -144,7 +144,7 @@ func (d *description) addSettings(l *Limit, e *Explanation) {
 	}
 	add(len(l.Charge) > 0, ", charged by status %s", statuses(l.Charge))
 	add(l.Ban.For > 0, ", ban of %v after %d refusals per %v", l.Ban.For, l.Ban.After.Count, l.Ban.After.Per)
-	add(l.OnFailure != FailOpen, ", on_failure %v", l.OnFailure)
+	add(l.OnFailure != FailDefault, ", on_failure %v", l.OnFailure)
 	for i, reason := range e.Skipped {
 		add(true, "; override %d does not apply: %s", i+1, reason)
 	}

@@ -82,9 +82,10 @@ type FailurePolicy uint8
 
 // The failure policies.
 const (
-	FailOpen   FailurePolicy = iota // admit
-	FailClosed                      // refuse
-	FailLocal                       // decide on the node that has the request
+	FailDefault FailurePolicy = iota // not set: admit, or on a sidecar the option upstream-away
+	FailOpen                         // admit
+	FailClosed                       // refuse
+	FailLocal                        // decide on the node that has the request
 )
 
 // Consistency determines when a decision is returned.
@@ -122,8 +123,13 @@ var (
 	consistencies   = []string{"sync", "async"}
 )
 
-// String returns the value in a rules file.
-func (p FailurePolicy) String() string { return failurePolicies[p] }
+// String returns the value in a rules file, or "default".
+func (p FailurePolicy) String() string {
+	if p == FailDefault {
+		return "default"
+	}
+	return failurePolicies[p-FailOpen]
+}
 
 // String returns the value in a rules file.
 func (c Consistency) String() string { return consistencies[c] }

@@ -72,7 +72,8 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 	if err != nil || b.rule.match(call.args[1], pairs) != nil {
 		return false
 	}
-	call.unit, call.limits = o.unit, b.rule.applyPolicies(&o)
+	f := l.srv.fallback()
+	call.unit, call.limits = o.unit, b.rule.applyPolicies(&o, &f)
 	call.leftOut, call.inStats, call.unmatched = false, o.isCharge(), b.rule.unmatched // no shadow limit is asked
 	extra := ruleFlags(0)
 	if len(call.limits) == 0 {
@@ -82,6 +83,9 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 	b.rule.countCall(call, &s)
 	b.rule.appendReply(l.out, call, &s)
 	b.decided.add(l.srv.stats.of(call.cmd), s.top.Limited)
+	if l.srv.isSidecar() {
+		l.srv.away.addFlags(s.flags, s.top.Limited)
+	}
 	return true
 }
 
@@ -100,10 +104,10 @@ func (c *call) isUndecided() bool {
 }
 
 // applyPolicies sets p.shown to the decisions of on_failure on the live limits in p.matches, and returns their counters.
-func (p *ruleParsing) applyPolicies(o *checkOptions) []appliedCounter {
+func (p *ruleParsing) applyPolicies(o *checkOptions, f *fallback) []appliedCounter {
 	from, refused := len(p.limits), false
 	p.shown = p.shown[:0]
-	var local localGroup
+	local := localGroup{fallback: f}
 	for i := range p.matches.List {
 		m := &p.matches.List[i]
 		if isShadow(m.Limit) {
@@ -111,10 +115,11 @@ func (p *ruleParsing) applyPolicies(o *checkOptions) []appliedCounter {
 		}
 		for j := range m.Counters {
 			a := appliedCounter{limit: m.Limit, counts: p.counts.At(m.Number), counter: &m.Counters[j], request: -1, ban: -1}
-			if p.isLocal(&a) {
+			policy := f.policyOf(&a)
+			if policy == rules.FailLocal && f.local != nil && a.counter.Amount.Kind == rules.Rate {
 				a.request = local.add(p, m, a.counter, o)
 			}
-			s := policyDecision(&a, o)
+			s := policyDecision(&a, o, policy)
 			p.addJitter(&a, &s)
 			refused = refused || s.decision.Limited
 			p.limits, p.shown = append(p.limits, a), append(p.shown, s)
@@ -127,21 +132,28 @@ func (p *ruleParsing) applyPolicies(o *checkOptions) []appliedCounter {
 	return limits
 }
 
-// isLocal reports whether this node decides a counter.
-func (p *ruleParsing) isLocal(a *appliedCounter) bool {
-	return p.state.local != nil && a.limit != nil && a.limit.OnFailure == rules.FailLocal && a.counter.Amount.Kind == rules.Rate
+// policyOf returns the policy for a counter: on_failure of its limit, or that of the server. A limit that only reports charge has
+// no share that a request could charge, so the policy of the server cannot be FailLocal.
+func (f *fallback) policyOf(a *appliedCounter) rules.FailurePolicy {
+	switch {
+	case a.limit != nil && a.limit.OnFailure != rules.FailDefault:
+		return a.limit.OnFailure
+	case f.policy == rules.FailLocal && a.limit != nil && len(a.limit.Charge) > 0:
+		return rules.FailClosed
+	}
+	return f.policy
 }
 
 // policyDecision returns a counter as the reply shows it if the counter cannot be asked, and this node does not decide it. The
 // amounts "unlimited" and "none" need not be asked.
-func policyDecision(a *appliedCounter, o *checkOptions) shownLimit {
+func policyDecision(a *appliedCounter, o *checkOptions, policy rules.FailurePolicy) shownLimit {
 	s := shownLimit{decision: unlimited, flags: a.staticFlags() &^ flagUnlimited}
 	switch {
 	case a.counter.Amount.Kind == rules.Unlimited:
 		s.flags |= flagUnlimited
 	case a.counter.Amount.Kind == rules.None:
 		s.decision = limiter.Decision{Limited: !o.isRefund(), RetryAfter: limiter.NoRetry}
-	case a.limit != nil && a.limit.OnFailure == rules.FailClosed:
+	case policy == rules.FailClosed:
 		s.decision = limiter.Decision{Limited: true, RetryAfter: failedRetry, ResetAfter: failedRetry}
 		s.flags |= flagFailClosed
 	default:
@@ -153,6 +165,7 @@ func policyDecision(a *appliedCounter, o *checkOptions) shownLimit {
 // localGroup holds the requests of one CL.CHECK that this node decides. They are admitted all or none, unless the limits of
 // the domain are charged each on its own.
 type localGroup struct {
+	*fallback
 	reqs []limiter.Request
 	out  [limiter.MaxGroup]limiter.Decision
 }
@@ -161,7 +174,8 @@ type localGroup struct {
 func (g *localGroup) add(p *ruleParsing, m *rules.Matched, c *rules.Counter, o *checkOptions) int32 {
 	from := len(p.keys)
 	p.keys = c.AppendKey(p.keys, m.Per)
-	req := limiter.Request{Kind: c.Kind, Key: p.keys[from:len(p.keys):len(p.keys)], Limit: c.LimitAt(p.now, m.Priority), Linked: p.semantics != rules.Envoy}
+	limit := c.LimitAt(p.now, m.Priority).Share(c.Kind, g.share)
+	req := limiter.Request{Kind: c.Kind, Key: p.keys[from:len(p.keys):len(p.keys)], Limit: limit, Linked: p.semantics != rules.Envoy}
 	req.Trial = o.dryRun
 	if !o.peek {
 		req.Quantity = product(o.cost, m.Cost)
@@ -179,10 +193,10 @@ func (g *localGroup) decide(p *ruleParsing, limits []appliedCounter, refused boo
 		g.reqs[i].Trial = g.reqs[i].Trial || refused && !each
 	}
 	g.reqs[len(g.reqs)-1].Linked = false
-	p.state.local.Decide(g.reqs, g.out[:len(g.reqs)])
+	g.local.Decide(g.reqs, g.out[:len(g.reqs)])
 	if each && o.isCharge() {
 		for i := range limits {
-			limits[i].fill(g.reqs, g.out[:], p.state.local)
+			limits[i].fill(g.reqs, g.out[:], g.local)
 		}
 	}
 	g.show(p, limits)
@@ -196,7 +210,7 @@ func (g *localGroup) show(p *ruleParsing, limits []appliedCounter) {
 			continue
 		}
 		s.flags = s.flags&^flagFailOpen | flagLocal
-		showDecision(a, s, &g.reqs[a.request], &g.out[a.request])
+		showDecision(a, s, &g.reqs[a.request], &g.out[a.request], int64(float64(a.soft())*g.share))
 		p.addJitter(a, s)
 	}
 }

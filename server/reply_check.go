@@ -131,7 +131,7 @@ func (b *batch) show(a *appliedCounter, s *shownLimit) {
 	case b.out[a.request].Err != nil:
 		s.decision, s.flags = unlimited, s.flags|flagError
 	default:
-		showDecision(a, s, &b.reqs[a.request], &b.out[a.request])
+		showDecision(a, s, &b.reqs[a.request], &b.out[a.request], a.soft())
 	}
 	if a.ban >= 0 && b.out[a.ban].Limited {
 		s.addBan(b.out[a.ban].RetryAfter)
@@ -158,8 +158,11 @@ func (p *ruleParsing) addJitter(a *appliedCounter, s *shownLimit) {
 	}
 }
 
-// showDecision sets s to a decision on a counter, relative to its nominal limit.
-func showDecision(a *appliedCounter, s *shownLimit, req *limiter.Request, decided *limiter.Decision) {
+// soft returns the number of units of the soft share.
+func (a *appliedCounter) soft() int64 { return a.counter.Limit.Max - a.counter.Nominal }
+
+// showDecision sets s to a decision on a counter, relative to its nominal limit: that of the request without soft units.
+func showDecision(a *appliedCounter, s *shownLimit, req *limiter.Request, decided *limiter.Decision, soft int64) {
 	d := &s.decision
 	*d = *decided
 	if a.full {
@@ -175,7 +178,6 @@ func showDecision(a *appliedCounter, s *shownLimit, req *limiter.Request, decide
 	if a.limit == nil {
 		return
 	}
-	soft := a.counter.Limit.Max - a.counter.Nominal
 	nominal, used := req.Limit.Max-soft, req.Limit.Max-d.Remaining
 	s.usesSoft = used > nominal
 	if a.limit.Warn > 0 && isShare(used, nominal, a.limit.Warn) {

@@ -2,10 +2,8 @@ package server
 
 import (
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/server/statistics"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -84,91 +82,6 @@ func (s *Server) upstreamError(err error, reply replyError) replyError {
 	return reply
 }
 
-// awayCounts counts the limiter commands that upstream-away has decided.
-type awayCounts struct{ open, closed atomic.Int64 }
-
-func (a *awayCounts) add(open bool) {
-	if open {
-		a.open.Add(1)
-	} else {
-		a.closed.Add(1)
-	}
-}
-
-func (a *awayCounts) reset() {
-	a.open.Store(0)
-	a.closed.Store(0)
-}
-
-// answerAway replies to a limiter command of a sidecar that the upstream has not decided, by the option upstream-away. It
-// returns false if the call has another outcome.
-func (l *collector) answerAway(b *batch, call *call) bool {
-	if !l.srv.isSidecar() || call.cmd.parse == nil || call.cmd.report || call.args == nil || !call.isUndecided() {
-		return false
-	}
-	open := l.srv.opts.Get().UpstreamAway == "open"
-	var err error
-	if call.cmd.rules {
-		err = l.answerCheckAway(b, call, open)
-	} else {
-		err = l.answerLimitAway(call, open)
-	}
-	if err != nil {
-		l.client.fail(call.cmd, err)
-		return true
-	}
-	l.srv.away.add(open)
-	return true
-}
-
-// answerLimitAway replies to a command that names its limits.
-func (l *collector) answerLimitAway(c *call, open bool) error {
-	b := newBatch()
-	defer b.release()
-	b.configure(l.client)
-	if err := b.add(c.cmd, c.args, false); err != nil {
-		return err
-	}
-	for i := range b.reqs {
-		b.out[i] = awayDecision(&b.reqs[i], open)
-	}
-	b.replyDecided(l.out, &b.calls[0], false, &l.srv.stats)
-	return nil
-}
-
-// awayDecision returns the decision on a request that the upstream has not decided.
-func awayDecision(req *limiter.Request, open bool) limiter.Decision {
-	if open {
-		left := min(max(req.Limit.Max-max(req.Quantity, 0), 0), req.Limit.Max)
-		return limiter.Decision{Limit: req.Limit.Max, Remaining: left, RetryAfter: limiter.NoRetry}
-	}
-	return limiter.Decision{Limited: true, Limit: req.Limit.Max, RetryAfter: failedRetry, ResetAfter: failedRetry, Wait: limiter.NoRetry}
-}
-
-// checkAway is the decision on a CL.CHECK that is refused because the upstream has not decided it.
-var checkAway = limiter.Decision{Limited: true, RetryAfter: failedRetry, ResetAfter: failedRetry}
-
-// answerCheckAway replies to a CL.CHECK without limits, since the rules of the request are not known.
-func (l *collector) answerCheckAway(b *batch, c *call, open bool) error {
-	o := newCheckOptions()
-	if _, err := o.read(c.args[2:], optionsCheck); err != nil {
-		return err
-	}
-	c.unit, c.limits = o.unit, nil
-	s := checkSummary{top: &unlimited, flags: flagFailOpen}
-	if !open {
-		s = checkSummary{top: &checkAway, flags: flagFailClosed}
-	}
-	p := &b.rule
-	p.shown, p.version = p.shown[:0], 0
-	if o.isCharge() {
-		p.state.counts.add(s.flags)
-	}
-	p.appendReply(l.out, c, &s)
-	b.decided.add(l.srv.stats.of(c.cmd), s.top.Limited)
-	return nil
-}
-
 // upstreamStatistics returns the statistics of the upstream.
 func (s *Server) upstreamStatistics() statistics.Upstream {
 	if s.sidecar == nil {
@@ -177,7 +90,7 @@ func (s *Server) upstreamStatistics() statistics.Upstream {
 	u := s.sidecar.Upstream()
 	return statistics.Upstream{
 		Used: true, Answers: u.Address != "", Silence: lastAnswer(u), Connects: u.Connects, Failures: u.Failures,
-		Open: s.away.open.Load(), Closed: s.away.closed.Load(), Lessee: u.Lessee,
+		Open: s.away.open.Load(), Closed: s.away.closed.Load(), Local: s.away.local.Load(), LocalRefused: s.away.localRefused.Load(), Lessee: u.Lessee,
 	}
 }
 
@@ -202,6 +115,8 @@ func infoSidecar(s *Server, w *infoWriter) {
 	w.field("upstream_error", echo([]byte(u.Error), maxEcho))
 	w.field("upstream_away_open", s.away.open.Load())
 	w.field("upstream_away_closed", s.away.closed.Load())
+	w.field("upstream_away_local", s.away.local.Load())
+	w.field("upstream_away_local_refused", s.away.localRefused.Load())
 	infoLessee(w, &u.Lessee)
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Rules keeps the rules of a sidecar equal to the newest version of its upstream, so that it can decide CL.CHECK with leased
-// units. Run must be called once.
+// units, and while the upstream does not answer. Run must be called once.
 type Rules struct {
 	Commands *Commands
 	Store    *ruleset.Store
@@ -47,7 +47,7 @@ func (r *Rules) report(err error) {
 		text = err.Error()
 	}
 	if text != "" && text != r.failed && !errors.Is(err, context.Canceled) {
-		r.Log.Warn("cannot follow the rules of the upstream: CL.CHECK is forwarded", "error", err)
+		r.Log.Warn("cannot follow the rules of the upstream: CL.CHECK is forwarded, or decided by upstream-away", "error", err)
 	}
 	r.failed = text
 }

@@ -329,10 +329,10 @@ func (p *program) startAll(ctx context.Context, running *sync.WaitGroup) <-chan 
 	running.Go(func() { paceCollector(ctx, p.memoryUse) })
 	if p.upstream != nil {
 		running.Go(func() { p.upstream.Run(ctx) })
+		running.Go(func() { followRules(ctx, p.upstream, p.rules, p.log) })
 	}
 	if p.leases != nil {
 		running.Go(func() { p.leases.Run(ctx, p.upstream) })
-		running.Go(func() { followRules(ctx, p.upstream, p.rules, p.log) })
 	}
 	if p.rulesFile != nil {
 		running.Go(func() { p.rulesFile.run(ctx) })

@@ -57,9 +57,12 @@ type Upstream struct {
 	Silence  time.Duration // time since the last answer to a probe, or since the start
 	Connects uint64        // number of times that an address was selected; CONFIG RESETSTAT does not change it
 	Failures uint64        // failed attempts to connect; CONFIG RESETSTAT does not change it
-	Open     int64         // limiter commands admitted by upstream-away
-	Closed   int64         // limiter commands refused by upstream-away
-	Lessee   topology.Lessee
+	Open     int64         // limiter commands admitted by upstream-away or on_failure
+	Closed   int64         // limiter commands refused by them
+	Local    int64         // limiter commands admitted with the share of the sidecar
+	// LocalRefused is the number of limiter commands that exceed the share.
+	LocalRefused int64
+	Lessee       topology.Lessee
 }
 
 // TLS is the statistics of handshakes. CONFIG RESETSTAT does not change them.
