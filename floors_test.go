@@ -36,7 +36,7 @@ var floors = map[string]int{
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/testbuild":  0, // builds the program for tests
 	"internal/race":       0, // scales tests down under the race detector
-	"internal/connlimit":  0, // limits the connections of a listener
+	"internal/sourceaddr": 0, // addresses under which clients are counted
 	"internal/background": 0, // long computations with a low priority
 	"internal/histogram":  0, // durations and numbers by powers of two
 	"ruleset/counts":      0, // decisions by limit and outcome
@@ -46,8 +46,10 @@ var floors = map[string]int{
 	"window":      1,
 	"windowlog":   1,
 	"tokenbucket": 1,
-	"ban":         1,
-	"options":     1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
+
+	"internal/connlimit": 1, // limits the connections of a listener
+	"ban":                1,
+	"options":            1, // imports resp for the quoting rules of redis.conf, glob for CONFIG GET, topology for node names
 
 	"lessee/courier": 4, // sends the draws and returns of a lessee
 	"lessee":         3, // spends leases; its tests use lease

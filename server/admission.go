@@ -5,6 +5,8 @@ import (
 	"container/list"
 	"net/netip"
 	"sync"
+
+	"github.com/throttledhq/throttled/internal/sourceaddr"
 )
 
 // Connections that never send a command cost an attacker nothing, so an attacker with several addresses can open as
@@ -46,7 +48,7 @@ type newcomer struct {
 
 // add adds a connection to the newcomers.
 func (a *admission) add(c *connection) {
-	addr := sourceOf(c.socket.RemoteAddr())
+	addr := sourceaddr.Of(c.socket.RemoteAddr())
 	from := a.sources[addr]
 	if from == nil {
 		if a.sources == nil {

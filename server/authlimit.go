@@ -9,6 +9,7 @@ import (
 
 	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/internal/sourceaddr"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
 )
@@ -114,5 +115,5 @@ func failureLimitOf(addr net.Addr, l *listenerProfile, o *options.Options, set *
 	if l.trusted || set.Open() && set.Len() == 1 {
 		return failureLimit{}
 	}
-	return failureLimit{sourceOf(addr), o.AuthFailuresPerMinute}
+	return failureLimit{sourceaddr.Of(addr), o.AuthFailuresPerMinute}
 }

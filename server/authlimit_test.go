@@ -98,21 +98,6 @@ func TestAuthLimiterIsBounded(t *testing.T) {
 	}
 }
 
-func TestSourceOf(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ addr, want string }{
-		{"192.0.2.1", "192.0.2.1"}, {"::ffff:192.0.2.1", "192.0.2.1"},
-		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"}, {"2001:db8:1:2:ffff::", "2001:db8:1:2::"}, {"2001:db8:1:3::1", "2001:db8:1:3::"},
-	} {
-		if got := sourceOf(&net.TCPAddr{IP: net.ParseIP(tt.addr), Zone: "eth0"}); got.String() != tt.want {
-			t.Errorf("%s: source %v, want %s", tt.addr, got, tt.want)
-		}
-	}
-	if got := sourceOf(&net.UnixAddr{}); got.IsValid() {
-		t.Errorf("a socket without an IP address: source %v, want none", got)
-	}
-}
-
 // dialFrom connects from a local address.
 func (s *testServer) dialFrom(ip string) *peer {
 	s.t.Helper()

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+
+	"github.com/throttledhq/throttled/internal/sourceaddr"
 )
 
 // share is the part of all places that one address may have: a quarter.
@@ -35,9 +37,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		source := sourceOf(conn.RemoteAddr())
-		if l.take(source) {
-			return &counted{Conn: conn, release: sync.OnceFunc(func() { l.release(source) })}, nil
+		from := sourceaddr.Of(conn.RemoteAddr())
+		if l.take(from) {
+			return &counted{Conn: conn, release: sync.OnceFunc(func() { l.release(from) })}, nil
 		}
 		l.refused(conn.RemoteAddr())
 		_ = conn.Close() // nothing was written
@@ -45,41 +47,24 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // take reports whether there is a place for a connection from an address, and takes it.
-func (l *Listener) take(source netip.Addr) bool {
+func (l *Listener) take(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= l.most || !source.IsLoopback() && l.perSource[source] >= max(1, l.most/share) {
+	if l.open >= l.most || !from.IsLoopback() && l.perSource[from] >= max(1, l.most/share) {
 		return false
 	}
 	l.open++
-	l.perSource[source]++
+	l.perSource[from]++
 	return true
 }
 
-func (l *Listener) release(source netip.Addr) {
+func (l *Listener) release(from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
-	if l.perSource[source]--; l.perSource[source] == 0 {
-		delete(l.perSource, source)
+	if l.perSource[from]--; l.perSource[from] == 0 {
+		delete(l.perSource, from)
 	}
-}
-
-// sourceBits is the length of the IPv6 prefix that usually belongs to one host or site.
-const sourceBits = 64
-
-// sourceOf returns the address under which connections are counted.
-func sourceOf(addr net.Addr) netip.Addr {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	if ip.Is6() && !ip.IsLoopback() {
-		network, _ := ip.Prefix(sourceBits) // fails only for an invalid number of bits
-		return network.Addr()
-	}
-	return ip
 }
 
 // counted releases its place when it is closed.

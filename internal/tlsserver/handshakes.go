@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/sourceaddr"
 )
 
 // HandshakeTimeout is the time in which a handshake must be completed.
@@ -59,7 +61,7 @@ func Limit() int {
 
 // begin adds a connection. It may close another one to make room.
 func (h *handshakes) begin(conn net.Conn) *attempt {
-	a := &attempt{conn: conn, from: addrOf(conn)}
+	a := &attempt{conn: conn, from: sourceOf(conn)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.pending) >= h.limit {
@@ -104,24 +106,13 @@ func (h *handshakes) end(a *attempt) (displaced bool) {
 	return a.displaced
 }
 
-// sourceBits is the length of the IPv6 prefix that usually belongs to one host or site.
-const sourceBits = 64
-
-// addrOf returns the address that a connection is counted for: that of the proxy if there is a PROXY header, which may
-// not have arrived yet. It is the network of an IPv6 address, since a client may use all addresses of its network.
-func addrOf(conn net.Conn) netip.Addr {
+// sourceOf returns the address that a connection is counted for: that of the proxy if there is a PROXY header, which may not
+// have arrived yet.
+func sourceOf(conn net.Conn) netip.Addr {
 	if proxied, ok := conn.(interface{ Raw() net.Conn }); ok {
 		conn = proxied.Raw()
 	}
-	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-		ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-		if ip.Is6() && !ip.IsLoopback() {
-			network, _ := ip.Prefix(sourceBits) // fails only for an invalid number of bits
-			return network.Addr()
-		}
-		return ip
-	}
-	return netip.Addr{}
+	return sourceaddr.Of(conn.RemoteAddr())
 }
 
 // Stats is the number of handshakes since the start.
