@@ -3,6 +3,8 @@
 package deploy
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/throttledhq/throttled/cluster/transport/certs"
 	"github.com/throttledhq/throttled/internal/tlstest"
 )
 
@@ -132,16 +135,30 @@ func TestChart_Runs(t *testing.T) {
 	}
 }
 
+// serialOf returns the serial number of a certificate as openssl prints it.
+func serialOf(t *testing.T, p certs.Pair) string {
+	t.Helper()
+	block, _ := pem.Decode(p.Cert)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certs.SerialOf(cert)
+}
+
 // TestChart_TLSRuns starts nodes with users and with TLS beside the plain port. A client with a certificate is logged in as the
-// user with its name, and one without a certificate is refused.
+// user with its name, and one without a certificate, or with a revoked one, is refused.
 func TestChart_TLSRuns(t *testing.T) {
 	site := tlstest.New(t)
 	app := site.Issue("app")
 	site.Replace("app", app)
+	gone := site.Issue("gone")
+	site.Replace("gone", gone)
 	c := newChartCluster(t, render(t, tlsSettings...), map[string]map[string]string{
-		"users": {"users.acl": "user default on nopass -@all +ping +info +hello\nuser app on >secret ~app:* +cl.throttle\n"},
-		"tls":   {"tls.crt": readFile(t, site.Path("server.pem")), "tls.key": readFile(t, site.Path("server-key.pem"))},
-		"ca":    {"ca.crt": readFile(t, site.Path("ca.pem"))},
+		"users":   {"users.acl": "user default on nopass -@all +ping +info +hello\nuser app on >secret ~app:* +cl.throttle\n"},
+		"tls":     {"tls.crt": readFile(t, site.Path("server.pem")), "tls.key": readFile(t, site.Path("server-key.pem"))},
+		"ca":      {"ca.crt": readFile(t, site.Path("ca.pem"))},
+		"revoked": {"revoked.txt": serialOf(t, gone) + "\n"},
 	}, "throttled-0", "throttled-1", "throttled-2")
 	cli := []string{"redis-cli", "-h", address(1), "-p", "6390", "--tls", "--cacert", site.Path("ca.pem")}
 	identity := []string{"--cert", site.Path("app.pem"), "--key", site.Path("app-key.pem")}
@@ -151,8 +168,13 @@ func TestChart_TLSRuns(t *testing.T) {
 			t.Errorf("the reply for the key %s is %q, want %q", key, got, want)
 		}
 	}
-	if out, err := c.lab.command(append(cli, "PING")...).CombinedOutput(); err == nil && strings.Contains(string(out), "PONG") {
-		t.Error("a client without a certificate is accepted")
+	for name, more := range map[string][]string{
+		"without a certificate":      nil,
+		"with a revoked certificate": {"--cert", site.Path("gone.pem"), "--key", site.Path("gone-key.pem")},
+	} {
+		if out, err := c.lab.command(slices.Concat(cli, more, []string{"PING"})...).CombinedOutput(); err == nil && strings.Contains(string(out), "PONG") {
+			t.Errorf("a client %s is accepted", name)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(c.containers[0].root, "password")); err == nil {
 		t.Error("a volume for the password is mounted, although users.secret replaces it")

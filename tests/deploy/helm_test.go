@@ -253,8 +253,10 @@ func TestChart_Refused(t *testing.T) {
 		tls:                     "tls.secret",
 		"tls.secret=t":          "tls.ports",
 		"tls.secret=t " + tls:   "tls.clientCA.secret",
-		"tls.secret=t tls.authClients=true " + tls:  "/tls/authClients",
-		"tls.secret=t tls.protocols=TLSv1.1 " + tls: "/tls/protocols",
+		"tls.revoked.secret=r":  "tls.revoked.secret",
+		"tls.secret=t tls.revoked.secret=r tls.authClients=no " + tls: "tls.revoked.secret",
+		"tls.secret=t tls.authClients=true " + tls:                    "/tls/authClients",
+		"tls.secret=t tls.protocols=TLSv1.1 " + tls:                   "/tls/protocols",
 	} {
 		if out, err := helm(t, append(slices.Clone(secrets), strings.Fields(settings)...)...); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: error %v, want one that names %s:\n%s", settings, err, want, out)

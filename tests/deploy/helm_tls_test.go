@@ -14,7 +14,7 @@ import (
 
 // tlsSettings render the chart with users and with TLS for Redis clients, beside the plain port.
 var tlsSettings = []string{
-	"password.secret=", "users.secret=users", "tls.secret=tls", "tls.clientCA.secret=ca", "tls.authClientsUser=CN", "tls.ports.redis=6390", "config=maxmemory 100mb",
+	"password.secret=", "users.secret=users", "tls.secret=tls", "tls.clientCA.secret=ca", "tls.revoked.secret=revoked", "tls.authClientsUser=CN", "tls.ports.redis=6390", "config=maxmemory 100mb",
 }
 
 // configured returns the options in the configuration file of the first node, by name.
@@ -62,13 +62,19 @@ func TestChart_Secrets(t *testing.T) {
 			map[string]string{option: "password/password", "tls-cert-file": "t/tls.crt", "tls-key-file": "t/tls.key", "tls-ca-cert-file": "ca/clients.pem"},
 		},
 		{
+			[]string{server, clients, "tls.ports.http=6391", "tls.revoked.secret=r", "tls.revoked.key=list"},
+			map[string]string{
+				option: "password/password", "tls-cert-file": "t/tls.crt", "tls-key-file": "t/tls.key", "tls-ca-cert-file": "ca/ca.crt", "tls-revoked-file": "r/list",
+			},
+		},
+		{
 			[]string{server, "tls.authClients=no", "tls.ports.grpc=6393", "tls.certKey=c", "tls.keyKey=k"},
 			map[string]string{option: "password/password", "tls-cert-file": "t/c", "tls-key-file": "t/k"},
 		},
 	} {
 		r := render(t, c.settings...)
 		mounted, configured := r.mounted(), r.configured()
-		for _, name := range []string{option, "aclfile", "tls-cert-file", "tls-key-file", "tls-ca-cert-file"} {
+		for _, name := range []string{option, "aclfile", "tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-revoked-file"} {
 			if got := mounted[configured[name]]; got != c.want[name] {
 				t.Errorf("%q: %s is %q, from the secret %q; want %q", c.settings, name, configured[name], got, c.want[name])
 			}

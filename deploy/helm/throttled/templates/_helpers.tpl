@@ -47,6 +47,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     {{- if ne .authClients "no" }}
     - {secret: {{ .clientCA.secret }}, files: {ca.crt: {{ .clientCA.key }}}}
     {{- end }}
+    {{- if .revoked.secret }}
+    - {secret: {{ .revoked.secret }}, files: {revoked.txt: {{ .revoked.key }}}}
+    {{- end }}
 {{- end }}{{ end }}
 {{- end -}}
 
@@ -67,6 +70,9 @@ tls-key-file /tls/tls.key
 {{- if ne .authClients "no" }}
 tls-ca-cert-file /tls/ca.crt
 {{- end }}
+{{- if .revoked.secret }}
+tls-revoked-file /tls/revoked.txt
+{{- end }}
 tls-auth-clients {{ .authClients }}
 tls-auth-clients-user {{ .authClientsUser }}
 tls-protocols {{ .protocols }}
@@ -83,5 +89,6 @@ tls-protocols {{ .protocols }}
 {{- if and $served (not $tls.secret) }}{{ fail "tls.secret is missing: create a secret with the certificate and the key for tls.ports" }}{{ end -}}
 {{- if and $tls.secret (not $served) }}{{ fail "tls.ports are all 0: set at least one of them, such as tls.ports.redis, or remove tls.secret" }}{{ end -}}
 {{- if and $tls.secret (ne $tls.authClients "no") (not $tls.clientCA.secret) }}{{ fail "tls.clientCA.secret is missing: create a secret with the CAs of client certificates, or set tls.authClients to \"no\"" }}{{ end -}}
+{{- if and $tls.revoked.secret (or (not $tls.secret) (eq $tls.authClients "no")) }}{{ fail "tls.revoked.secret has no effect: it needs tls.secret, and tls.authClients \"yes\" or \"optional\"" }}{{ end -}}
 {{- if not (or .Values.ports.redis $tls.ports.redis) }}{{ fail "ports.redis and tls.ports.redis are both 0: set one of them" }}{{ end -}}
 {{- end -}}
