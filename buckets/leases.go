@@ -14,6 +14,8 @@ type leaseCounters struct {
 	granted, returned atomic.Uint64 // units
 	stranded          atomic.Uint64 // the latest result of LeaseUsage, so that it never decreases
 
+	pinned pinnedMemory
+
 	// records holds the number of records with leases of each shard. The lock of the shard guards it.
 	records []uint32
 }
@@ -157,29 +159,30 @@ func (s *shard) decidePlain(p place, req *limiter.Request, tag uint32, now uint6
 	return err
 }
 
-// draw executes a draw.
+// draw executes a draw. If there is no memory for its lease, nothing is granted.
 func (s *shard) draw(p place, req *limiter.Request, tag uint32, now uint64, out *limiter.Decision) error {
-	d, decide := req.Draw, lease.Algorithm(algorithms[req.Kind])
 	if s.leaseless {
-		refused := *d
-		refused.ID = 0
-		trial := *req
-		trial.Draw = &refused
-		d.Granted, d.Valid = 0, 0
-		_, _, *out = lease.Draw(decide, &trial, p.kind, p.old, now)
+		s.refuseDraw(p, req, now, out)
 		return nil
 	}
 	var c limiter.Change
 	var kind limiter.Kind
-	if c, kind, *out = lease.Draw(decide, req, p.kind, p.old, now); !c.Set {
+	if c, kind, *out = lease.Draw(lease.Algorithm(algorithms[req.Kind]), req, p.kind, p.old, now); !c.Set {
 		return nil
 	}
-	if err := s.applyKind(p, kind, req.Key, &c, s.gaugeOf(req, out), tag, now); err != nil {
-		d.Granted, d.Valid = 0, 0
-		return err
+	err := limiter.ErrOutOfMemory
+	if s.pin(p, req.Key, &c, now) {
+		err = s.applyKind(p, kind, req.Key, &c, s.gaugeOf(req, out), tag, now)
 	}
-	s.shared.leases.granted.Add(uint64(d.Granted))
-	return nil
+	switch {
+	case err == nil:
+		s.shared.leases.granted.Add(uint64(req.Draw.Granted))
+	case errors.Is(err, limiter.ErrOutOfMemory):
+		at, found, old, _ := s.state(req, tag, now) // an eviction may have moved or dropped the record
+		s.refuseDraw(s.placed(at, found, req, old), req, now, out)
+		return nil
+	}
+	return err
 }
 
 // returnUnits executes a return.

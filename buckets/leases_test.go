@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -85,8 +86,8 @@ func TestDrawErrors(t *testing.T) {
 	}
 	table.SetLeases(true)
 	table.SetMaxMemory(1)
-	if d, out := drawn(table, "new", 4, 5); d.Granted != 0 || !errors.Is(out.Err, limiter.ErrOutOfMemory) {
-		t.Errorf("without memory, a draw is granted %d units, and its error is %v; want none and ErrOutOfMemory", d.Granted, out.Err)
+	if d, out := drawn(table, "new", 4, 5); d.Granted != 0 || out.Err != nil || out.Remaining != 100 {
+		t.Errorf("without memory, a draw is granted %d units, and its decision is %+v; want none, and 100 remaining", d.Granted, out)
 	}
 }
 
@@ -121,4 +122,60 @@ func TestEndedLeaseWithoutMemory(t *testing.T) {
 		t.Errorf("the decision is %+v, want 85 remaining", out[0])
 	}
 	checkTable(t, table)
+}
+
+// TestPinnedMemory checks that the records with outstanding leases take at most an eighth of the memory limit, and that the
+// keys with leases that are refused can still be charged.
+func TestPinnedMemory(t *testing.T) {
+	const limit = 1 << 20
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.read, Shards: 16, MaxMemory: limit, Eviction: EvictSmallestDebt})
+	granted := 0
+	for i := range 4000 {
+		key := fmt.Sprintf("key:%050d", i)
+		d, out := drawn(table, key, 1, 1)
+		if out.Err != nil || out.Remaining != 100-d.Granted {
+			t.Fatalf("draw %d is granted %d units, and its decision is %+v", i, d.Granted, out)
+		}
+		granted += int(d.Granted)
+		if d.Granted == 0 {
+			if out := ask(table, key, hourly, 1); out.Limited {
+				t.Fatalf("a charge of key %d has the decision %+v, want it admitted", i, out)
+			}
+		}
+	}
+	var pinned int
+	for rec := range table.Records() {
+		if rec.Kind.Leased() {
+			pinned += recordSize(&rec)
+		}
+	}
+	if pinned > limit/pinShare || pinned < limit/pinShare*9/10 || table.LeaseUsage().Leases != int64(granted) {
+		t.Errorf("%d leases take %d bytes, want almost an eighth of %d", granted, pinned, limit)
+	}
+	clock.advance(2 * limiter.MaxHold)
+	if d, _ := drawn(table, "later", 1, 1); d.Granted != 1 {
+		t.Error("after the leases have ended, nothing is granted")
+	}
+	for i := range 100 {
+		drawn(table, "later", uint64(i+2), 1)
+	}
+	checkTable(t, table)
+}
+
+// TestPinnedIntervals checks the sum of the draws of two intervals.
+func TestPinnedIntervals(t *testing.T) {
+	var p pinnedMemory
+	second := uint64(limiter.MaxHold)
+	for i, tt := range []struct {
+		at, bytes uint64
+		want      bool
+	}{
+		{10 * second, 60, true}, {10 * second, 50, false}, {11*second - 1, 40, true}, {11 * second, 1, false},
+		{12*second - 1, 1, false}, {12 * second, 100, true}, {11 * second, 1, false}, {14 * second, 100, true},
+	} {
+		if got := p.reserve(int64(tt.bytes), 100, tt.at); got != tt.want {
+			t.Errorf("reservation %d of %d bytes at %d: %t, want %t", i, tt.bytes, tt.at, got, tt.want)
+		}
+	}
 }

@@ -78,7 +78,7 @@ func (st *state) draw(decide Algorithm, req *limiter.Request, now uint64) bool {
 func (st *state) accepts(req *limiter.Request) bool {
 	d := req.Draw
 	return d.ID != 0 && len(d.Lessee) > 0 && len(d.Lessee) <= limiter.MaxLessee && req.Quantity > 0 &&
-		len(st.leases) < MaxLeases && st.leases.find(d.ID) < 0
+		len(st.leases) < MaxLeases && st.leases.of(d.Lessee) < MaxLeasesOfLessee && st.leases.find(d.ID) < 0
 }
 
 // full returns the time in which the full amount of a limit is restored.

@@ -174,13 +174,23 @@ func TestDrawRefused(t *testing.T) {
 	}
 }
 
-// TestMaxLeases checks that the number of leases of a key is bounded.
+// TestMaxLeases checks that the number of leases of a key and of a lessee is bounded.
 func TestMaxLeases(t *testing.T) {
 	b := newBench(t, limiter.FixedWindow, limiter.Limit{Max: 1000, Interval: 100 * time.Second, Amount: 1})
-	for range MaxLeases {
-		b.draw(1, time.Second, 1, time.Second)
+	for i := range MaxLeases {
+		lessee := string(rune('a' + i/MaxLeasesOfLessee))
+		if d := b.drawAs(lessee, 1, time.Second); d.Granted != 1 {
+			t.Fatalf("draw %d is granted %d units, want 1", i, d.Granted)
+		}
+		if i%MaxLeasesOfLessee == MaxLeasesOfLessee-1 {
+			if d := b.drawAs(lessee, 1, time.Second); d.Granted != 0 {
+				t.Errorf("lessee %s is granted %d units by its 17th lease, want none", lessee, d.Granted)
+			}
+		}
 	}
-	b.draw(1, time.Second, 0, 0)
+	if d := b.drawAs("other", 1, time.Second); d.Granted != 0 {
+		t.Errorf("the 65th lease of a key is granted %d units, want none", d.Granted)
+	}
 	b.Sleep(time.Second)
 	b.draw(1, time.Second, 1, time.Second)
 }

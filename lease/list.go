@@ -11,8 +11,11 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// MaxLeases is the maximum number of outstanding leases of a key.
-const MaxLeases = 64
+// Bounds of the outstanding leases of a key.
+const (
+	MaxLeases         = 64 // of all lessees
+	MaxLeasesOfLessee = 16 // of one lessee
+)
 
 // lease is one entry of a list.
 type lease struct {
@@ -67,6 +70,16 @@ func (l list) until() (end uint64) {
 		end = max(end, l[i].end)
 	}
 	return end
+}
+
+// of returns the number of leases of a lessee.
+func (l list) of(lessee string) (n int) {
+	for i := range l {
+		if string(l[i].lessee) == lessee {
+			n++
+		}
+	}
+	return n
 }
 
 // lessees returns the number of different lessees, including the named one.
