@@ -203,13 +203,8 @@ func (c *connection) read() readResult {
 			return readStop
 		}
 	}
-	ending := c.srv.closing.Load() || c.closing.closeAfterReplies.Load()
-	hurries := !ending && err == nil && !c.socket.drained && c.pipe.unread.hurries()
-	if !hurries && c.output.out.Len() > 0 && !c.output.flush() {
-		return readStop
-	}
 	switch {
-	case ending:
+	case c.srv.closing.Load() || c.closing.closeAfterReplies.Load():
 		return readStop
 	case err == errNothing || err == nil && c.socket.drained:
 		c.trimReader()
@@ -221,9 +216,6 @@ func (c *connection) read() readResult {
 		return readStop
 	}
 	c.wait()
-	if hurries {
-		return readNow
-	}
 	return readAgain
 }
 
@@ -286,7 +278,7 @@ func (c *connection) finish() bool {
 	if c.newcomer != nil {
 		c.admit() // before the first reply, after which the client must not be displaced
 	}
-	open := c.mayHold() || c.pipe.end != endNow && c.output.flush() && c.pipe.end == endNot
+	open := c.pipe.end != endNow && c.output.flush() && c.pipe.end == endNot
 	c.updateIncomplete()
 	return open
 }

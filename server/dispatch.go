@@ -54,7 +54,7 @@ func (p *pipeline) dispatch() {
 		p.current.stage = stageReject
 	case p.session.tx.queueing && !runsInMulti[cur.cmd.name]:
 		p.current.stage = stageQueue
-	case cur.cmd.parse != nil && !p.unread.take():
+	case cur.cmd.mayBeRefused() && !p.unread.take():
 		p.current.stage = stageOverloaded
 	case cur.cmd.parse != nil || p.mustForward(cur.cmd):
 		p.collect()

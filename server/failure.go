@@ -59,7 +59,10 @@ func (b *batch) onlyChecks() bool {
 }
 
 // hasPolicy reports whether the limits of a call determine its reply if no leader decides it.
-func (c *call) hasPolicy() bool { return c.cmd.rules && !c.cmd.report && c.args != nil }
+func (c *call) hasPolicy() bool { return c.cmd.hasPolicy() && c.args != nil }
+
+// hasPolicy reports whether on_failure applies to the command.
+func (cmd *command) hasPolicy() bool { return cmd.rules && !cmd.report }
 
 // answerByPolicy replies to a CL.CHECK that no leader has decided, according to on_failure in the rules that this node
 // has. It returns false if the call has another outcome, or if these rules cannot be used for the request.

@@ -10,14 +10,12 @@ import (
 // command waits. A client that awaits each reply is never refused.
 
 const (
-	// refusedPerDecision bounds the refused commands, as a multiple of those that were decided before. A refusal takes less
-	// than a third of the time of a decision, so more than half of the time is left for decisions, whatever clients send.
-	refusedPerDecision = 2
+	// decisionsPerRefusal bounds the refused commands: one for this number of commands that were decided before. The time of
+	// the refusals is lost for decisions, and clients that do not heed them would otherwise take it all.
+	decisionsPerRefusal = 2
 	// overloadClients is the number of clients with unread commands at which the server is overloaded. The commands of
 	// fewer clients wait mostly for earlier ones of the same client, as those of a bulk load do.
 	overloadClients = 8
-	// heldReplies is the size in bytes of the replies from which they are written although the next read follows at once.
-	heldReplies = flushAt / 2
 )
 
 // overload is the state that the clients of a server share.
@@ -31,7 +29,6 @@ type unread struct {
 	since   time.Duration // uptime since which commands wait, or of the last refusal; 0 if none waits
 	decided int64         // limiter commands that were not refused since then
 	refuse  int64         // limiter commands that are refused next
-	refused bool          // a command of the last read was refused
 }
 
 // wait must be called after a read that may leave commands unread. It reports whether the client begins to wait. If the
@@ -42,7 +39,7 @@ func (u *unread) wait(now, target time.Duration, overloaded bool) (begins bool) 
 		return true
 	}
 	if overloaded && u.refuse == 0 && now-u.since > target {
-		u.since, u.refuse, u.decided = now, refusedPerDecision*u.decided, 0
+		u.since, u.refuse, u.decided = now, u.decided/decisionsPerRefusal, 0
 	}
 	return false
 }
@@ -54,6 +51,11 @@ func (u *unread) end() (waited bool) {
 	return waited
 }
 
+// mayBeRefused reports whether the command is refused in an overload. A command with a failure policy is decided instead: an
+// error would contradict the policy, and a reply by the policy takes about the time of a decision, and admits requests that
+// the limits refuse.
+func (cmd *command) mayBeRefused() bool { return cmd.parse != nil && !cmd.hasPolicy() }
+
 // take reports whether a limiter command runs. Otherwise the command must be refused.
 func (u *unread) take() bool {
 	if u.refuse == 0 {
@@ -61,18 +63,12 @@ func (u *unread) take() bool {
 		return true
 	}
 	u.refuse--
-	u.refused = true
 	return false
 }
-
-// hurries reports whether further commands must be refused, before other clients run. It is false after a read of which
-// no command was refused, so that other commands do not delay the other clients.
-func (u *unread) hurries() bool { return u.refused && u.refuse > 0 }
 
 // wait records that commands may be left in the socket.
 func (c *connection) wait() {
 	u, o := &c.pipe.unread, &c.srv.overload
-	u.refused = false
 	target := c.appliedOptions.OverloadTarget
 	if target == 0 || c.socket.raw == nil { // without a descriptor, an idle client would seem to wait
 		c.endWait()
@@ -88,11 +84,6 @@ func (c *connection) endWait() {
 	if c.pipe.unread.end() {
 		c.srv.overload.waiting.Add(-1)
 	}
-}
-
-// mayHold reports whether the pending replies need not be written yet, because further commands will be refused.
-func (c *connection) mayHold() bool {
-	return c.pipe.end == endNot && c.pipe.unread.hurries() && c.output.out.Len() < heldReplies
 }
 
 // refuseOverloaded refuses the current command, and those of the same form that follow in the read buffer.

@@ -39,16 +39,16 @@ func TestUnread(t *testing.T) {
 	if u.wait(2*target, target, true) {
 		t.Error("the client begins to wait a second time")
 	}
-	if got := takeAll(&u, refusedPerDecision*30); got != 0 || u.hurries() {
-		t.Errorf("%d commands run, hurries = %v; want %d refusals for 30 decisions", got, u.hurries(), refusedPerDecision*30)
+	if got := takeAll(&u, 40); got != 40-30/decisionsPerRefusal {
+		t.Errorf("%d of 40 commands run after 30 decisions, want one refusal for each %d decisions", got, decisionsPerRefusal)
 	}
 	if u.wait(3*target, target, true); takeAll(&u, 10) != 10 {
 		t.Error("commands are refused within the target after a refusal")
 	}
-	if u.wait(9*target, target, true); takeAll(&u, 1) != 0 || !u.hurries() {
+	if u.wait(9*target, target, true); takeAll(&u, 1) != 0 {
 		t.Error("no command is refused after a second wait")
 	}
-	if !u.end() || takeAll(&u, 10) != 10 || u.hurries() {
+	if !u.end() || takeAll(&u, 10) != 10 {
 		t.Error("commands are refused after the client has stopped to wait")
 	}
 	if u.end() {
@@ -169,10 +169,34 @@ func TestOverload(t *testing.T) {
 	if busy == 0 || int64(busy) != s.stats.overloaded.Load() || s.stats.errorCounts()["BUSY"] != int64(busy) {
 		t.Errorf("%d commands were refused; %d are counted, %d errors", busy, s.stats.overloaded.Load(), s.stats.errorCounts()["BUSY"])
 	}
-	if decided*(refusedPerDecision+1) < busy {
-		t.Errorf("%d commands were decided and %d refused, want at most %d for each decision", decided, busy, refusedPerDecision)
+	if decided < busy*decisionsPerRefusal {
+		t.Errorf("%d commands were decided and %d refused, want at most one for each %d decisions", decided, busy, decisionsPerRefusal)
 	}
 	if n := s.overload.waiting.Load(); n > int64(len(clients)) || n < 0 {
 		t.Errorf("%d clients wait", n)
+	}
+}
+
+// TestOverload_Commands checks which commands are refused.
+func TestOverload_Commands(t *testing.T) {
+	rules := newRules(t, "version: 1\ndomain: shop\nlimits:\n  api: {allow: 5 per minute, on_failure: closed}\n  login: {charge: {status: [401]}, allow: 5 per minute}\n")
+	s := setup{rules: rules}.start(t)
+	for _, c := range []struct {
+		refused bool
+		words   []string
+	}{
+		{true, []string{"CL.THROTTLE", "k", "1", "1", "60"}},
+		{true, []string{"CL.ALL", "1", "THROTTLE", "k", "1", "1", "60"}},
+		{true, []string{"CL.REPORT", "shop", "OUTCOME", "status=401"}},
+		{false, []string{"CL.CHECK", "shop", "path", "/"}}, // on_failure applies to it
+		{false, []string{"PING"}},
+		{false, []string{"DEL", "k"}},
+	} {
+		caller := callerOf(t, s.Server)
+		caller.client.pipe.unread.refuse = 1
+		got, err := caller.Run([]byte(request(c.words...)), nil)
+		if refused := string(got) == string(overloadedReply); err != nil || refused != c.refused || !refused && got[0] == '-' {
+			t.Errorf("%s: reply %q, error %v; want refused: %v", c.words[0], got, err, c.refused)
+		}
 	}
 }

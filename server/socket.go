@@ -53,7 +53,6 @@ type readResult uint8
 const (
 	readAgain readResult = iota // more bytes may be available
 	readWait                    // all available bytes have been read
-	readNow                     // more bytes may be available, and must be read before other clients run
 	readStop                    // loop returns
 )
 
@@ -82,8 +81,6 @@ func (s *socket) loop(step func() readResult) error {
 			switch step() {
 			case readWait:
 				return false
-			case readNow:
-				continue
 			case readStop:
 				return true
 			}

@@ -93,7 +93,7 @@ func TestUsers_OpenDefault(t *testing.T) {
 func TestStatusOf(t *testing.T) {
 	for code, want := range map[string]codes.Code{
 		"NOAUTH": codes.Unauthenticated, "NOPERM": codes.PermissionDenied, "ERR": codes.InvalidArgument, "WRONGTYPE": codes.InvalidArgument,
-		"CLUSTERDOWN": codes.Unavailable, "LOADING": codes.Unavailable, "OOM": codes.Unavailable,
+		"CLUSTERDOWN": codes.Unavailable, "BUSY": codes.Unavailable, "LOADING": codes.Unavailable, "OOM": codes.Unavailable,
 	} {
 		if got := status.Code(statusOf(&decision.Error{Code: code, Message: "text"})); got != want {
 			t.Errorf("%s: %v, want %v", code, got, want)
