@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -89,8 +90,11 @@ func listenTCP(addr string, receiveBuffer int64) (net.Listener, error) {
 }
 
 // setReceiveBuffer sets the size of the receive buffer of a socket in bytes. It also prevents the kernel from extending the
-// buffer. Linux doubles the size for its own data, and limits it to net.core.rmem_max.
+// buffer. On Linux, the size is limited to twice net.core.rmem_max.
 func setReceiveBuffer(raw syscall.RawConn, size int) (err error) {
+	if runtime.GOOS == "linux" {
+		size /= 2 // Linux doubles it for its own data, of which large segments need little
+	}
 	failed := raw.Control(func(fd uintptr) {
 		err = os.NewSyscallError("setsockopt", syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, size))
 	})
