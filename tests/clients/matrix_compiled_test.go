@@ -65,7 +65,7 @@ var compiledDrivers = []driver{
 	},
 	{
 		name: "redis-rs", set: "rust", command: rustDriver("redis-rs"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		settings: map[string]string{modePlain: managerTimeout, modeSentinel: "the program repeats calls whose connection is lost with a new one from `SentinelClient`, for up to 5 s"},
+		settings: map[string]string{modePlain: managerTimeout, modeSentinel: "`AsyncConnectionConfig` with the same timeout; the program repeats calls whose connection is lost with a new one from `SentinelClient`, for up to 5 s"},
 	},
 	{
 		name: "redis-rs, blocking", set: "rust", command: rustDriver("redis-rs-sync"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,

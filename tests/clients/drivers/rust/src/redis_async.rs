@@ -3,11 +3,11 @@
 
 use crate::client::{Client, Decision, Throttle};
 use crate::options::Options;
-use crate::redis_connect::{cluster, command, manager, repeated, sentinel};
+use crate::redis_connect::{cluster, command, manager, repeated, sentinel, RESPONSE};
 use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::sentinel::SentinelClient;
-use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
@@ -34,11 +34,12 @@ impl Leader {
     /// Returns the connection. While there is no leader, it waits for one.
     async fn connection(&mut self) -> RedisResult<MultiplexedConnection> {
         let deadline = Instant::now() + LIMIT;
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(RESPONSE));
         loop {
             if let Some(connection) = &self.connection {
                 return Ok(connection.clone());
             }
-            match self.client.get_async_connection().await {
+            match self.client.get_async_connection_with_config(&config).await {
                 Ok(connection) => self.connection = Some(connection),
                 Err(error) if is_final(&error) || Instant::now() > deadline => return Err(error),
                 Err(_) => tokio::time::sleep(PAUSE).await,

@@ -8,6 +8,9 @@ use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType}
 use redis::{Client, Cmd, ConnectionAddr, Pipeline, ProtocolVersion, RedisResult, TlsCertificates, TlsMode};
 use std::time::Duration;
 
+/// The timeout of a reply. The default of 500 ms can be shorter than an election.
+pub const RESPONSE: Duration = Duration::from_secs(2);
+
 pub fn command(call: &Throttle) -> Cmd {
     let mut command = redis::cmd("CL.THROTTLE");
     command.arg(&call.args());
@@ -58,7 +61,7 @@ pub fn single(options: &Options) -> RedisResult<Client> {
 /// Opens a connection to the first address that reconnects. Its timeout is longer than an election: the default of the
 /// library is 500 ms.
 pub async fn manager(options: &Options) -> RedisResult<ConnectionManager> {
-    let config = ConnectionManagerConfig::new().set_response_timeout(Some(Duration::from_secs(2)));
+    let config = ConnectionManagerConfig::new().set_response_timeout(Some(RESPONSE));
     single(options)?.get_connection_manager_with_config(config).await
 }
 
