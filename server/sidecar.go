@@ -106,6 +106,7 @@ func lastAnswer(u topology.Upstream) time.Duration {
 func infoSidecar(s *Server, w *infoWriter) {
 	u := s.sidecar.Upstream()
 	w.field("upstream", strings.Join(u.Addresses, ","))
+	w.field("upstream_learned", strings.Join(u.Learned, ","))
 	w.field("upstream_address", u.Address)
 	w.field("upstream_link_status", linkWord(s.cluster.View(), "up", "down"))
 	w.field("upstream_link_since", u.Since.Unix())

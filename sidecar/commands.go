@@ -63,7 +63,11 @@ func (c *Commands) take(ctx context.Context) (*commandConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &commandConn{raw, bufio.NewReader(raw), addr}, nil
+	return newCommandConn(raw, addr), nil
+}
+
+func newCommandConn(conn net.Conn, addr string) *commandConn {
+	return &commandConn{conn, bufio.NewReader(conn), addr}
 }
 
 // address returns the address of the upstream in use, or the last one if there is none.

@@ -1,6 +1,12 @@
 package sidecar
 
-import "testing"
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // TestUpstream_FollowsLeader changes the leader of an upstream of which the sidecar has only one address. The sidecar must
 // use the leader if it is reachable, and otherwise the node that it has the address of.
@@ -62,23 +68,72 @@ func TestUpstream_RoleRefused(t *testing.T) {
 	}
 }
 
-func TestLeaderIn(t *testing.T) {
+// TestUpstream_LearnsNodes kills the only node of which the sidecar has an address. It must use the node that this one has named
+// while it was the leader.
+func TestUpstream_LearnsNodes(t *testing.T) {
+	a, b := newNode(t), newNode(t)
+	a.lead(b.addr())
+	b.follow(a.addr())
+	u := run(t, Config{Addresses: []string{a.addr()}})
+	u.await(t, a.addr())
+	eventually(t, "the address is learned", func() bool { return slices.Equal(u.Upstream().Learned, []string{b.addr()}) })
+	b.lead()
+	a.kill()
+	u.await(t, b.addr())
+}
+
+// TestUpstream_Sentinel uses the address of a Sentinel.
+func TestUpstream_Sentinel(t *testing.T) {
+	s, a, b := newNode(t), newNode(t), newNode(t)
+	s.watch(a.addr())
+	u := run(t, Config{Addresses: []string{s.addr()}})
+	u.await(t, a.addr())
+	s.watch(b.addr())
+	a.kill()
+	u.await(t, b.addr())
+	s.watch("")
+	b.kill()
+	eventually(t, "the error", func() bool { return strings.Contains(u.Upstream().Error, "knows no leader of limits") })
+}
+
+func TestParseRole(t *testing.T) {
 	for _, tt := range []struct {
-		role any
-		want string
+		reply any
+		want  role
 	}{
-		{[]any{"slave", "10.0.0.2", int64(6380), "connected", int64(7)}, "10.0.0.2:6380"},
-		{[]any{"slave", "fd00::2", int64(6380), "connected", int64(7)}, "[fd00::2]:6380"},
-		{[]any{"slave", "", int64(0), "connect", int64(7)}, ""},
-		{[]any{"slave", "10.0.0.2", int64(0), "connect", int64(7)}, ""}, // the leader does not serve clients on such a port
-		{[]any{"slave", "10.0.0.2"}, ""},
-		{[]any{"master", int64(7), []any{}}, ""},
-		{replyError("NOPERM"), ""},
-		{int64(0), ""},
-		{nil, ""},
+		{[]any{"slave", "10.0.0.2", int64(6380), "connected", int64(7)}, role{leader: "10.0.0.2:6380"}},
+		{[]any{"slave", "fd00::2", int64(6380), "connected", int64(7)}, role{leader: "[fd00::2]:6380"}},
+		{[]any{"slave", "", int64(0), "connect", int64(7)}, role{}},
+		{[]any{"slave", "10.0.0.2", int64(0), "connect", int64(7)}, role{}}, // the leader does not serve clients on such a port
+		{[]any{"slave", "10.0.0.2"}, role{}},
+		{[]any{"master", int64(7), []any{}}, role{}},
+		{[]any{"master", int64(7), []any{[]any{"10.0.0.3", "6380", "7"}, []any{"fd00::3", "6381", "7"}, []any{"x", "0", "7"}, "y"}},
+			role{replicas: []string{"10.0.0.3:6380", "[fd00::3]:6381"}}},
+		{[]any{"sentinel", []any{"mymaster"}}, role{sentinel: "mymaster"}},
+		{[]any{"sentinel", []any{}}, role{}},
+		{replyError("NOPERM"), role{}},
+		{int64(0), role{}},
+		{nil, role{}},
 	} {
-		if got := leaderIn(tt.role); got != tt.want {
-			t.Errorf("the leader in %v is %q, want %q", tt.role, got, tt.want)
+		if got := parseRole(tt.reply); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("the role in %v is %+v, want %+v", tt.reply, got, tt.want)
 		}
+	}
+}
+
+// TestNodes checks that addresses are learned once, and that the oldest ones are forgotten.
+func TestNodes(t *testing.T) {
+	n := nodes{configured: []string{"a:1"}}
+	if !n.learn([]string{"a:1", "b:1"}) || n.learn([]string{"b:1", "a:1"}) || !slices.Equal(n.all(), []string{"a:1", "b:1"}) {
+		t.Errorf("the addresses are %v, want a:1 and b:1", n.all())
+	}
+	for i := range maxLearned {
+		n.learn([]string{fmt.Sprint("c:", i)})
+	}
+	if all := n.all(); len(all) != 1+maxLearned || all[0] != "a:1" || all[1] != "c:15" || slices.Contains(all, "b:1") {
+		t.Errorf("the addresses are %v, want a:1, and c:15 to c:0", all)
+	}
+	if i, j := n.indexAfter("a:1"), n.indexAfter("unknown"); i != 1 || j != 0 {
+		t.Errorf("the index after a:1 is %d, after an unknown address %d; want 1 and 0", i, j)
 	}
 }

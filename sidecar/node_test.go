@@ -20,7 +20,8 @@ type node struct {
 	mu     sync.Mutex
 	paused chan struct{} // not nil while paused; closed to continue
 	reply  string        // to EXISTS
-	leader string        // address in the reply to ROLE; empty if the node leads
+	role   string        // reply to ROLE, without the end of its last line
+	master string        // address of the leader, if the node is a Sentinel
 	refuse bool          // ROLE is refused
 	roles  int           // ROLE commands received
 	conns  []net.Conn
@@ -33,7 +34,7 @@ func newNode(t *testing.T) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, ln: ln, reply: ":0"}
+	n := &node{t: t, ln: ln, reply: ":0", role: leaderRole()}
 	go n.accept(ln)
 	t.Cleanup(n.kill)
 	return n
@@ -63,7 +64,7 @@ func (n *node) serve(c net.Conn) {
 			return
 		}
 		n.mu.Lock()
-		paused, reply, role := n.paused, n.reply, roleReply(n.leader)
+		paused, reply, role, master := n.paused, n.reply, n.role, n.master
 		if words[0] == "ROLE" {
 			n.roles++
 		}
@@ -88,6 +89,8 @@ func (n *node) serve(c net.Conn) {
 			reply = "-NOAUTH Authentication required."
 		case words[0] == "ROLE":
 			reply = role
+		case words[0] == "SENTINEL":
+			reply = master
 		}
 		if _, err := c.Write([]byte(reply + "\r\n")); err != nil {
 			return
@@ -95,11 +98,18 @@ func (n *node) serve(c net.Conn) {
 	}
 }
 
-// roleReply returns the reply to ROLE, without the end of its last line.
-func roleReply(leader string) string {
-	if leader == "" {
-		return "*3\r\n$6\r\nmaster\r\n:7\r\n*0"
+// leaderRole returns the reply of a leader to ROLE.
+func leaderRole(replicas ...string) string {
+	reply := fmt.Sprintf("*3\r\n$6\r\nmaster\r\n:7\r\n*%d", len(replicas))
+	for _, addr := range replicas {
+		host, port, _ := net.SplitHostPort(addr)
+		reply += fmt.Sprintf("\r\n*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n$1\r\n7", len(host), host, len(port), port)
 	}
+	return reply
+}
+
+// followerRole returns the reply of a follower to ROLE.
+func followerRole(leader string) string {
 	host, port, _ := net.SplitHostPort(leader)
 	return fmt.Sprintf("*5\r\n$5\r\nslave\r\n$%d\r\n%s\r\n:%s\r\n$9\r\nconnected\r\n:7", len(host), host, port)
 }
@@ -146,9 +156,30 @@ func (n *node) answer(reply string) {
 
 // follow sets the leader of the node. With an empty address, the node leads.
 func (n *node) follow(leader string) {
+	if leader == "" {
+		n.lead()
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.leader = leader
+	n.role = followerRole(leader)
+}
+
+// lead makes the node a leader with replicas.
+func (n *node) lead(replicas ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.role = leaderRole(replicas...)
+}
+
+// watch makes the node a Sentinel that knows a leader; an empty address means that it knows none.
+func (n *node) watch(leader string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.role, n.reply, n.master = "*2\r\n$8\r\nsentinel\r\n*1\r\n$6\r\nlimits", "-ERR unknown command", "*-1"
+	if host, port, err := net.SplitHostPort(leader); err == nil {
+		n.master = fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s", len(host), host, len(port), port)
+	}
 }
 
 // kill closes the listener and all connections.

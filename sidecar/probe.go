@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -17,14 +16,14 @@ import (
 type prober struct {
 	conn    net.Conn
 	addr    string
-	leader  string           // address of the leader in the last answer; empty if the node leads, or if it is unknown
+	role                     // in the last answer
 	refused bool             // the node has refused to return its role
 	answers chan probeAnswer // answers to probes, in order; closed when the connection has failed
 }
 
 // probeAnswer is the answer to a probe.
 type probeAnswer struct {
-	leader  string
+	role
 	refused bool  // the node has refused to return its role
 	err     error // the node cannot decide requests
 }
@@ -54,35 +53,23 @@ func (p *prober) receive() {
 	var answer probeAnswer
 	for in := bufio.NewReader(p.conn); ; {
 		if !answer.refused {
-			role, err := readReply(in, maxDepth)
+			reply, err := readReply(in, maxDepth)
 			if err != nil {
 				return
 			}
-			_, answer.refused = role.(replyError)
-			answer.leader = leaderIn(role)
+			_, answer.refused = reply.(replyError)
+			answer.role = parseRole(reply)
 		}
 		exists, err := readReply(in, maxDepth)
 		if err != nil {
 			return
 		}
 		answer.err = checkReply(exists)
+		if answer.sentinel != "" {
+			answer.err = &sentinelError{answer.sentinel}
+		}
 		p.answers <- answer
 	}
-}
-
-// leaderIn returns the address of the leader in a reply to ROLE. It returns an empty string if the node leads, knows no
-// leader, or has refused the command.
-func leaderIn(role any) string {
-	list, _ := role.([]any)
-	if len(list) < 3 || list[0] != "slave" {
-		return ""
-	}
-	host, _ := list[1].(string)
-	port, _ := list[2].(int64)
-	if host == "" || port == 0 {
-		return ""
-	}
-	return net.JoinHostPort(host, strconv.FormatInt(port, 10))
 }
 
 // checkReply returns nil if a reply shows that the upstream can decide requests. A user without the permission for the
@@ -112,7 +99,7 @@ func (p *prober) probe(ctx context.Context) error {
 		if !open {
 			return errClosed
 		}
-		p.leader, p.refused = answer.leader, answer.refused
+		p.role, p.refused = answer.role, answer.refused
 		return answer.err
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ type Config struct {
 // Upstream is the upstream server of a sidecar. It is safe for concurrent use. Run must be called once.
 type Upstream struct {
 	config  Config
+	nodes   nodes // used by Run
 	view    atomic.Pointer[topology.View]
 	silent  atomic.Bool
 	suspect chan struct{} // holds a token if a probe must be sent
@@ -56,7 +58,7 @@ func New(c Config) *Upstream {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	u := &Upstream{config: c, suspect: make(chan struct{}, 1), changed: make(chan struct{})}
+	u := &Upstream{config: c, nodes: nodes{configured: c.Addresses}, suspect: make(chan struct{}, 1), changed: make(chan struct{})}
 	u.status = topology.Upstream{Addresses: c.Addresses, Since: time.Now()}
 	u.view.Store(&topology.View{Changed: u.changed})
 	return u
@@ -74,18 +76,8 @@ func (u *Upstream) Run(ctx context.Context) {
 		p, err := u.watch(ctx, p)
 		p.close()
 		u.publish("", err)
-		first = u.indexAfter(p.addr)
+		first = u.nodes.indexAfter(p.addr)
 	}
-}
-
-// indexAfter returns the index of the address behind addr.
-func (u *Upstream) indexAfter(addr string) int {
-	for i, a := range u.config.Addresses {
-		if a == addr {
-			return i + 1
-		}
-	}
-	return 0
 }
 
 // find connects to all addresses concurrently, and returns the first connection on which the upstream answers. The
@@ -94,7 +86,7 @@ func (u *Upstream) find(ctx context.Context, first int) *prober {
 	timer := time.AfterFunc(u.config.Timeout, func() { u.silent.Store(true) })
 	defer timer.Stop()
 	ctx, cancel := context.WithCancel(ctx)
-	list := u.config.Addresses
+	list := u.nodes.all()
 	found := make(chan *prober, len(list))
 	var tries sync.WaitGroup
 	for i := range list {
@@ -125,7 +117,7 @@ func keepFirst(found <-chan *prober) *prober {
 func (u *Upstream) try(ctx context.Context, addr string, delay time.Duration) *prober {
 	for backoff := firstBackoff; sleep(ctx, delay); backoff = min(2*backoff, maxBackoff) {
 		attempt, cancel := context.WithTimeout(ctx, patience)
-		p, err := openProber(attempt, &u.config.Credentials, addr)
+		p, err := openNode(attempt, &u.config.Credentials, addr)
 		cancel()
 		if err == nil {
 			return p
@@ -163,6 +155,7 @@ func (u *Upstream) watch(ctx context.Context, p *prober) (*prober, error) {
 	defer timer.Stop()
 	var follow follower
 	for {
+		u.learn(p.replicas)
 		if q := follow.open(ctx, u, p); q != nil {
 			p.close()
 			p = q
@@ -185,6 +178,17 @@ func (u *Upstream) watch(ctx context.Context, p *prober) (*prober, error) {
 		}
 		u.answered()
 	}
+}
+
+// learn adds addresses to those of the upstream.
+func (u *Upstream) learn(addrs []string) {
+	if !u.nodes.learn(addrs) {
+		return
+	}
+	u.mu.Lock()
+	u.status.Learned = slices.Clone(u.nodes.learned)
+	u.mu.Unlock()
+	u.config.Log.Debug("the leader of the upstream has named nodes", "addresses", u.nodes.learned)
 }
 
 // Suspect reports that the upstream has not replied to a command in time. Until it answers a probe, Silent returns true.

@@ -5,6 +5,7 @@ import "time"
 // Upstream is the status of the upstream server of a sidecar.
 type Upstream struct {
 	Addresses []string  // host:port, as configured; must not be changed
+	Learned   []string  // further addresses, named by the leader; must not be changed
 	Address   string    // the address in use; empty if none answers
 	Since     time.Time // time from which the address is in use, or from which none answers
 	Answered  time.Time // time of the last answer to a probe; zero if there was none
