@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/throttledhq/throttled/internal/freeport"
+)
+
+// TestProcess_SidecarGRPC sends calls of both services of Envoy to two sidecars of one upstream. The sidecars must decide by
+// the rules of the upstream, and charge the same limit, with leases and without. When the upstream has
+// failed, on_failure of the rules must apply.
+func TestProcess_SidecarGRPC(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	writeFile(t, file, edgeRules+"    on_failure: closed\n")
+	up := newServer(t, "--rules", file)
+	var sides [2]grpcSidecar
+	for i, leases := range []string{"strict", "off"} {
+		sides[i] = newGRPCSidecar(t, up, leases)
+	}
+	for i, want := range []bool{true, true, false, false} { // the limit is 2
+		if got := sides[i%2].rateLimit(t, "192.0.2.7"); got != want {
+			t.Errorf("rate limit service, request %d: admitted %t, want %t", i, got, want)
+		}
+	}
+	if got := sides[0].authorize(t, "192.0.2.7"); got {
+		t.Error("external authorization: a request above the limit is admitted")
+	}
+	for i, want := range []bool{true, true, false} {
+		if got := sides[i%2].authorize(t, "192.0.2.8"); got != want {
+			t.Errorf("external authorization, request %d: admitted %t, want %t", i, got, want)
+		}
+	}
+	up.kill()
+	for _, side := range sides {
+		side.askUntil("upstream_link_status:down", "INFO", "sidecar")
+	}
+	for _, side := range sides {
+		if side.rateLimit(t, "192.0.2.9") || side.authorize(t, "192.0.2.9") {
+			t.Error("a request without an upstream is admitted, want on_failure closed")
+		}
+	}
+	if health, err := healthpb.NewHealthClient(sides[1].conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil || health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("health without an upstream: %v, %v; want SERVING, because the sidecar still decides", health, err)
+	}
+}
+
+// grpcSidecar is a sidecar, and a connection to its gRPC server.
+type grpcSidecar struct {
+	*process
+	conn *grpc.ClientConn
+}
+
+func newGRPCSidecar(t *testing.T, up *process, leases string) grpcSidecar {
+	t.Helper()
+	port := freeport.Of(t)
+	side := newSidecarOf(t, []*process{up}, "--grpc-port", fmt.Sprint(port), "--upstream-away", "open", "--upstream-leases", leases)
+	side.askUntil("rules_version:1", "INFO", "rules")
+	conn, err := grpc.NewClient(fmt.Sprint("127.0.0.1:", port), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return grpcSidecar{side, conn}
+}
+
+// rateLimit asks the rate limit service about a login from an address.
+func (s grpcSidecar) rateLimit(t *testing.T, ip string) (admitted bool) {
+	t.Helper()
+	d := &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: "path", Value: "/login"}, {Key: "ip", Value: ip}}}
+	got, err := pb.NewRateLimitServiceClient(s.conn).ShouldRateLimit(context.Background(), &pb.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{d}}, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.GetOverallCode() == pb.RateLimitResponse_OK
+}
+
+// authorize asks the external authorization service about a login from an address.
+func (s grpcSidecar) authorize(t *testing.T, ip string) (admitted bool) {
+	t.Helper()
+	source := &auth.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: ip}}}}
+	request := &auth.AttributeContext_Request{Http: &auth.AttributeContext_HttpRequest{Method: "POST", Path: "/login", Host: "shop.example"}}
+	got, err := auth.NewAuthorizationClient(s.conn).Check(context.Background(), &auth.CheckRequest{Attributes: &auth.AttributeContext{
+		Source: source, Request: request, ContextExtensions: map[string]string{"domain": "shop"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return codes.Code(got.GetStatus().GetCode()) == codes.OK
+}
