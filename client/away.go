@@ -53,7 +53,7 @@ func (a *away) decide(charges []Charge, n int64) []limiter.Decision {
 	out := make([]limiter.Decision, len(charges))
 	for i := range charges {
 		limit := charges[i].Limit.limit.Max
-		out[i] = refusal(limit)
+		out[i] = refusal(limit, n > limit)
 		if a.policy == Open {
 			out[i] = limiter.Decision{Limit: limit, Remaining: max(0, limit-n), RetryAfter: limiter.NoRetry}
 		}
@@ -61,8 +61,13 @@ func (a *away) decide(charges []Charge, n int64) []limiter.Decision {
 	return out
 }
 
-func refusal(limit int64) limiter.Decision {
-	return limiter.Decision{Limited: true, Limit: limit, RetryAfter: awayRetry, ResetAfter: awayRetry}
+// refusal refuses a request. It has no retry time if the quantity exceeds the limit, because no server admits it then.
+func refusal(limit int64, exceeds bool) limiter.Decision {
+	d := limiter.Decision{Limited: true, Limit: limit, RetryAfter: awayRetry, ResetAfter: awayRetry}
+	if exceeds {
+		d.RetryAfter = limiter.NoRetry
+	}
+	return d
 }
 
 // decideLocal charges the share of this process. A key that is in use with another kind of limit is refused.
@@ -75,8 +80,9 @@ func (a *away) decideLocal(charges []Charge, n int64) []limiter.Decision {
 	out := make([]limiter.Decision, len(charges))
 	a.table.Decide(reqs, out)
 	for i := range out {
-		if out[i].Err != nil {
-			out[i] = refusal(reqs[i].Limit.Max)
+		d, exceeds := &out[i], n > charges[i].Limit.limit.Max
+		if d.Err != nil || d.Limited && d.RetryAfter == limiter.NoRetry && !exceeds { // the share is exceeded, but not the limit
+			*d = refusal(reqs[i].Limit.Max, exceeds)
 		}
 	}
 	return out

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/limiter"
+
 	"github.com/throttledhq/throttled/client/internal/testserver"
 )
 
@@ -128,8 +130,9 @@ func TestAway_Immediate(t *testing.T) {
 	}
 }
 
-// TestLocal_WrongKind checks that the policy Local refuses a key of another kind, and shares that are not numbers.
-func TestLocal_WrongKind(t *testing.T) {
+// TestAway_Refusals checks the retry times of refusals without the server, that the policy Local refuses a key of another kind, and
+// shares that are not numbers.
+func TestAway_Refusals(t *testing.T) {
 	a := newAway(Local, 1)
 	throttle, window := must(Throttle(9, 10, time.Second)), must(FixedWindow(10, time.Hour))
 	if d := a.decide([]Charge{{"k", throttle}}, 1)[0]; d.Limited {
@@ -137,6 +140,14 @@ func TestLocal_WrongKind(t *testing.T) {
 	}
 	if d := a.decide([]Charge{{"k", window}}, 1)[0]; !d.Limited || d.RetryAfter != awayRetry {
 		t.Errorf("the decision on a key of another kind is %+v, want a refusal", d)
+	}
+	half := newAway(Local, 0.5)
+	for n, want := range map[int64]time.Duration{6: awayRetry, 11: limiter.NoRetry} {
+		for _, a := range []away{half, newAway(Closed, 1)} {
+			if d := a.decide([]Charge{{"k", throttle}}, n)[0]; !d.Limited || d.RetryAfter != want {
+				t.Errorf("the decision on %d of 10 units is %+v, want a refusal with a retry time of %v", n, d, want)
+			}
+		}
 	}
 	for share, want := range map[float64]float64{0: 1, -1: 1, 2: 1, 0.5: 0.5, math.NaN(): 1, math.Inf(1): 1} {
 		if got := validPart(share); got != want {

@@ -70,7 +70,7 @@ func (a *account) decide(quantity, now int64, out *limiter.Decision) bool {
 	case a.units(now) >= quantity:
 		a.admit(quantity, now, out)
 	case a.refusal.known(now, a.drawing):
-		a.refuse(now, out)
+		a.refuse(quantity, now, out)
 	default:
 		return false
 	}
@@ -114,10 +114,11 @@ func (a *account) first(now int64) (h *held) {
 	return h
 }
 
-// refuse repeats the refusal that the authority has given.
-func (a *account) refuse(now int64, out *limiter.Decision) {
+// refuse repeats the refusal that the authority has given. A quantity that exceeds the limit is never admitted, so it has no
+// retry time.
+func (a *account) refuse(quantity, now int64, out *limiter.Decision) {
 	retry := limiter.NoRetry
-	if a.refusal.retry != never {
+	if a.refusal.retry != never && quantity <= a.request.Limit.Max {
 		retry = time.Duration(max(1, a.refusal.until-now, a.refusal.retry-now))
 	}
 	*out = limiter.Decision{

@@ -1,6 +1,7 @@
 package lessee
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/throttledhq/throttled/limiter"
@@ -13,10 +14,11 @@ type group struct {
 	count    int // of locked
 }
 
-// find locks the shards of all requests and finds their accounts. It returns false if one of the keys is not tracked, or if
-// a request cannot be decided with leased units. All demand is counted in any case.
+// find locks the shards of all requests and finds their accounts. It returns false if one of the keys is not tracked, if a request
+// cannot be decided with leased units, or if two requests have the same key: the authority refuses such a group, also if their
+// limits differ and units of both are in hand. The demand of a group that can be decided is counted in any case.
 func (g *group) find(l *Ledger, reqs []limiter.Request, now int64) bool {
-	if len(reqs) > limiter.MaxGroup {
+	if len(reqs) > limiter.MaxGroup || repeatsKey(reqs) {
 		return false
 	}
 	var numbers [limiter.MaxGroup]uint64
@@ -57,14 +59,24 @@ func (g *group) unlock() {
 	}
 }
 
-// enough reports whether each account has the units of its request. Two requests of one account are not decided locally:
-// the authority refuses such a group.
+// enough reports whether each account has the units of its request. The accounts differ.
 func (g *group) enough(reqs []limiter.Request, now int64) bool {
 	for i := range reqs {
-		a := g.accounts[i]
-		if a.units(now) < reqs[i].Quantity || slices.Contains(g.accounts[:i], a) {
+		if g.accounts[i].units(now) < reqs[i].Quantity {
 			return false
 		}
 	}
 	return true
+}
+
+// repeatsKey reports whether two requests have the same key.
+func repeatsKey(reqs []limiter.Request) bool {
+	for i := range reqs {
+		for j := range reqs[:i] {
+			if bytes.Equal(reqs[i].Key, reqs[j].Key) {
+				return true
+			}
+		}
+	}
+	return false
 }

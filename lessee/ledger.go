@@ -85,7 +85,7 @@ func (l *Ledger) Decide(req *limiter.Request, now int64, out *limiter.Decision) 
 }
 
 // DecideGroup decides the requests of a group at the time now, and stores the decisions in out. It returns false, and charges
-// nothing, unless it holds enough units of every limit. It never refuses: the authority decides a group that is refused.
+// nothing, unless it holds enough units of every limit and the keys differ. It never refuses: the authority decides a group that is refused.
 func (l *Ledger) DecideGroup(reqs []limiter.Request, now int64, out []limiter.Decision) bool {
 	var g group
 	defer g.unlock()
@@ -135,7 +135,9 @@ func (l *Ledger) account(s *shard, name []byte, hash uint64, req *limiter.Reques
 		s.accounts[a.name] = a
 		l.plan.schedule(a, now+int64(l.config.Hold))
 	}
-	a.demand.add(req.Quantity, now)
+	if req.Quantity <= req.Limit.Max { // the authority admits no larger quantity
+		a.demand.add(req.Quantity, now)
+	}
 	if a.shouldDraw(now) {
 		l.plan.draw(a)
 	}

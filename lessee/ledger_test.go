@@ -169,6 +169,29 @@ func TestRefusals(t *testing.T) {
 	forwarded(t, l, request("k"), 1)
 }
 
+// TestRefusals_TooMany checks that a quantity above the limit has no retry time, that it does not change that of other requests,
+// and that it causes no draw.
+func TestRefusals_TooMany(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	one, many := request("k"), request("k")
+	many.Quantity = 1001
+	for range 100 {
+		forwarded(t, l, many, 0)
+	}
+	if c, ok := l.Next(0); ok {
+		t.Errorf("requests that no authority admits cause the call %+v, want none", c)
+	}
+	c := heat(t, l, one, 100, 0)
+	l.Drawn(&c, 0, &limiter.Decision{Limited: true, Limit: 1000, RetryAfter: 300 * time.Millisecond, ResetAfter: time.Second})
+	for _, tt := range []struct{ quantity, retry int64 }{{1, int64(300 * time.Millisecond)}, {1001, int64(limiter.NoRetry)}, {1000, int64(300 * time.Millisecond)}, {1, int64(300 * time.Millisecond)}} {
+		req := request("k")
+		req.Quantity = tt.quantity
+		if d := local(t, l, req, 0); !d.Limited || int64(d.RetryAfter) != tt.retry || d.ResetAfter != time.Second {
+			t.Errorf("%d units: the decision is %+v, want a refusal with a retry time of %v", tt.quantity, d, time.Duration(tt.retry))
+		}
+	}
+}
+
 // TestRefusalWhileDrawing checks that a refusal is repeated while the next draw is on its way, so that not all requests of
 // this time are forwarded, but not for longer than the wanted validity of a lease.
 func TestRefusalWhileDrawing(t *testing.T) {
@@ -308,6 +331,42 @@ func TestGroups(t *testing.T) {
 	if l.DecideGroup([]limiter.Request{a, a}, 1, out) {
 		t.Fatal("a group with the same key twice was decided")
 	}
+}
+
+// TestGroups_SameKey checks that a group with one key under two limits is forwarded, although units of both are in hand, and that
+// the units of each limit are counted apart.
+func TestGroups_SameKey(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	a, b, other := request("k"), request("k"), request("other")
+	b.Limit.Max, a.Linked = 500, true
+	grant(l, heat(t, l, a, 100, 0), 4, time.Second, 0)
+	grant(l, heat(t, l, b, 100, 0), 3, time.Second, 0)
+	grant(l, heat(t, l, other, 100, 0), 9, time.Second, 0)
+	before := l.Counts().Forwarded.Load()
+	out := make([]limiter.Decision, 2)
+	for _, group := range [][]limiter.Request{{a, b}, {b, a}, {a, a}} {
+		if l.DecideGroup(group, 1, out) {
+			t.Errorf("a group with the key %q twice is decided, want it to be forwarded", group[0].Key)
+		}
+	}
+	if n := l.Counts().Forwarded.Load() - before; n != 6 {
+		t.Errorf("%d requests are counted as forwarded, want 6", n)
+	}
+	for range 3 { // groups with other keys spend the units of the limit that they name
+		if !l.DecideGroup([]limiter.Request{b, other}, 1, out) || out[0].Limit != 500 || out[1].Limit != 1000 {
+			t.Fatalf("the decisions are %+v, want admissions by limits of 500 and 1000", out)
+		}
+	}
+	if l.DecideGroup([]limiter.Request{b, other}, 1, out) {
+		t.Error("a group is admitted with spent units of its first limit")
+	}
+	if _, leases, units := l.Usage(1); leases != 2 || units != 4+6 {
+		t.Errorf("%d leases with %d units are in hand, want 2 with 10", leases, units)
+	}
+	for range 4 {
+		local(t, l, a, 1)
+	}
+	forwarded(t, l, a, 1)
 }
 
 // TestManyKeys checks that the number of tracked keys is bounded.

@@ -116,7 +116,9 @@ func (f *fallback) decideLocally(reqs []limiter.Request, out []limiter.Decision)
 	if f.local == nil || reqs[0].Draw != nil {
 		return false
 	}
+	var whole [limiter.MaxGroup]int64
 	for i := range reqs {
+		whole[i] = reqs[i].Limit.Max
 		reqs[i].Limit = reqs[i].Limit.Share(reqs[i].Kind, f.share)
 	}
 	f.local.Decide(reqs, out)
@@ -124,8 +126,16 @@ func (f *fallback) decideLocally(reqs []limiter.Request, out []limiter.Decision)
 		if out[i].Err != nil {
 			return false
 		}
+		retryWhole(&out[i], reqs[i].Quantity, whole[i])
 	}
 	return true
+}
+
+// retryWhole sets a retry time if a quantity exceeds a share, but not the whole limit: the upstream may admit it later.
+func retryWhole(d *limiter.Decision, quantity, whole int64) {
+	if d.Limited && d.RetryAfter == limiter.NoRetry && quantity <= whole {
+		d.RetryAfter, d.ResetAfter = failedRetry, max(d.ResetAfter, failedRetry)
+	}
 }
 
 // openDecision admits a request without charging it.
@@ -134,9 +144,13 @@ func openDecision(req *limiter.Request) limiter.Decision {
 	return limiter.Decision{Limit: req.Limit.Max, Remaining: left, RetryAfter: limiter.NoRetry}
 }
 
-// closedDecision refuses a request.
+// closedDecision refuses a request. A quantity that exceeds the limit is never admitted, so it has no retry time.
 func closedDecision(req *limiter.Request) limiter.Decision {
-	return limiter.Decision{Limited: true, Limit: req.Limit.Max, RetryAfter: failedRetry, ResetAfter: failedRetry, Wait: limiter.NoRetry}
+	d := limiter.Decision{Limited: true, Limit: req.Limit.Max, RetryAfter: failedRetry, ResetAfter: failedRetry, Wait: limiter.NoRetry}
+	if req.Quantity > req.Limit.Max {
+		d.RetryAfter = limiter.NoRetry
+	}
+	return d
 }
 
 // checkAway is the decision on a CL.CHECK that is refused because the upstream has not decided it.

@@ -79,7 +79,9 @@ func TestSidecar_AwayLocalCounts(t *testing.T) {
 	p.do(five(0, 2, 0, -1, 7200), "CL.THROTTLE", "k", "3", "2", "3600")
 	p.do(five(1, 2, 0, 3600, 7200), "CL.THROTTLE", "k", "3", "2", "3600")
 	p.do(five(0, 2, 1, -1, 3600), "CL.THROTTLE", "k", "3", "2", "3600", "-1")
-	p.do(five(1, 5, 0, 1, 1), "CL.WINDOW", "k", "10", "60", "FIXED") // another kind of limit
+	p.do(five(1, 5, 0, 1, 1), "CL.WINDOW", "k", "10", "60", "FIXED")        // another kind of limit
+	p.do(five(1, 2, 2, 1, 1), "CL.THROTTLE", "full", "3", "2", "7200", "3") // more than the share, and not more than the limit
+	p.do(five(1, 2, 2, -1, 0), "CL.THROTTLE", "full", "3", "2", "7200", "5")
 	v := p.ask("CL.LEASE", "5", "1000", "THROTTLE", "k", "99", "1000", "1")
 	if v.list[0].int() != 0 || v.list[2].int() != 0 {
 		t.Errorf("CL.LEASE: got %s, want no units, and no refusal", v)
@@ -87,13 +89,13 @@ func TestSidecar_AwayLocalCounts(t *testing.T) {
 	if v := p.ask("CL.CHECK", "d", "a", "x").brief(); !strings.Contains(v, "failclosed") {
 		t.Errorf("CL.CHECK without rules: got %s, want failclosed", v)
 	}
-	for name, want := range map[string]int64{"upstream_away_local": 4, "upstream_away_local_refused": 2, "upstream_away_open": 0, "upstream_away_closed": 1} {
+	for name, want := range map[string]int64{"upstream_away_local": 4, "upstream_away_local_refused": 4, "upstream_away_open": 0, "upstream_away_closed": 1} {
 		if got := p.count("sidecar", name); got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
 		}
 	}
-	if s := side.Statistics().Upstream; s.Local != 4 || s.LocalRefused != 2 {
-		t.Errorf("Statistics: got %+v, want 4 local and 2 refused", s)
+	if s := side.Statistics().Upstream; s.Local != 4 || s.LocalRefused != 4 {
+		t.Errorf("Statistics: got %+v, want 4 local and 4 refused", s)
 	}
 	p.do("+OK\r\n", "CONFIG", "RESETSTAT")
 	if n := p.count("sidecar", "upstream_away_local"); n != 0 {

@@ -213,6 +213,7 @@ func (g *localGroup) show(p *ruleParsing, limits []appliedCounter) {
 			continue
 		}
 		s.flags = s.flags&^flagFailOpen | flagLocal
+		retryWhole(&g.out[a.request], g.reqs[a.request].Quantity, a.counter.Limit.Max)
 		showDecision(a, s, &g.reqs[a.request], &g.out[a.request], int64(float64(a.soft())*g.share))
 		p.addJitter(a, s)
 	}

@@ -180,7 +180,7 @@ func TestSidecar_Away(t *testing.T) {
 		{"CL.THROTTLE k 2 1 60 MS", five(1, 3, 0, 1000, 1000), five(0, 3, 2, -1, 0)},
 		{"CL.THROTTLE k 2 1 60 0", five(1, 3, 0, 1, 1), five(0, 3, 3, -1, 0)},
 		{"CL.THROTTLE k 2 1 60 -5", five(1, 3, 0, 1, 1), five(0, 3, 3, -1, 0)},
-		{"CL.THROTTLE k 2 1 60 9", five(1, 3, 0, 1, 1), five(0, 3, 0, -1, 0)},
+		{"CL.THROTTLE k 2 1 60 9", five(1, 3, 0, -1, 1), five(0, 3, 0, -1, 0)},
 		{"CL.LEAKY k 2 1 60", "*6\r\n:1\r\n:2\r\n:0\r\n:1\r\n:1\r\n:-1\r\n", "*6\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:0\r\n:0\r\n"},
 		{"CL.CHECK d a x", "*9\r\n:1\r\n:0\r\n:0\r\n:1\r\n:1\r\n$0\r\n\r\n*1\r\n$10\r\nfailclosed\r\n" + none + ":0\r\n",
 			"*9\r\n:0\r\n:9223372036854775807\r\n:9223372036854775807\r\n:-1\r\n:0\r\n$0\r\n\r\n*1\r\n$8\r\nfailopen\r\n" + none + ":0\r\n"},
