@@ -20,15 +20,32 @@ type leaseCounters struct {
 	records []uint32
 }
 
-// SetLeases sets whether draws are granted. The default is true. If granted is false, versions without support for leases
-// can decode the changes that Collect returns, once the records with leases have expired or been deleted.
-func (t *Table) SetLeases(granted bool) {
+// LeaseFormat identifies the records with leases that a version of the program can read. A higher format includes the lower ones.
+type LeaseFormat uint8
+
+// The formats of leases.
+const (
+	NoLeases    LeaseFormat = 0
+	CountLeases LeaseFormat = 1 // of all leased kinds but WindowLog
+	LogLeases   LeaseFormat = 2 // of WindowLog, too
+
+	LatestLeases = LogLeases
+)
+
+// SetLeases sets the format of the leases that are granted. The default is LatestLeases. Versions that can read a format can
+// decode the changes that Collect returns, once the records with leases of higher formats have expired or been deleted.
+func (t *Table) SetLeases(f LeaseFormat) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		s.leaseless = !granted
+		s.leases = f
 		s.mu.Unlock()
 	}
+}
+
+// has reports whether the format contains leases of a kind.
+func (f LeaseFormat) has(kind limiter.Kind) bool {
+	return f >= LogLeases || f == CountLeases && kind != limiter.WindowLog
 }
 
 // Leases calls yield for each outstanding lease, shard by shard, until yield returns false.
@@ -161,7 +178,7 @@ func (s *shard) decidePlain(p place, req *limiter.Request, tag uint32, now uint6
 
 // draw executes a draw. If there is no memory for its lease, nothing is granted.
 func (s *shard) draw(p place, req *limiter.Request, tag uint32, now uint64, out *limiter.Decision) error {
-	if s.leaseless {
+	if !s.leases.has(req.Kind) {
 		s.refuseDraw(p, req, now, out)
 		return nil
 	}

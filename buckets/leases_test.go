@@ -80,11 +80,23 @@ func TestDrawErrors(t *testing.T) {
 	if e, found := table.Lookup([]byte("k")); !found || e.Kind != limiter.FixedWindow {
 		t.Errorf("Lookup returns the kind %d, %t; want that without leases", e.Kind, found)
 	}
-	table.SetLeases(false)
+	table.SetLeases(NoLeases)
 	if d, out := drawn(table, "k", 3, 5); d.Granted != 0 || d.Valid != 0 || out.Err != nil || out.Limited || out.Remaining != 95 {
 		t.Errorf("without leases, a draw is granted %d units for %v, and its decision is %+v; want none, and that on one unit", d.Granted, d.Valid, out)
 	}
-	table.SetLeases(true)
+	table.SetLeases(CountLeases)
+	if d, _ := drawn(table, "k", 3, 5); d.Granted != 5 {
+		t.Errorf("with the first format of leases, a draw from a fixed window is granted %d units, want 5", d.Granted)
+	}
+	entries := limiter.Limit{Max: 10, Interval: time.Hour, Amount: 10}
+	for format, want := range map[LeaseFormat]int64{CountLeases: 0, LogLeases: 1} {
+		table.SetLeases(format)
+		d := &limiter.Draw{ID: 1, User: "app", Lessee: "lessee", Hold: time.Second}
+		table.Decide([]limiter.Request{{Kind: limiter.WindowLog, Key: fmt.Append(nil, "log", format), Limit: entries, Quantity: 1, Draw: d}}, make([]limiter.Decision, 1))
+		if d.Granted != want {
+			t.Errorf("with format %d of leases, a draw from a log is granted %d units, want %d", format, d.Granted, want)
+		}
+	}
 	table.SetMaxMemory(1)
 	if d, out := drawn(table, "new", 4, 5); d.Granted != 0 || out.Err != nil || out.Remaining != 100 {
 		t.Errorf("without memory, a draw is granted %d units, and its decision is %+v; want none, and 100 remaining", d.Granted, out)

@@ -35,11 +35,11 @@ type shard struct {
 	dead   uint32 // bytes of dead records in the arena
 	shared *shared
 
-	number     uint32 // of the shard
-	replicated bool   // the shard has an undo log
-	unlimited  bool   // the memory limit does not apply at present
-	gaugeless  bool   // decisions store no gauges
-	leaseless  bool   // draws are not granted
+	number     uint32      // of the shard
+	replicated bool        // the shard has an undo log
+	unlimited  bool        // the memory limit does not apply at present
+	gaugeless  bool        // decisions store no gauges
+	leases     LeaseFormat // of the leases that are granted
 
 	hits, misses, expired, changes int64
 

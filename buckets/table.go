@@ -73,6 +73,7 @@ func New(c Config) *Table {
 	t.SetEviction(c.Eviction)
 	for i := range t.shards {
 		t.shards[i].shared, t.shards[i].number, t.shards[i].replicated = &t.shared, uint32(i), c.Replicated
+		t.shards[i].leases = LatestLeases
 	}
 	return t
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -31,6 +32,8 @@ type heartbeatAnswer struct {
 	Runs    int64  `json:"runs"`    // heartbeat of Raft, in nanoseconds
 	// Leases reports whether the program can read records with leases. Earlier programs do not set it.
 	Leases bool `json:"leases,omitempty"`
+	// LeaseFormat is the highest format of leases that the program can read. Programs that read CountLeases do not set it.
+	LeaseFormat buckets.LeaseFormat `json:"lease_format,omitempty"`
 }
 
 // matches reports whether the node has adopted the replicated heartbeat h and runs with it.
@@ -58,7 +61,7 @@ type heartbeatAgreement struct {
 func (a *heartbeatAgreement) runsWith() heartbeatAnswer {
 	a.setting.reloading.Lock()
 	defer a.setting.reloading.Unlock()
-	return heartbeatAnswer{Version: a.setting.adopted.Version, Runs: int64(a.setting.heartbeat()), Leases: true}
+	return heartbeatAnswer{Version: a.setting.adopted.Version, Runs: int64(a.setting.heartbeat()), Leases: true, LeaseFormat: a.setting.readable}
 }
 
 // keepAdopted calls adopt when the heartbeat of the cluster may have changed, and periodically, until the node is
@@ -122,13 +125,13 @@ func (a *heartbeatAgreement) logAdopted() {
 }
 
 // supervise calls advance periodically while this node is the leader and the heartbeat is not settled, and then
-// permitLeases until leases are permitted. It returns when the node is closed.
+// permitLeases until all formats of leases are permitted. It returns when the node is closed.
 func (a *heartbeatAgreement) supervise() {
 	ctx := a.life.ctx
 	for a.life.sleep(ctx, agreeEvery) == nil {
 		l := a.leaderships.current()
 		settled := a.setting.replicated().settled()
-		if l == nil || settled && a.setting.leases.Load() {
+		if l == nil || settled && a.setting.leases() >= buckets.LatestLeases {
 			continue
 		}
 		next := a.advance
@@ -142,18 +145,21 @@ func (a *heartbeatAgreement) supervise() {
 	}
 }
 
-// errLeases is returned while a voter runs a version that cannot read records with leases.
+// errLeases is returned while a voter runs a version that cannot read all formats of leases.
 var errLeases = errors.New("a voter cannot read leases; run the same version on all nodes")
 
-// permitLeases records in the log that all voters can read records with leases, after it has asked them. Until then, the
-// table grants no leases: a voter that cannot read an entry exits.
+// permitLeases records in the log the format of leases that all voters can read, after it has asked them. Until then, the
+// table grants no leases in this format: a voter that cannot read an entry exits. It returns errLeases if no format is added.
 func (a *heartbeatAgreement) permitLeases(ctx context.Context, l *leadership) error {
-	asked := otherVoters(a.view.View())
+	asked, format := otherVoters(a.view.View()), a.runsWith().LeaseFormat
 	for _, m := range asked {
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		answer, err := a.peers.ask(ctx, m, Question{About: topicHeartbeat})
 		cancel()
-		if err == nil && (answer.Heartbeat == nil || !answer.Heartbeat.Leases) {
+		if err == nil && answer.Heartbeat != nil {
+			format = min(format, formatOf(answer.Heartbeat.Leases, answer.Heartbeat.LeaseFormat))
+		}
+		if err == nil && (answer.Heartbeat == nil || format <= a.setting.leases()) {
 			err = errLeases
 		}
 		if err != nil {
@@ -165,7 +171,7 @@ func (a *heartbeatAgreement) permitLeases(ctx context.Context, l *leadership) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	return a.propose(ctx, l, settings{Leases: true})
+	return a.propose(ctx, l, settings{Leases: true, LeaseFormat: format})
 }
 
 // pauseUnlessOver blocks for agreeAgain. It returns earlier if the leadership ends or ctx is done.

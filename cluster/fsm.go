@@ -185,10 +185,15 @@ func (f *fsm) checkSelf() error {
 // setFeatures makes the table store gauges (see package buckets) if the cluster has a replicated heartbeat or this node
 // is standalone. A heartbeat is proposed only after all voters have answered a question about it. Versions of the
 // program that cannot read gauges cannot answer that question, so a replicated heartbeat shows that all voters can
-// read gauges. The table stores leases if an entry states that all voters can read them, or if this node is standalone.
+// read gauges. The table stores leases in the format that all voters can read according to an entry, or in any format if this
+// node is standalone.
 func (f *fsm) setFeatures() {
 	f.table.SetGauges(f.config.Peers == nil || f.setting.replicated().Version > 0)
-	f.table.SetLeases(f.config.Peers == nil || f.setting.leases.Load())
+	leases := buckets.LatestLeases
+	if f.config.Peers != nil {
+		leases = min(leases, f.setting.leases())
+	}
+	f.table.SetLeases(leases)
 }
 
 // heartbeat returns the replicated heartbeat, and the index of the newest applied entry.

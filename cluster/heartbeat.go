@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
@@ -62,6 +63,8 @@ type settings struct {
 	Heartbeat int64  `json:"heartbeat_ms,omitempty"` // new heartbeat
 	Settled   uint64 `json:"settled,omitempty"`      // version of the heartbeat that all voters run with
 	Leases    bool   `json:"leases,omitempty"`       // all voters can read records with leases
+	// LeaseFormat is the format of leases that all voters can read. Earlier versions, which read CountLeases, do not set it.
+	LeaseFormat buckets.LeaseFormat `json:"lease_format,omitempty"`
 }
 
 func (s settings) entry() ([]byte, error) {
@@ -101,15 +104,16 @@ type heartbeatSetting struct {
 	lease   atomic.Int64  // lease according to the replicated value, in nanoseconds
 	running atomic.Int64  // heartbeat that Raft runs with, in nanoseconds
 	ceiling ceiling
-	leases  atomic.Bool // all voters can read records with leases, according to the log
+	format  atomic.Uint32 // the buckets.LeaseFormat that all voters can read, according to the log
 
 	mu    sync.Mutex // guards state only
 	state heartbeats // replicated value
 
-	// reloading is held while Raft settings or the heartbeat on disk are changed. It guards adopted, logged and ready.
+	// reloading is held while Raft settings or the heartbeat on disk are changed. It guards the following fields.
 	reloading mutex
 	adopted   adopted
-	logged    adopted // last value that was logged
+	logged    adopted             // last value that was logged
+	readable  buckets.LeaseFormat // the format of leases that this node can read
 	ready     readiness
 
 	// proposing is held while settings are proposed and while a node is promoted to a voter: a new voter must run
@@ -122,7 +126,7 @@ type heartbeatSetting struct {
 type readiness struct{ term, version uint64 }
 
 func newHeartbeatSetting(option time.Duration) *heartbeatSetting {
-	s := &heartbeatSetting{option: option, changed: make(chan struct{}, 1), reloading: newMutex(), proposing: newMutex()}
+	s := &heartbeatSetting{option: option, changed: make(chan struct{}, 1), reloading: newMutex(), proposing: newMutex(), readable: buckets.LatestLeases}
 	s.running.Store(int64(option))
 	s.restore(heartbeats{})
 	return s
@@ -140,7 +144,7 @@ func (s *heartbeatSetting) restore(h heartbeats) {
 // apply changes the replicated value as specified in an entry. index is the index of the entry.
 func (s *heartbeatSetting) apply(index uint64, e settings) {
 	if e.Leases {
-		s.leases.Store(true)
+		s.setLeases(formatOf(e.Leases, e.LeaseFormat))
 		return
 	}
 	h := s.replicated()
@@ -151,6 +155,19 @@ func (s *heartbeatSetting) apply(index uint64, e settings) {
 		h.Least = h.Now
 	}
 	s.restore(h)
+}
+
+// leases returns the format of leases that all voters can read.
+func (s *heartbeatSetting) leases() buckets.LeaseFormat { return buckets.LeaseFormat(s.format.Load()) }
+
+func (s *heartbeatSetting) setLeases(f buckets.LeaseFormat) { s.format.Store(uint32(f)) }
+
+// formatOf returns the format of leases that a message of any version states.
+func formatOf(leases bool, f buckets.LeaseFormat) buckets.LeaseFormat {
+	if !leases {
+		return buckets.NoLeases
+	}
+	return max(buckets.CountLeases, f)
 }
 
 // replicated returns the replicated value.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/persistence"
@@ -26,6 +27,8 @@ type head struct {
 	RulesPart rulesPart      `json:"rules_part,omitzero"`
 	Users     usersVersion   `json:"users,omitzero"`
 	Leases    bool           `json:"leases,omitempty"` // all voters can read records with leases
+	// LeaseFormat is the format that they can read, see settings.
+	LeaseFormat buckets.LeaseFormat `json:"lease_format,omitempty"`
 }
 
 const (
@@ -41,7 +44,7 @@ const (
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.state.Lock()
 	defer f.state.Unlock()
-	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Announced: f.announced.all(), Heartbeat: f.setting.replicated(), Leases: f.setting.leases.Load()}
+	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Announced: f.announced.all(), Heartbeat: f.setting.replicated(), Leases: f.setting.leases() > buckets.NoLeases, LeaseFormat: f.setting.leases()}
 	f.clock.save(&h)
 	rules := f.rules.copied()
 	if !rules.isEmpty() {
@@ -169,7 +172,7 @@ func (f *fsm) restoreHead(h *head) {
 		f.keeper.records.announced(&a)
 	}
 	f.setting.restore(h.Heartbeat)
-	f.setting.leases.Store(h.Leases)
+	f.setting.setLeases(formatOf(h.Leases, h.LeaseFormat))
 	f.setFeatures()
 	f.clock.restore(h)
 	f.appliedIndex = h.Index

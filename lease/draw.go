@@ -54,7 +54,7 @@ func (st *state) draw(decide Algorithm, req *limiter.Request, now uint64) bool {
 	}
 	e := lease{id: d.ID, end: now + uint64(hold), limit: req.Limit, user: []byte(d.User), lessee: []byte(d.Lessee)}
 	e.asOf = e.end
-	if d.Relaxed || failpoint.Is(failpoint.LeaseAsOfNow) || failpoint.Is(failpoint.LeaseReducedBurst) {
+	if f == timed && d.Relaxed || failpoint.Is(failpoint.LeaseAsOfNow) || failpoint.Is(failpoint.LeaseReducedBurst) {
 		e.asOf = now
 	}
 	if failpoint.Is(failpoint.LeaseOutlives) {

@@ -253,6 +253,7 @@ func TestDelete(t *testing.T) {
 		{limiter.TokenBucket, limiter.Limit{Max: 60, Interval: time.Second, Amount: 5}, 50},
 		{limiter.ScaledBucket, limiter.Limit{Max: 60, Interval: time.Second, Amount: 5}, 50},
 		{limiter.Calendar, limiter.Limit{Max: 60, Interval: time.Second, Amount: int64(1001 * time.Second)}, 50},
+		{limiter.WindowLog, limiter.Limit{Max: 60, Interval: time.Second, Amount: 10}, 50},
 	} {
 		for _, refund := range []bool{false, true} {
 			b := newBench(t, tt.kind, tt.l)

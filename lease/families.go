@@ -28,6 +28,7 @@ var families = [...]family{
 	limiter.Calendar:       counted,
 	limiter.TokenBucket:    counted,
 	limiter.ScaledBucket:   counted,
+	limiter.WindowLog:      logged,
 	limiter.LeakyBucket:    none,
 	limiter.ScaledLeaky:    none,
 	limiter.Ban:            none,
@@ -47,7 +48,7 @@ func wellFormed(base limiter.Kind, l *limiter.Limit) bool {
 		return l.Max <= math.MaxInt64/int64(l.Interval)
 	case limiter.Calendar:
 		return int64(l.Interval) <= l.Amount
-	case limiter.TokenBucket, limiter.ScaledBucket:
+	case limiter.TokenBucket, limiter.ScaledBucket, limiter.WindowLog:
 		return l.Amount > 0
 	}
 	return 0 < l.Amount && l.Amount <= window.MaxParts && l.Interval <= window.MaxPeriod/time.Duration(l.Amount)
@@ -77,22 +78,29 @@ func (st *state) rest(decide Algorithm, req *limiter.Request, e *lease, now uint
 // charge charges a new lease to the inner state. It may shorten the lease, and returns false, without a change, if the lease
 // is then too short.
 func (st *state) charge(decide Algorithm, base limiter.Kind, e *lease, now uint64) bool {
-	if familyOf(base) == timed {
+	switch familyOf(base) {
+	case timed:
 		st.chargeTime(base, e)
-		return true
+	case logged:
+		st.chargeLog(e, now)
+	default:
+		return st.chargeCount(decide, base, e, now)
 	}
-	return st.chargeCount(decide, base, e, now)
+	return true
 }
 
 // credit returns n units of the lease at an index of the list.
 func (st *state) credit(decide Algorithm, base limiter.Kind, at int, n, now uint64) {
-	if familyOf(base) == timed {
+	switch familyOf(base) {
+	case timed:
 		st.creditTime(base, at, n, now)
-		return
+	case logged:
+		st.creditLog(at, n, now)
+	default:
+		l := st.leases[at].limit
+		st.remove(at, n)
+		st.decideInner(decide, &l, now, -toInt(n))
 	}
-	l := st.leases[at].limit
-	st.remove(at, n)
-	st.decideInner(decide, &l, now, -toInt(n))
 }
 
 // remove subtracts n units from a lease, and removes it from the list if none remain.
@@ -107,9 +115,12 @@ func (st *state) remove(at int, n uint64) {
 
 // refund decides a refund, and reports whether the state has changed. The units of outstanding leases stay charged.
 func (st *state) refund(decide Algorithm, req *limiter.Request, now uint64) (d limiter.Decision, changed bool) {
-	if familyOf(req.Kind) == counted {
+	switch familyOf(req.Kind) {
+	case counted:
 		changed = st.refundCount(decide, req, now)
-	} else {
+	case logged:
+		changed = st.refundLog(req, now)
+	default:
 		st.decideInner(decide, &req.Limit, now, req.Quantity)
 		if !failpoint.Is(failpoint.LeaseRefundFloor) {
 			st.raise(req.Kind, &req.Limit, now)
@@ -123,12 +134,15 @@ func (st *state) refund(decide Algorithm, req *limiter.Request, now uint64) (d l
 
 // reset removes everything from the inner state except the units of outstanding leases.
 func (st *state) reset(decide Algorithm, base limiter.Kind, now uint64) {
-	if familyOf(base) == counted {
+	switch familyOf(base) {
+	case counted:
 		st.resetCount(decide, base, now)
-		return
+	case logged:
+		st.resetLog(now)
+	default:
+		st.inner = limiter.State{}
+		st.raise(base, &st.leases[len(st.leases)-1].limit, now)
 	}
-	st.inner = limiter.State{}
-	st.raise(base, &st.leases[len(st.leases)-1].limit, now)
 }
 
 // toInt converts a number of units, at most the largest int64.

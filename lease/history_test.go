@@ -10,6 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/tokenbucket"
 	"github.com/throttledhq/throttled/window"
+	"github.com/throttledhq/throttled/windowlog"
 )
 
 var algorithms = map[limiter.Kind]Algorithm{
@@ -21,6 +22,7 @@ var algorithms = map[limiter.Kind]Algorithm{
 	limiter.SlidingWindow:  window.Slide,
 	limiter.FixedWindow:    window.Count,
 	limiter.WindowBuckets:  window.Count,
+	limiter.WindowLog:      windowlog.Decide,
 	limiter.Calendar:       window.Calendar,
 	limiter.TokenBucket:    tokenbucket.Decide,
 	limiter.ScaledBucket:   tokenbucket.DecideScaled,

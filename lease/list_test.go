@@ -111,7 +111,7 @@ func TestStoredState(t *testing.T) {
 
 // FuzzState checks that no state makes a function of this package panic, and that changed states are well formed.
 func FuzzState(f *testing.F) {
-	for _, kind := range []limiter.Kind{limiter.Throttle, limiter.ScaledThrottle, limiter.FixedWindow, limiter.WindowBuckets, limiter.TokenBucket, limiter.ScaledBucket, limiter.Calendar, limiter.SlidingWindow} {
+	for _, kind := range []limiter.Kind{limiter.Throttle, limiter.ScaledThrottle, limiter.FixedWindow, limiter.WindowBuckets, limiter.TokenBucket, limiter.ScaledBucket, limiter.Calendar, limiter.SlidingWindow, limiter.WindowLog} {
 		b := newBench(f, kind, limiter.Limit{Max: 60, Interval: 200 * ms, Amount: 2})
 		if kind == limiter.Calendar {
 			b.l.Amount = int64(b.now + uint64(200*ms))

@@ -80,7 +80,6 @@ func TestNotLeased(t *testing.T) {
 		"a refund":      func(r *limiter.Request) { r.Quantity = -1 },
 		"a trial":       func(r *limiter.Request) { r.Trial = true },
 		"a ban":         func(r *limiter.Request) { r.Kind = limiter.Ban },
-		"a log":         func(r *limiter.Request) { r.Kind = limiter.WindowLog },
 		"a queue":       func(r *limiter.Request) { r.Kind = limiter.LeakyBucket },
 		"another limit": func(r *limiter.Request) { r.Limit.Max++ },
 		"another kind":  func(r *limiter.Request) { r.Kind = limiter.FixedWindow },

@@ -46,12 +46,12 @@ func TestRawNames(t *testing.T) {
 			t.Errorf("the name %q belongs to the kind %v, whose name is %q", name, k, k.Raw())
 		}
 	}
-	for _, name := range []string{"", "leaky", "log", "ban", "gcra"} {
+	for _, name := range []string{"", "leaky", "queue", "ban", "gcra"} {
 		if k := KindOfRaw(name); k != 0 {
 			t.Errorf("the name %q belongs to the kind %v, want none", name, k)
 		}
 	}
-	if n := len(RawNames()); n != 8 {
-		t.Errorf("%d kinds are leased, want 8", n)
+	if n := len(RawNames()); n != 9 {
+		t.Errorf("%d kinds are leased, want 9", n)
 	}
 }

@@ -39,7 +39,7 @@ var kinds = [...]struct{ name, encoding, raw string }{
 	SlidingWindow: {"window", "sliding", "sliding"},
 	FixedWindow:   {"window", "fixed", "fixed"},
 	WindowBuckets: {"window", "buckets", "buckets"},
-	WindowLog:     {"window", "log", ""},
+	WindowLog:     {"window", "log", "log"},
 	TokenBucket:   {"bucket", "tokens", "bucket"},
 	LeakyBucket:   {"leaky", "queue", ""},
 

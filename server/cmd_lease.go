@@ -79,7 +79,7 @@ const anonymousLessee = "default"
 // parseLeaseLimit sets the kind, key and limit of a draw, and returns the arguments after them.
 func parseLeaseLimit(req *limiter.Request, word []byte, args [][]byte, logEntries int64) (rest [][]byte, err error) {
 	if spells(word, rawWord) {
-		return parseRaw(req, args)
+		return parseRaw(req, args, logEntries)
 	}
 	f := limitFormOf(word)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/window"
+	"github.com/throttledhq/throttled/windowlog"
 )
 
 // rawWord introduces a limit of CL.LEASE in the form in which engines use limits: RAW key kind max interval amount, with the
@@ -28,10 +29,12 @@ var rawFits = map[limiter.Kind]func(l *limiter.Limit) bool{
 	limiter.FixedWindow:    wholeFits,
 	limiter.WindowBuckets:  windowFits,
 	limiter.Calendar:       calendarFits,
+	limiter.WindowLog:      logFits,
 }
 
-// parseRaw sets the kind, key and limit of a draw from a raw limit, and returns the arguments after it.
-func parseRaw(req *limiter.Request, args [][]byte) (rest [][]byte, err error) {
+// parseRaw sets the kind, key and limit of a draw from a raw limit, and returns the arguments after it. A log has at most
+// logEntries requests.
+func parseRaw(req *limiter.Request, args [][]byte, logEntries int64) (rest [][]byte, err error) {
 	if len(args) < rawSize {
 		return nil, errRawShort
 	}
@@ -52,6 +55,9 @@ func parseRaw(req *limiter.Request, args [][]byte) (rest [][]byte, err error) {
 	if l.Max < 1 || l.Interval < 1 || !rawFits[kind](&l) {
 		return nil, errRawRange
 	}
+	if kind == limiter.WindowLog {
+		l.Amount = min(l.Amount, logEntries)
+	}
 	req.Kind, req.Key, req.Limit = kind, args[0], l
 	return args[rawSize:], nil
 }
@@ -69,5 +75,7 @@ func wholeFits(l *limiter.Limit) bool { return l.Amount == 1 && l.Interval <= wi
 func windowFits(l *limiter.Limit) bool {
 	return l.Amount >= 1 && l.Amount <= window.MaxParts && l.Interval <= window.MaxPeriod/time.Duration(l.Amount)
 }
+
+func logFits(l *limiter.Limit) bool { return l.Amount >= 1 && l.Interval <= windowlog.MaxPeriod }
 
 func calendarFits(l *limiter.Limit) bool { return l.Amount >= 1 && l.Interval <= window.MaxPeriod }

@@ -59,21 +59,30 @@ func (r ChangedWindows) check(h *History, spent []event) error {
 	for i, e := range spent {
 		dropped[i] = r.dropped(h, e)
 	}
-	for j, e := range spent {
-		inForce := h.inForce(e)
-		l := h.charges[inForce].limit
-		var units [2]int64 // of the previous windows of a sliding window, and of the present ones
-		last, from := 0, e.at
-		for i, u := range spent {
-			if u.at > e.at || !e.lease && u.seq > e.seq || i != j && dropped[i] <= e.at || r.end(h, u, &l) <= e.at {
-				continue
-			}
-			units[r.window(u.at, &l, e.at)] += u.units
-			last, from = max(last, u.seq), min(from, u.at)
+	for j := range spent {
+		if err := r.checkAt(h, spent, dropped, j); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkAt checks the units that count when the units j are spent: for each earlier time those that were spent since.
+func (r ChangedWindows) checkAt(h *History, spent []event, dropped []uint64, j int) error {
+	e, inForce := spent[j], h.inForce(spent[j])
+	l := h.charges[inForce].limit
+	var units [2]int64 // of the previous window of a sliding window, and of the present windows
+	last := 0
+	for i := len(spent) - 1; i >= 0; i-- {
+		u := spent[i]
+		if u.at > e.at || !e.lease && u.seq > e.seq || i != j && dropped[i] <= e.at || r.end(h, u, &l) <= e.at {
+			continue
+		}
+		units[r.window(u.at, &l, e.at)] += u.units
+		last = max(last, u.seq)
 		sum := units[1] + r.covered(units[0], &l, e.at)
-		if most := h.most(last, max(last, inForce)) + h.refundedIn(from, e.at); sum > most {
-			return fmt.Errorf("at %d, %d units count in the windows of the limit %+v, at most %d are permitted", e.at, sum, l, most)
+		if most := h.most(last, max(last, inForce)) + h.refundedIn(u.at, e.at); sum > most {
+			return fmt.Errorf("at %d, %d units spent since %d count in the windows of the limit %+v, at most %d are permitted", e.at, sum, u.at, l, most)
 		}
 	}
 	return nil
@@ -119,12 +128,15 @@ func (r ChangedWindows) parts(l *limiter.Limit) uint64 {
 
 // end returns the time from which a limit no longer counts a unit.
 func (r ChangedWindows) end(h *History, e event, l *limiter.Limit) uint64 {
-	if r.Kind != limiter.Calendar {
-		width := uint64(l.Interval)
+	width := uint64(l.Interval)
+	switch r.Kind {
+	case limiter.WindowLog:
+		return e.at + width
+	case limiter.SlidingWindow, limiter.FixedWindow, limiter.WindowBuckets:
 		return (e.at/width + r.parts(l)) * width
 	}
 	end := uint64(h.charges[h.inForce(e)].limit.Amount)
-	if uint64(l.Amount)-uint64(l.Interval) >= end {
+	if uint64(l.Amount)-width >= end {
 		return 0
 	}
 	return end

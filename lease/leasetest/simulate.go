@@ -144,6 +144,8 @@ func (r *Run) used(l limiter.Limit) int64 {
 		return int64(r.peekBy(l).ResetAfter)
 	case r.Subject.Kind == limiter.SlidingWindow && r.Subject.Change != nil:
 		l.Interval = 1 << 61 // counts all units of the previous window
+	case r.Subject.Kind == limiter.WindowLog:
+		l.Amount = 1 << 16 // a full log has no remaining units
 	}
 	l.Max = maxUnits
 	return l.Max - r.peekBy(l).Remaining

@@ -14,7 +14,7 @@ func Subjects(rng *rand.Rand) []*Subject {
 	for _, kind := range []limiter.Kind{limiter.Throttle, limiter.ScaledThrottle} {
 		all = append(all, gcra(kind, rng, false), gcra(kind, rng, true), changing(kind, rng))
 	}
-	for _, kind := range []limiter.Kind{limiter.FixedWindow, limiter.WindowBuckets, limiter.SlidingWindow, limiter.Calendar} {
+	for _, kind := range []limiter.Kind{limiter.FixedWindow, limiter.WindowBuckets, limiter.SlidingWindow, limiter.WindowLog, limiter.Calendar} {
 		all = append(all, windows(kind, rng), changingWindows(kind, rng))
 	}
 	for _, kind := range []limiter.Kind{limiter.TokenBucket, limiter.ScaledBucket} {
@@ -83,6 +83,10 @@ func windows(kind limiter.Kind, rng *rand.Rand) *Subject {
 		l.Amount = between(rng, 2, 5)
 		s.Limit = fixed(l)
 		rule = Windows{Width: uint64(width), Parts: uint64(l.Amount), Limit: l.Max}
+	case limiter.WindowLog:
+		l.Interval, l.Amount = 10*width, between(rng, 5, 100)
+		s.Limit = fixed(l)
+		rule = ChangedWindows{kind}
 	case limiter.Calendar:
 		s.Limit = func(now uint64) limiter.Limit {
 			l.Amount = int64(now - now%uint64(width) + uint64(width))
@@ -111,9 +115,11 @@ func changingWindows(kind limiter.Kind, rng *rand.Rand) *Subject {
 		}
 		l.Interval = time.Duration(between(rng, 1, []int64{10, 100, 300, 2000}[rng.IntN(4)])) * time.Millisecond
 		wall = uint64(between(rng, 0, 600)) * uint64(time.Millisecond)
-		l.Amount = 1
-		if kind == limiter.WindowBuckets {
+		switch l.Amount = 1; kind {
+		case limiter.WindowBuckets:
 			l.Amount = between(rng, 2, 5)
+		case limiter.WindowLog:
+			l.Amount = between(rng, 5, 100)
 		}
 	}
 	s.Change(rng)

@@ -25,8 +25,8 @@ type fleetLoad struct {
 const clientsPerSidecar = 3
 
 // leasable returns limits of every algorithm. At the usual rate, some of them are exhausted all the time, and some never.
-// All of them have different limits, so that a reply to the wrong request is detected. The sliding log is not leased, and
-// is requested from the nodes by the sidecars.
+// All of them have different limits, so that a reply to the wrong request is detected. All of them
+// are leased.
 func leasable() (keys []windowKey) {
 	for _, rate := range []int64{40, 100, 250, 600, 1500} {
 		k := &history.Key{Name: "leased:" + itoa(rate), MaxBurst: 3 * rate, Count: rate, Period: time.Second}
@@ -43,7 +43,7 @@ func leasable() (keys []windowKey) {
 	window("FIXED", 400, history.Bound, 2*400, long)
 	window("SLIDING", 500, history.Bound, 2*500, long)
 	window("BUCKETS", 350, history.Window, 350, long/windowParts*(windowParts-1), itoa(windowParts))
-	window("LOG", 90, history.Window, 90, long)
+	window("LOG", 300, history.Window, 300, long)
 	const capacity, refill = 300, 100
 	bucket := &history.Key{Name: "leased:bucket", Form: history.Bound, MaxBurst: capacity + refill - 1, Count: refill, Period: time.Second}
 	return append(keys, windowKey{bucket, capacity, []string{"CL.BUCKET", bucket.Name, itoa(capacity), itoa(refill), "1"}, nil})
