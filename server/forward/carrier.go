@@ -10,11 +10,13 @@ const (
 	maxFlight = 256 << 10 // bytes of calls after which no further batch is added
 	// gatherMax is the number of waiting batches of a shared stream from which further batches use another one. Fewer
 	// streams cost less CPU time on the leader, because each read and write carries more calls.
-	gatherMax = 32
-	// Before a write, a carrier waits for at most gatherTime until as many batches wait as callers have used it
-	// recently. It does not wait if these are fewer than gatherMin.
-	gatherMin  = 4
-	gatherTime = 500 * time.Microsecond
+	gatherMax = 128
+	// Before a write, a carrier waits until as many batches wait as callers have used it recently: for at most half the
+	// time until the first reply to the last write, within these limits. It does not wait if the callers are fewer than
+	// gatherMin.
+	gatherMin     = 4
+	gatherTime    = 500 * time.Microsecond
+	gatherLongest = 5 * time.Millisecond
 )
 
 // carrier is a stream to the leader that callers share. A goroutine sends the batches that wait in one write, hands the
@@ -27,6 +29,7 @@ type carrier struct {
 	wake     chan struct{} // holds a token if waiting or retired has changed
 	flight   []*passenger  // batches that were sent and are not yet answered; used by run only
 	timer    *time.Timer   // used by gather
+	took     time.Duration // from the last write to its first reply; used by run only
 
 	waiting []*passenger // batches to send; guarded by Forwarder.mu
 	callers int          // callers that had a batch in flight or waiting at the last reply; guarded by Forwarder.mu
@@ -239,7 +242,7 @@ func (c *carrier) takeAll() []*passenger {
 // gather waits for batches of the callers that have used the carrier recently: they usually send the next command soon
 // after the reply.
 func (c *carrier) gather() {
-	c.timer.Reset(gatherTime)
+	c.timer.Reset(min(max(c.took/2, gatherTime), gatherLongest))
 	defer c.timer.Stop()
 	for c.expectsMore() {
 		select {
@@ -271,11 +274,13 @@ func (c *carrier) fly(st *stream) bool {
 	}
 	x := c.f.send(st)
 	patience := c.f.replyTimeout(&Call{}, x.writeErr)
-	until := time.Now().Add(patience)
+	sent := time.Now()
+	until := sent.Add(patience)
 	for j, p := range c.flight {
 		for i := range p.batch.Calls {
 			x.takeReply(p.batch, &p.batch.Calls[i], patience)
 			if patience = time.Until(until); j == 0 && i == 0 {
+				c.took = time.Since(sent)
 				c.countCallers()
 			}
 		}

@@ -19,6 +19,7 @@ type recorder struct {
 	dials int
 	conns []net.Conn
 	await chan struct{} // a token permits the replies to one write; nil permits all
+	delay time.Duration // before the replies to a write; set while no stream is in use
 }
 
 // dial returns a stream to the recorder. After the greeting, each write is one read, because the stream is a pipe.
@@ -47,6 +48,7 @@ func (r *recorder) serve(far net.Conn) {
 			if r.await != nil {
 				<-r.await
 			}
+			<-time.After(r.delay)
 		}
 		if _, err := far.Write(replies(text)); err != nil {
 			return
@@ -131,7 +133,7 @@ func TestCarriersAreFew(t *testing.T) {
 		f := New(dialFunc(r.dial))
 		f.SetLeader("a")
 		var wait sync.WaitGroup
-		for range 10 * gatherMax * maxShared {
+		for range 2 * gatherMax * maxShared {
 			wait.Go(func() {
 				if call, err := shared(f, "TTL k", time.Hour); err != nil || call.Outcome != Answered {
 					t.Errorf("got outcome %d, error %v", call.Outcome, err)
@@ -317,7 +319,7 @@ func TestCarrierBusy(t *testing.T) {
 }
 
 // TestCarrierGathersCallers checks that a carrier waits for the next batches of its recent callers before it writes, that it
-// does so for at most gatherTime, and not for fewer than gatherMin callers.
+// does so for at most gatherTime or half the time of the last exchange, and not for fewer than gatherMin callers.
 func TestCarrierGathersCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -341,19 +343,27 @@ func TestCarrierGathersCallers(t *testing.T) {
 				t.Errorf("%d callers, %v apart: the replies took %v, want %v", callers, pause, got, took)
 			}
 		}
+		expect := func(callers int) {
+			f.mu.Lock()
+			f.shared[0].callers = callers
+			f.mu.Unlock()
+		}
 		round(1, 0, 0)
-		f.mu.Lock()
-		f.shared[0].callers = 8
-		f.mu.Unlock()
+		expect(8)
 		round(8, gatherTime/10, 7*(gatherTime/10)) // one write, when the last caller has come
 		round(6, 0, gatherTime)                    // two callers are missing
 		round(6, 0, 0)
-		if got := fmt.Sprint(r.sizes()); got != "[1 8 6 6]" {
-			t.Errorf("the writes have %s calls, want [1 8 6 6]", got)
+		for _, slow := range []struct{ delay, gathers time.Duration }{{4 * time.Millisecond, 2 * time.Millisecond}, {time.Second, gatherLongest}, {0, gatherTime}} {
+			expect(8)
+			r.delay = slow.delay
+			round(8, 0, slow.delay)
+			r.delay = 0
+			round(6, 0, slow.gathers) // two callers are missing
 		}
-		f.mu.Lock()
-		f.shared[0].callers = gatherMin - 1
-		f.mu.Unlock()
+		if got := fmt.Sprint(r.sizes()); got != "[1 8 6 6 8 6 8 6 8 6]" {
+			t.Errorf("the writes have %s calls", got)
+		}
+		expect(gatherMin - 1)
 		round(1, 0, 0)
 		f.Close()
 	})
