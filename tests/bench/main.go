@@ -29,7 +29,7 @@
 //	bench edges        the HTTP and gRPC servers: compared with throttlecrab and envoyproxy/ratelimit, and under attack
 //	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
 //	bench overload     three times the load that the server can answer: goodput, refusals, latencies, and the time until it
-//	                   has recovered; standalone, and the leader of a cluster
+//	                   has recovered; standalone, and the leader of a cluster; each with and without the options for it
 //	bench sidecar      local decisions of sidecars on hot, exhausted and shared keys
 //	bench sidecar-cold CPU of a server and of a cluster for requests on cold keys, directly and through sidecars
 //	bench abuse        the rows of docs/security.md: other clients beside an abuse, and resources afterwards; needs root

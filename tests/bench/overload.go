@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,9 +20,9 @@ const (
 	overloadDepth  = 64 // outstanding requests of a connection while the peak is measured
 	overloadTimes  = 3  // offered load, as a multiple of the peak
 	overloadPeak   = 2 * time.Second
-	overloadNormal = 3 * time.Second
+	overloadNormal = 2 * time.Second
 	overloadPhase  = 5 * time.Second
-	overloadAfter  = 6 * time.Second        // of half the peak, after the overload
+	overloadAfter  = 5 * time.Second        // of half the peak, after the overload
 	overloadGiveUp = 100 * time.Millisecond // a request that could not be sent for this time is dropped, as by a client with a timeout
 	overloadBuffer = 64 << 10               // bytes that a connection sends ahead; the rest waits in the client, which can give up
 	overloadTick   = time.Millisecond       // interval at which a connection sends the requests that are due
@@ -57,14 +59,27 @@ func overloaded(s settings, b *board) error {
 	return nil
 }
 
-// overloadStandalone overloads a server on one processor. The generator needs the other one.
+// overloadStandalone overloads a server on one processor. The generator uses the others.
 func overloadStandalone(server string, options []string, rounds int, b *board) error {
 	p, err := startBuilt([]string{"taskset", "-c", "0", server}, options...)
 	if err != nil {
 		return err
 	}
+	last := runtime.NumCPU() - 1
+	if err := bindSelf(min(1, last), last); err != nil {
+		return errors.Join(err, p.stop())
+	}
+	defer func() { _ = bindSelf(0, last) }()
 	b.note("standalone, on one processor, with %s:", strings.Join(options, " "))
 	return errors.Join(overloadServer(p.addr, p.pid(), rounds, b), p.stop())
+}
+
+// bindSelf makes all threads of this process run on the given range of processors.
+func bindSelf(first, last int) error {
+	if out, err := exec.Command("taskset", "-acp", fmt.Sprintf("%d-%d", first, last), fmt.Sprint(os.Getpid())).CombinedOutput(); err != nil {
+		return fmt.Errorf("taskset: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // overloadLeader overloads the leader of a cluster, and counts the elections.
