@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/throttledhq/throttled/ruleset"
@@ -21,13 +22,15 @@ type Rules struct {
 }
 
 const (
-	rulesInterval = time.Second      // between questions for the newest version
-	rulesTimeout  = 30 * time.Second // for the text, which may be large
+	rulesInterval = time.Second // between questions for the newest version
+	// refusedInterval replaces rulesInterval if the user may not ask: the upstream counts and records refused commands.
+	refusedInterval = 30 * time.Second
+	rulesTimeout    = 30 * time.Second // for the text, which may be large
 )
 
 // Run follows the versions of the upstream until ctx is done.
 func (r *Rules) Run(ctx context.Context) {
-	for wait := time.Duration(0); sleep(ctx, wait); wait = jittered(rulesInterval) {
+	for wait := time.Duration(0); sleep(ctx, wait); {
 		if view := r.Commands.Upstream.View(); view.Leader == "" {
 			select {
 			case <-view.Changed:
@@ -36,8 +39,18 @@ func (r *Rules) Run(ctx context.Context) {
 			}
 			continue
 		}
-		r.report(r.follow(ctx))
+		err := r.follow(ctx)
+		r.report(err)
+		wait = jittered(intervalAfter(err))
 	}
+}
+
+// intervalAfter returns the time until the next question after one with this result.
+func intervalAfter(err error) time.Duration {
+	if refused := replyError(""); errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOPERM ") {
+		return refusedInterval
+	}
+	return rulesInterval
 }
 
 // report logs an error that differs from the last one.

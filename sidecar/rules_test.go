@@ -60,3 +60,20 @@ func TestRules_Follow(t *testing.T) {
 		t.Errorf("the same text under another number: error %v, version %d; want none and 7", err, r.Store.Active().Version)
 	}
 }
+
+func TestIntervalAfter(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want time.Duration
+	}{
+		{nil, rulesInterval},
+		{errAway, rulesInterval},
+		{replyError("LOADING the cluster has no leader"), rulesInterval},
+		{replyError("NOPERM User app has no permissions to run the 'cl.rules|history' command"), refusedInterval},
+		{fmt.Errorf("rules: %w", replyError("NOPERM no")), refusedInterval},
+	} {
+		if got := intervalAfter(tt.err); got != tt.want {
+			t.Errorf("after %v: %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
