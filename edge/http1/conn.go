@@ -190,6 +190,14 @@ func (c *conn) extend() {
 	c.partial = c.filled > 0
 }
 
+// headersBy returns the deadline of an incomplete request, or the zero time.
+func (c *conn) headersBy() time.Time {
+	if !c.partial {
+		return time.Time{}
+	}
+	return c.deadline.Add(c.server.next.ReadHeaderTimeout)
+}
+
 func (c *conn) setDeadline(now time.Time, timeout time.Duration) {
 	c.deadline = now
 	_ = c.SetReadDeadline(now.Add(timeout))
@@ -224,8 +232,18 @@ const (
 // prefixed is a connection that is handed over, of which the first bytes may have been read.
 type prefixed struct {
 	net.Conn
-	first  []byte
-	header headerLines
+	first     []byte
+	header    headerLines
+	headersBy time.Time // deadline of the headers of the present request, if it began before the connection was handed over
+}
+
+// SetReadDeadline sets the deadline of reads. While the headers are not complete, it is at most that with which they began:
+// net/http would grant their full time again.
+func (p *prefixed) SetReadDeadline(t time.Time) error {
+	if !p.header.ended && !p.headersBy.IsZero() && (t.IsZero() || t.After(p.headersBy)) {
+		t = p.headersBy
+	}
+	return p.Conn.SetReadDeadline(t)
 }
 
 // Read implements net.Conn. It refuses requests with too many header lines.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"time"
 )
 
 // maxHeaderLines is the maximum number of header lines of a request. For each of them, net/http uses much more memory than
@@ -46,7 +47,7 @@ func limitHeaderLines(next *http.Server) {
 	observe := next.ConnState
 	next.ConnState = func(c net.Conn, state http.ConnState) {
 		if p, ok := c.(*prefixed); ok && state == http.StateIdle {
-			p.header = headerLines{}
+			p.header, p.headersBy = headerLines{}, time.Time{}
 		}
 		if observe != nil {
 			observe(c, state)

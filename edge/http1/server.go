@@ -135,7 +135,7 @@ func (s *Server) serve(nc net.Conn, handed *handedOver) {
 		if c.buffers != nil {
 			first = c.buffers.in[:c.filled] // not returned to the pool
 		}
-		handed.take(&prefixed{Conn: nc, first: first})
+		handed.take(&prefixed{Conn: nc, first: first, headersBy: c.headersBy()})
 	case hangUp:
 		linger(nc)
 		_ = nc.Close()

@@ -268,6 +268,47 @@ func TestServer_Shutdown(t *testing.T) {
 	}
 }
 
+// deadlines records the read deadlines of a connection.
+type deadlines struct {
+	net.Conn
+	last time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.last = t
+	return nil
+}
+
+// TestPrefixed_Deadline checks that the time for headers does not begin again when a connection is handed over, and that the
+// deadlines for bodies and for later requests are those of net/http.
+func TestPrefixed_Deadline(t *testing.T) {
+	const headers = "OPTIONS / HTTP/1.1\r\nHost: a\r\n"
+	by := time.Now().Add(time.Second)
+	d := &deadlines{}
+	p := &prefixed{Conn: d, first: []byte(headers + "\r\n"), headersBy: by}
+	set := func(when string, to, want time.Time) {
+		t.Helper()
+		if err := p.SetReadDeadline(to); err != nil || !d.last.Equal(want) {
+			t.Errorf("%s: the deadline is %v, want %v; error: %v", when, d.last, want, err)
+		}
+	}
+	set("before the headers", by.Add(time.Hour), by)
+	set("without a deadline", time.Time{}, by)
+	set("earlier deadline", by.Add(-time.Millisecond), by.Add(-time.Millisecond))
+	if _, err := p.Read(make([]byte, len(headers))); err != nil {
+		t.Fatal(err)
+	}
+	set("within the headers", by.Add(time.Hour), by)
+	if _, err := p.Read(make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	set("body", by.Add(time.Hour), by.Add(time.Hour))
+	s := &http.Server{}
+	limitHeaderLines(s)
+	s.ConnState(p, http.StateIdle)
+	set("next request", by.Add(time.Hour), by.Add(time.Hour))
+}
+
 // An incomplete request is left to net/http, which closes the connection.
 func TestServer_PartialRequestTimesOut(t *testing.T) {
 	s := newLabWith(t, 50*time.Millisecond).dial(t)
