@@ -62,7 +62,7 @@ type abuser struct {
 const zeroPriority = 20
 
 // niceness is the difference between the priorities of attackers and of all other processes.
-const niceness = 10
+const niceness = 19
 
 // preferred is a command that runs its argument with the priority of other processes.
 var preferred = []string{"nice", "-n", strconv.Itoa(-niceness)}
@@ -140,21 +140,44 @@ func (a *abuser) beside(v *victim, bar float64, attack func(stop <-chan struct{}
 // compare compares p99 of other clients as attacked returns it with p99 without an attack. The rounds alternate.
 func (a *abuser) compare(v *victim, bar float64, attacked func() (latencies, error)) error {
 	var alone, beside []latencies
+	var spent processorTime
 	for range abuseRounds {
 		l, err := a.others(v, politeTime)
 		if err != nil {
 			return err
 		}
 		alone = append(alone, l)
-		if l, err = attacked(); err != nil {
+		if l, err = spent.during(v.pid(), attacked); err != nil {
 			return err
 		}
 		beside = append(beside, l)
 	}
+	a.note("processors in use beside the attack: %.2f by the server, %.2f by the attackers", spent.server/spent.lasting, spent.self/spent.lasting)
 	before, during := middle(alone).p99, middle(beside).p99
 	a.note("others: p99 %.3f ms, beside the attack %.3f ms (medians of %d); longest %.1f ms, %.1f ms", before, during, abuseRounds, middle(alone).max, middle(beside).max)
 	a.atMost("p99 of others, beside the attack to alone", during/before, bar, "x")
 	return nil
+}
+
+// processorTime is the time of processors that was used during attacks, in seconds. The process itself runs the attackers.
+type processorTime struct{ lasting, server, self float64 }
+
+// during calls attacked, and adds the time that was used meanwhile.
+func (t *processorTime) during(server int, attacked func() (latencies, error)) (latencies, error) {
+	begin := time.Now()
+	err := t.add(server, -1)
+	l, attackErr := attacked()
+	t.lasting += time.Since(begin).Seconds()
+	return l, errors.Join(err, attackErr, t.add(server, 1))
+}
+
+// add adds the time since the start of both processes, multiplied by sign.
+func (t *processorTime) add(server int, sign float64) error {
+	used, err := cpuSeconds(server)
+	own, ownErr := cpuSeconds(os.Getpid())
+	t.server += sign * used
+	t.self += sign * own
+	return errors.Join(err, ownErr)
 }
 
 // during measures the latencies of other clients during an attack.

@@ -35,6 +35,7 @@ const (
 // idleClients measures other clients beside idle ones, and the memory of an idle connection.
 func (a *abuser) idleClients() error {
 	return a.withVictim([]string{"--maxclients", strconv.Itoa(idleConns)}, func(v *victim) error {
+		v.kept = idleResident
 		err := a.compare(v, idleP99, func() (l latencies, err error) {
 			err = withIdle(v.addr, idleConns-idleRoom, func(*idleHolder) error {
 				l, err = a.others(v, politeTime)
