@@ -76,6 +76,7 @@ func (t *Table) Lead(epoch uint64) {
 		s.now, s.reclaimAt = t.settled.Load(), 0
 		s.mu.Unlock()
 	}
+	t.reclaimAt.Store(0)
 	t.leader = epoch
 	t.epochMu.Lock()
 	t.first = t.open.Load()
@@ -104,6 +105,7 @@ func (t *Table) Follow() {
 		t.dirty[i].Store(0)
 	}
 	t.pending.Store(false)
+	t.reclaimAt.Store(0)
 	t.leader, t.cleared = 0, false
 }
 

@@ -74,7 +74,10 @@ const (
 
 	// Minimum interval between two searches of a full shard for expired records, so that a flood of
 	// new keys does not cause a search for each key. reclaimBusy applies if the records dropped by
-	// the last search were more than 1/busyShare of the slots, reclaimQuiet otherwise.
+	// the last search were more than 1/busyShare of the slots, reclaimQuiet otherwise. After a search
+	// with few records, the interval until the search of another shard is reclaimQuiet divided by the
+	// number of shards: the searches of all shards become due at about the same time, and one batch of
+	// commands would run hundreds of them.
 	reclaimBusy  = uint64(100 * time.Millisecond)
 	reclaimQuiet = uint64(time.Second)
 )
@@ -132,7 +135,7 @@ func (s *shard) makeRoom(d demand, now uint64) error {
 		return nil
 	}
 	defer since(&s.shared.pauses.growth, time.Now())
-	if now >= s.reclaimAt {
+	if now >= s.reclaimAt && s.shared.mayReclaim(now) {
 		s.reclaim(now)
 	}
 	if s.grow(d) || s.shared.memory.evicting() == EvictSmallestDebt && s.evict(d, now) {
@@ -141,11 +144,20 @@ func (s *shard) makeRoom(d demand, now uint64) error {
 	return limiter.ErrOutOfMemory
 }
 
-// reclaim drops expired records and sets the earliest time of the next call.
+// mayReclaim reports whether the search of a full shard for expired records may begin. If so, the interval until the next
+// search of any shard has begun.
+func (s *shared) mayReclaim(now uint64) bool {
+	next := s.reclaimAt.Load()
+	return now >= next && s.reclaimAt.CompareAndSwap(next, now+s.reclaimPause)
+}
+
+// reclaim drops expired records and sets the earliest time of the next call. If it drops many, another shard may be searched
+// immediately: the keys of other shards have probably expired as well.
 func (s *shard) reclaim(now uint64) {
 	s.reclaimAt = now + reclaimQuiet
 	if s.dropExpired(0, len(s.index), now)*busyShare > len(s.index) {
 		s.reclaimAt = now + reclaimBusy
+		s.shared.reclaimAt.Store(now)
 	}
 }
 

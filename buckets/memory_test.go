@@ -305,6 +305,41 @@ func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	checkTable(t, table)
 }
 
+// Searches of different full shards for expired records are spread over time, and each shard is searched.
+func TestReclaim_Spread(t *testing.T) {
+	const shards = 64
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.read, Shards: shards, MaxMemory: 200_000})
+	fill(t, table, "live", slow)
+	clock.advance(reclaimQuietTime)
+	searched := func() (n int) {
+		for i := range table.shards {
+			if table.shards[i].reclaimAt > clock.read() {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 10 * shards {
+		ask(table, fmt.Sprint("other", i), slow, 1)
+	}
+	if n := searched(); n != 1 {
+		t.Errorf("a batch of commands at one time has searched %d shards, want 1", n)
+	}
+	most := 0
+	for i := range 20 * shards { // in five times the interval between searches of a shard
+		clock.advance(reclaimQuietTime / 4 / shards)
+		for j := range 10 {
+			ask(table, fmt.Sprint("other", i*10+j), slow, 1)
+		}
+		most = max(most, searched())
+	}
+	if most < shards*3/4 {
+		t.Errorf("at most %d of %d shards were searched within an interval, want most of them", most, shards)
+	}
+	checkTable(t, table)
+}
+
 const (
 	reclaimQuietTime = time.Duration(reclaimQuiet)
 	reclaimBusyTime  = time.Duration(reclaimBusy)

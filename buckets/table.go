@@ -39,6 +39,9 @@ type shared struct {
 	undoLogs []undoLog // one per shard, or nil
 	leases   leaseCounters
 	history
+
+	reclaimPause uint64        // minimum interval between searches of full shards for expired records that find few
+	reclaimAt    atomic.Uint64 // earliest time of the next search
 }
 
 var (
@@ -62,6 +65,7 @@ func New(c Config) *Table {
 		seed:   maphash.MakeSeed(),
 		shards: make([]shard, c.Shards),
 	}
+	t.reclaimPause = reclaimQuiet / uint64(c.Shards)
 	t.hints = make([]hint, c.Shards)
 	t.leases.records = make([]uint32, c.Shards)
 	if c.Replicated {
