@@ -212,7 +212,7 @@ bench: tools ## measure the performance of the server; WHAT=memory runs one meas
 	$(if $(filter gateways,$(WHAT)),,$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER)))
 	$(if $(filter gateways,$(WHAT)),scripts/install-gateways.sh nginx envoy >/dev/null && $(GO) test -C tests/gateways -timeout $(TIMEOUT) -count=1 -v -run '^TestLatency' ./... -args -latency-for 10s -latency-bar 1ms)
 
-abuse: tools ## abuse the server in 18 ways (docs/security.md), and measure other clients and resources; ARGS="-rows F71,F72"; root, 9 minutes, an otherwise idle machine
+abuse: tools ## abuse the server in 18 ways (docs/security.md), and measure other clients and resources; ARGS="-rows F71,F72"; root, 9 minutes, an otherwise idle machine, or ARGS=-realtime
 	$(GO) run -C tests/bench . abuse $(ARGS)
 
 chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated files, floods, concurrent groups of limits; then faults of clusters; ARGS="-seed 7"

@@ -64,8 +64,12 @@ const zeroPriority = 20
 // niceness is the difference between the priorities of attackers and of all other processes.
 const niceness = 19
 
-// preferred is a command that runs its argument with the priority of other processes.
-var preferred = []string{"nice", "-n", strconv.Itoa(-niceness)}
+// Commands that run their argument with the priority of other processes, or with a real-time priority: then neither attackers
+// nor other programs on the machine delay the servers and the load generator.
+var (
+	preferred = []string{"nice", "-n", strconv.Itoa(-niceness)}
+	realTime  = []string{"chrt", "-r", "10"}
+)
 
 // endureAbuse runs the rows that the flag -rows selects, by default all.
 func endureAbuse(s settings, b *board) error {
@@ -74,7 +78,10 @@ func endureAbuse(s settings, b *board) error {
 	}
 	err := withPrograms(func(server string, g generator) error {
 		g.wrapper = preferred
-		a := &abuser{settings: s, board: b, server: server, polite: g, binary: append(slices.Clone(preferred), server)}
+		if s.realTime {
+			g.wrapper = realTime
+		}
+		a := &abuser{settings: s, board: b, server: server, polite: g, binary: append(slices.Clone(g.wrapper), server)}
 		return a.runRows()
 	})
 	b.prefix = ""
