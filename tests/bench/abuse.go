@@ -53,9 +53,10 @@ const (
 type abuser struct {
 	settings
 	*board
-	server string   // the binary
-	binary []string // the binary, as the argument of preferred
-	polite generator
+	server  string   // the binary
+	wrapper []string // command that sets the priority of servers
+	binary  []string // the binary, as the argument of wrapper
+	polite  generator
 }
 
 // zeroPriority is the result of getpriority for a nice value of 0: the system call returns 20 minus the nice value.
@@ -64,11 +65,12 @@ const zeroPriority = 20
 // niceness is the difference between the priorities of attackers and of all other processes.
 const niceness = 19
 
-// Commands that run their argument with the priority of other processes, or with a real-time priority: then neither attackers
-// nor other programs on the machine delay the servers and the load generator.
+// Commands that run their argument with the priority of other processes, or with real-time priorities: then neither attackers
+// nor other programs on the machine delay the servers, and servers do not delay the load generator, which measures them.
 var (
-	preferred = []string{"nice", "-n", strconv.Itoa(-niceness)}
-	realTime  = []string{"chrt", "-r", "10"}
+	preferred         = []string{"nice", "-n", strconv.Itoa(-niceness)}
+	realTimeServer    = []string{"chrt", "-r", "10"}
+	realTimeGenerator = []string{"chrt", "-r", "20"}
 )
 
 // endureAbuse runs the rows that the flag -rows selects, by default all.
@@ -77,11 +79,12 @@ func endureAbuse(s settings, b *board) error {
 		return err
 	}
 	err := withPrograms(func(server string, g generator) error {
+		wrapper := preferred
 		g.wrapper = preferred
 		if s.realTime {
-			g.wrapper = realTime
+			wrapper, g.wrapper = realTimeServer, realTimeGenerator
 		}
-		a := &abuser{settings: s, board: b, server: server, polite: g, binary: append(slices.Clone(g.wrapper), server)}
+		a := &abuser{settings: s, board: b, server: server, polite: g, wrapper: wrapper, binary: append(slices.Clone(wrapper), server)}
 		return a.runRows()
 	})
 	b.prefix = ""

@@ -209,7 +209,7 @@ func drip(addr string, i int, text string, stop <-chan struct{}) (took time.Dura
 // fewFiles opens more connections than a leader may open files. It checks the processor time of the leader, that it keeps
 // the leadership, and that a follower can join meanwhile.
 func (a *abuser) fewFiles() error {
-	limited := slices.Concat(a.polite.wrapper, []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, fewFilesLimit), a.server})
+	limited := slices.Concat(a.wrapper, []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, fewFilesLimit), a.server})
 	nodes, err := startGroupUnder(limited, "--raft-fsync", "no")
 	if err != nil {
 		return err
