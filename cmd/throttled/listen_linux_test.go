@@ -45,17 +45,13 @@ func TestReceiveBuffer_Blocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = ln.Close() }()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
+	t.Cleanup(func() { _ = ln.Close() })
+	client, dialed := net.Dial("tcp", ln.Addr().String())
 	accepted, err := ln.Accept()
-	if err != nil {
+	if err := errors.Join(dialed, err); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = accepted.Close() }()
+	t.Cleanup(func() { _, _ = accepted.Close(), client.Close() })
 	if got := receiveBuffer(t, accepted); got != size {
 		t.Errorf("the receive buffer of an accepted connection has %d bytes, want %d", got, size)
 	}
