@@ -74,6 +74,10 @@ func (t *Table) LeaseUsage() (u limiter.LeaseUsage) {
 	for l := range t.Leases {
 		u.Leases++
 		u.Units += l.Units
+		if l.Relaxed > 0 {
+			u.Relaxed++
+			u.Bound = max(u.Bound, l.Relaxed)
+		}
 	}
 	if settled := u.Returned + uint64(u.Units); u.Granted > settled {
 		raise(&t.leases.stranded, u.Granted-settled)

@@ -81,6 +81,23 @@ func TestDrawOfGCRA(t *testing.T) {
 	}
 }
 
+// TestRelaxed checks that only leases of CL.THROTTLE can be relaxed, and that a list of them shows the bound.
+func TestRelaxed(t *testing.T) {
+	for kind, want := range map[limiter.Kind]time.Duration{limiter.Throttle: 100 * ms, limiter.ScaledThrottle: 100 * ms, limiter.WindowLog: 0, limiter.FixedWindow: 0} {
+		b := newBench(t, kind, limiter.Limit{Max: 60, Interval: 10 * time.Second, Amount: 1})
+		b.Decide(limiter.Request{Kind: kind, Key: []byte("key"), Limit: b.l, Quantity: 5, Draw: &limiter.Draw{ID: 1, Lessee: "a", Hold: 100 * ms, Relaxed: true}})
+		leases := 0
+		for l := range All(b.state, b.now) {
+			if leases++; l.Relaxed != want {
+				t.Errorf("kind %v: the bound of a relaxed lease is %v, want %v", kind, l.Relaxed, want)
+			}
+		}
+		if leases != 1 {
+			t.Errorf("kind %v: %d leases, want 1", kind, leases)
+		}
+	}
+}
+
 // TestReturnKeepsLaterLease checks that a return of a lease leaves a lease that ends later charged as of its end: its units
 // and all others that are admitted at its end do not exceed the limit.
 func TestReturnKeepsLaterLease(t *testing.T) {

@@ -40,6 +40,11 @@ func (e *lease) charged() uint64 {
 	return ns
 }
 
+// relaxed returns the time by which the lease ends after the time as of which it is charged: 0 for a strict lease.
+func (e *lease) relaxed() time.Duration {
+	return time.Duration(min(e.end-min(e.end, e.asOf), math.MaxInt64))
+}
+
 // list holds the leases of a key in the order of their draws.
 type list []lease
 

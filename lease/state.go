@@ -68,7 +68,7 @@ func All(s limiter.State, now uint64) iter.Seq[limiter.Lease] {
 				continue
 			}
 			if !yield(limiter.Lease{ID: e.id, User: string(e.user), Lessee: string(e.lessee), Units: int64(min(e.units, math.MaxInt64)),
-				Left: time.Duration(min(e.end-now, math.MaxInt64))}) {
+				Left: time.Duration(min(e.end-now, math.MaxInt64)), Relaxed: e.relaxed()}) {
 				return
 			}
 		}

@@ -48,11 +48,17 @@ type Lease struct {
 	User, Lessee string
 	Units        int64         // granted and not returned
 	Left         time.Duration // time until the lease ends; above 0
+	// Relaxed is 0 for a strict lease. Otherwise it is the time from the draw to the end of the lease: the limit may admit in
+	// addition the units that it restores within this time.
+	Relaxed time.Duration
 }
 
 // LeaseUsage holds the outstanding leases of an Engine, and counters since the Engine was started.
 type LeaseUsage struct {
 	Leases, Units int64 // outstanding leases, and their units
+	// Relaxed is the number of outstanding relaxed leases, and Bound the longest of their Lease.Relaxed.
+	Relaxed int64
+	Bound   time.Duration
 
 	Granted  uint64 // units granted by draws
 	Returned uint64 // units credited by returns

@@ -235,4 +235,6 @@ func infoLeases(s *Server, w *infoWriter) {
 	w.field("leases_granted_units", u.Granted)
 	w.field("leases_returned_units", u.Returned)
 	w.field("leases_stranded_units", u.Stranded)
+	w.field("leases_relaxed", u.Relaxed)
+	w.field("leases_relaxed_bound_ms", limiter.Ceil(u.Bound, time.Millisecond))
 }

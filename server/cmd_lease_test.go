@@ -48,6 +48,24 @@ func TestLeasesBelongToUsers(t *testing.T) {
 	}
 }
 
+// TestRelaxedLeaseIsShown checks that INFO shows the number and the bound of relaxed leases.
+func TestRelaxedLeaseIsShown(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).greet()
+	for i, want := range []struct{ relaxed, bound int64 }{{0, 0}, {1, 500}} {
+		if got := p.count("leases", "leases_relaxed"); got != want.relaxed {
+			t.Errorf("%d relaxed leases, want %d", got, want.relaxed)
+		}
+		if got := p.count("leases", "leases_relaxed_bound_ms"); got != want.bound {
+			t.Errorf("the bound is %d ms, want %d", got, want.bound)
+		}
+		if i == 0 {
+			p.ask("CL.LEASE", "10", "1000", "THROTTLE", "strict", "99", "10", "1")
+			p.ask("CL.LEASE", "10", "500", "THROTTLE", "k", "99", "10", "1", "RELAXED")
+		}
+	}
+}
+
 // TestLeasePermissions checks that the key patterns of a user apply to the key of a lease, also in a raw limit.
 func TestLeasePermissions(t *testing.T) {
 	t.Parallel()

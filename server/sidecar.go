@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/server/statistics"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -124,6 +125,7 @@ func infoSidecar(s *Server, w *infoWriter) {
 // infoLessee writes the leases that a sidecar has drawn.
 func infoLessee(w *infoWriter, l *topology.Lessee) {
 	w.field("lessee_mode", l.Mode)
+	w.field("lessee_bound_ms", limiter.Ceil(l.Bound, time.Millisecond))
 	w.field("lessee_keys", l.Keys)
 	w.field("lessee_leases", l.Leases)
 	w.field("lessee_units", l.Units)

@@ -19,17 +19,18 @@ const drawTimeout = 500 * time.Millisecond
 type Leases struct {
 	ledger *lessee.Ledger
 	mode   string
+	bound  time.Duration // see topology.Lessee
 }
 
 var _ Decider = (*Leases)(nil)
 
 // NewLeases returns a Decider without units.
 func NewLeases(c lessee.Config) *Leases {
-	mode := "strict"
+	l := &Leases{ledger: lessee.New(c), mode: "strict"}
 	if c.Relaxed {
-		mode = "relaxed"
+		l.mode, l.bound = "relaxed", c.Hold
 	}
-	return &Leases{lessee.New(c), mode}
+	return l
 }
 
 // Run draws units from an upstream, and returns units, until ctx is done. It then returns all units in hand.
@@ -47,7 +48,7 @@ func (l *Leases) status() topology.Lessee {
 	}
 	c := l.ledger.Counts()
 	s := topology.Lessee{
-		Mode: l.mode, Admitted: c.Admitted.Load(), Refused: c.Refused.Load(), Forwarded: c.Forwarded.Load(), Draws: c.Draws.Load(),
+		Mode: l.mode, Bound: l.bound, Admitted: c.Admitted.Load(), Refused: c.Refused.Load(), Forwarded: c.Forwarded.Load(), Draws: c.Draws.Load(),
 		Returns: c.Returns.Load(), Failures: c.Failures.Load(), Drawn: c.Drawn.Load(), Returned: c.Returned.Load(), Lost: c.Lost.Load(),
 	}
 	s.Keys, s.Leases, s.Units = l.ledger.Usage(lessee.Now())

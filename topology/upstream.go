@@ -17,17 +17,19 @@ type Upstream struct {
 
 // Lessee holds the leases that a sidecar has drawn, and counters since it was started.
 type Lessee struct {
-	Mode      string // "off", "strict" or "relaxed"
-	Keys      int    // keys that are tracked because they are in demand
-	Leases    int    // leases in hand
-	Units     int64  // units in hand
-	Admitted  int64  // requests admitted with leased units
-	Refused   int64  // requests refused because the upstream is known to refuse them
-	Forwarded int64  // limits of requests that were sent to the upstream
-	Draws     int64  // draws sent
-	Returns   int64  // returns sent
-	Failures  int64  // draws without an answer
-	Drawn     int64  // units granted
-	Returned  int64  // units returned
-	Lost      int64  // units of leases that ended before the units were spent or returned
+	Mode string // "off", "strict" or "relaxed"
+	// Bound is 0 unless leases are relaxed. Otherwise each limit may admit in addition the units that it restores within this time.
+	Bound     time.Duration
+	Keys      int   // keys that are tracked because they are in demand
+	Leases    int   // leases in hand
+	Units     int64 // units in hand
+	Admitted  int64 // requests admitted with leased units
+	Refused   int64 // requests refused because the upstream is known to refuse them
+	Forwarded int64 // limits of requests that were sent to the upstream
+	Draws     int64 // draws sent
+	Returns   int64 // returns sent
+	Failures  int64 // draws without an answer
+	Drawn     int64 // units granted
+	Returned  int64 // units returned
+	Lost      int64 // units of leases that ended before the units were spent or returned
 }
