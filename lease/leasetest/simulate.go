@@ -117,15 +117,14 @@ func (r *Run) request(quantity int64) limiter.Request {
 const maxUnits = 1 << 30
 
 // peek looks up the state by the limit in force, and records the refills of a bucket since the last call.
-func (r *Run) peek() limiter.Decision {
+func (r *Run) peek() {
 	if isBucket(r.Subject.Kind) && r.peeked.ResetAfter > 0 {
 		interval, now, full := uint64(r.inForce.Interval), r.target.Now(), r.at+uint64(r.peeked.ResetAfter)
 		for t := full - (full-r.at-1)/interval*interval; t <= min(now, full); t += interval {
-			r.History.Refill(t, r.inForce.Amount)
+			r.Refill(t, r.inForce.Amount)
 		}
 	}
 	r.peeked, r.at = r.peekBy(r.inForce), r.target.Now()
-	return r.peeked
 }
 
 func isBucket(kind limiter.Kind) bool {
