@@ -16,6 +16,7 @@ import (
 type fleet struct {
 	*cluster
 	sidecars []*node
+	relaxed  bool // leases are relaxed
 
 	mu   sync.Mutex
 	sums leaseSums
@@ -32,7 +33,7 @@ type leaseSums struct {
 // newFleet starts sidecars with additional arguments, and waits until each of them uses an upstream. The caller must close the fleet before the
 // cluster, even if an error is returned.
 func (c *cluster) newFleet(ctx context.Context, count int, args []string) (*fleet, error) {
-	f := &fleet{cluster: c}
+	f := &fleet{cluster: c, relaxed: slices.Contains(args, relaxedLeases)}
 	for i := range count {
 		s, err := c.prepareSidecar(i)
 		if err != nil {

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +17,7 @@ import (
 type fleetLoad struct {
 	clock   clock
 	keys    []windowKey
+	refunds []windowKey // keys that are also refunded and deleted
 	clients []*client
 	decided atomic.Int64 // decisions so far
 	limited atomic.Int64 // those of them that refused a request
@@ -43,15 +47,33 @@ func leasable() (keys []windowKey) {
 	window("FIXED", 400, history.Bound, 2*400, long)
 	window("SLIDING", 500, history.Bound, 2*500, long)
 	window("BUCKETS", 350, history.Window, 350, long/windowParts*(windowParts-1), itoa(windowParts))
-	window("LOG", 300, history.Window, 300, long)
+	window("LOG", 330, history.Window, 330, long)
 	const capacity, refill = 300, 100
 	bucket := &history.Key{Name: "leased:bucket", Form: history.Bound, MaxBurst: capacity + refill - 1, Count: refill, Period: time.Second}
 	return append(keys, windowKey{bucket, capacity, []string{"CL.BUCKET", bucket.Name, itoa(capacity), itoa(refill), "1"}, nil})
 }
 
+// refunded returns limits of every algorithm on keys that are also refunded and deleted. A refund of a relaxed lease of
+// CL.THROTTLE has no bound, so relaxed leaves out these limits.
+func refunded(relaxed bool) (keys []windowKey) {
+	for _, k := range leasable() {
+		if k.words[0] == "CL.THROTTLE" && (relaxed || k.of.Count != 40) {
+			continue
+		}
+		const more = 2 // units, so that the limits differ
+		of := *k.of
+		of.Name, of.MaxBurst = "refunded"+strings.TrimPrefix(of.Name, "leased"), of.MaxBurst+more*(of.Limit()/k.limit)
+		words := slices.Clone(k.words)
+		first, _ := strconv.ParseInt(words[2], 10, 64) // the burst or the limit
+		words[1], words[2] = of.Name, itoa(first+more)
+		keys = append(keys, windowKey{&of, k.limit + more, words, k.mode})
+	}
+	return keys
+}
+
 // load starts clients. Together they send the given number of pipelines per second (rate) until end is called.
 func (f *fleet) load(ctx context.Context, rate int) *fleetLoad {
-	l := &fleetLoad{clock: f.clock, keys: leasable()}
+	l := &fleetLoad{clock: f.clock, keys: leasable(), refunds: refunded(f.relaxed)}
 	var addrs []string
 	for _, n := range f.nodes {
 		addrs = append(addrs, n.addr())
@@ -68,7 +90,7 @@ func (f *fleet) load(ctx context.Context, rate int) *fleetLoad {
 		l.clients = append(l.clients, c)
 		l.running.Go(func() {
 			c.repeat(ctx, every, func() {
-				c.decide(l.requests(c)...)
+				l.send(c)
 				l.count(c)
 			})
 		})
@@ -84,16 +106,58 @@ func newLoyal(id int, addr string, clock clock, seed uint64) *client {
 	}
 }
 
+// send sends a pipeline of requests, and sometimes instead a group of two requests, a refund or a DEL.
+func (l *fleetLoad) send(c *client) {
+	one, other := &l.keys[c.random.IntN(len(l.keys))], &l.keys[c.random.IntN(len(l.keys))]
+	again := &l.refunds[c.random.IntN(len(l.refunds))]
+	switch dice := c.random.IntN(300); {
+	case dice < 30 && one != other:
+		c.decideAll(one, other)
+	case dice < 36:
+		c.decide(again.request(-1 - c.random.Int64N(again.limit/16)))
+	case dice < 37:
+		c.forget(again.of)
+	default:
+		c.decide(l.requests(c)...)
+	}
+}
+
+// decideAll charges a unit of two limits, or of none.
+func (c *client) decideAll(keys ...*windowKey) {
+	words := []string{"CL.ALL", "1"}
+	for _, k := range keys {
+		words = append(append(append(words, strings.TrimPrefix(k.words[0], "CL.")), k.words[1:]...), k.mode...)
+	}
+	r, f, call := c.ask(words...)
+	o := history.Op{Client: c.id, Node: c.current, Quantity: 1, Call: call, Return: c.clock.now()}
+	switch n := r.integers(); {
+	case f == unknown:
+		o.Outcome, o.Return = history.Unknown, history.Never
+	case f != decided:
+		return
+	case len(n) < 5 || n[0]&^1 != 0:
+		c.complain("%v: invalid reply %v", words, r)
+		return
+	default:
+		o.Outcome = history.Outcome(n[0])
+	}
+	for _, k := range keys {
+		o.Key = k.of
+		c.ops = append(c.ops, o)
+	}
+}
+
 // requests returns a pipeline of requests on different keys.
 func (l *fleetLoad) requests(c *client) (reqs []request) {
-	for _, i := range c.random.Perm(len(l.keys))[:1+c.random.IntN(len(l.keys))] {
-		reqs = append(reqs, l.keys[i].request(c.quantity()))
+	all := slices.Concat(l.keys, l.refunds)
+	for _, i := range c.random.Perm(len(all))[:1+c.random.IntN(len(l.keys))] {
+		reqs = append(reqs, all[i].request(c.quantity()))
 	}
 	return reqs
 }
 
 // count counts the decisions that a client has recorded since the last call, and keeps only those that the checks need:
-// requests that were admitted, or may have been.
+// requests that were admitted, refunded or deleted, or may have been.
 func (l *fleetLoad) count(c *client) {
 	kept := c.ops[:c.counted]
 	for _, o := range c.ops[c.counted:] {
@@ -103,7 +167,7 @@ func (l *fleetLoad) count(c *client) {
 		if o.Outcome == history.Limited {
 			l.limited.Add(1)
 		}
-		if o.Charges() || o.Outcome == history.Unknown {
+		if o.Charges() || o.Restores() > 0 || o.Outcome == history.Unknown {
 			kept = append(kept, o)
 		}
 	}

@@ -21,6 +21,7 @@
 //	chaos rogue      stolen keys of nodes, forged votes
 //	chaos rules      a change of the rules every 100 ms while leaders are killed: each decision has one version
 //	chaos sidecars   faults of nodes and of sidecars with leases: no limit is exceeded
+//	chaos sidecars-relaxed   the same with relaxed leases: no limit is exceeded by more than the bound
 //	chaos shares     two sidecars compete for a limit, and their demand is swapped
 //	chaos mutants    deliberate bugs: a checker must find each of them
 //	chaos all        all scenarios
@@ -71,6 +72,7 @@ func scenarios() []scenario {
 		{"rogue", rogue},
 		{"rules", rulesScenario},
 		{"sidecars", sidecars},
+		{"sidecars-relaxed", sidecarsRelaxed},
 		{"shares", shares},
 		{"mutants", mutants},
 	}

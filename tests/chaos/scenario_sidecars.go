@@ -23,6 +23,28 @@ const fleetSize = 4
 // sidecars together must obey the limits.
 func sidecars(ctx context.Context, l *lab) error { return l.sidecarsWith(ctx) }
 
+// relaxedLeases is the value of the option upstream-leases for relaxed leases.
+const relaxedLeases = "relaxed"
+
+// sidecarsRelaxed is sidecars with relaxed leases: CL.THROTTLE may admit in addition what is restored within a lease.
+func sidecarsRelaxed(ctx context.Context, l *lab) error {
+	return l.sidecarsWith(ctx, "--upstream-leases", relaxedLeases)
+}
+
+// longestLease returns the validity of the longest lease of a GCRA limit: a second, or an eighth of the time in which the limit
+// is restored.
+func longestLease(k *history.Key) time.Duration {
+	return min(time.Second, time.Duration(k.Limit())*k.Period/time.Duration(k.Count)/8)
+}
+
+// slack returns the time that the rule of a key permits in addition.
+func (f *fleet) slack(k *history.Key) (s check.Slack) {
+	if f.relaxed && k.Form == history.Rate {
+		s.Ahead = longestLease(k)
+	}
+	return s
+}
+
 // sidecarsWith runs the scenario sidecars with additional arguments of each sidecar.
 func (l *lab) sidecarsWith(ctx context.Context, args ...string) error {
 	return l.withFleet(ctx, fleetSize, args, func(ctx context.Context, f *fleet) error {
@@ -141,7 +163,7 @@ func (f *fleet) judge(ctx context.Context, load *fleetLoad) {
 	ops := load.end()
 	f.countAll()
 	over := f.judgeAdmissions(ops, func(text string) { findings = append(findings, finding{"interval", text}) })
-	add("restored", f.restored(ctx, load.keys))
+	add("restored", f.restored(ctx, slices.Concat(load.keys, load.refunds)))
 	differ, err := f.agree(ctx)
 	add("agreement", differ)
 	add("healing", err)
@@ -169,7 +191,7 @@ func (f *fleet) judgeAdmissions(ops []history.Op, found func(text string)) (over
 		if k.Form == history.Window {
 			judged = check.Window
 		}
-		s := judged(k, of, check.Slack{})
+		s := judged(k, of, f.slack(k))
 		f.lab.out.note("  closest to the limit: "+k.Name, "%d units in %.3f s, %.2f over the limit", s.Granted, float64(s.To-s.From)/1e9, s.Over)
 		if s.Violated {
 			over += int(math.Ceil(s.Over))

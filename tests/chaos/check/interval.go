@@ -10,7 +10,7 @@ import (
 // exceeded, it is the interval in which the granted units came closest to the limit.
 type Stretch struct {
 	From, To int64   // nanoseconds; both are 0 if nothing was granted
-	Granted  int64   // units of requests that were both sent and answered in the interval
+	Granted  int64   // units of requests that were both sent and answered in the interval, less the units of refunds
 	Over     float64 // units above the limit; negative: units below it
 	Violated bool    // more was granted than the limit allows
 }
@@ -23,8 +23,8 @@ func (s Stretch) String() string {
 
 // Interval returns the interval in which the units granted on a key exceed its limit most. In an
 // interval, a key may grant its limit plus the units restored in the interval. A request counts if
-// it was both sent and answered in the interval. All of ops must be requests on k, and none may be
-// a refund. Interval runs in O(n log n).
+// it was both sent and answered in the interval. The units of refunds and deletions that may have been executed in the interval
+// are permitted in addition. All of ops must be requests on k. Interval runs in O(n log n).
 func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	// All numbers of units are multiplied by the period to make them integers: one unit is
 	// represented by k.Period, and each nanosecond restores k.Count.
@@ -58,6 +58,9 @@ func (s *Stretch) locate(byCall []history.Op, end, price, rate int64, slack Slac
 			continue
 		}
 		units += o.Quantity
+		if o.Quantity < 0 || units < 0 {
+			continue
+		}
 		if all := product(price, units).plus(product(rate, slack.begin(o.Call))); best.less(all) {
 			best, s.From, s.Granted = all, o.Call, units
 		}

@@ -21,8 +21,11 @@ func slowInterval(k *history.Key, ops []history.Op, slack Slack) (worst *big.Int
 			}
 			from, to, units := ops[i].Call, ops[j].Return, int64(0)
 			for _, o := range ops {
-				if o.Charges() && o.Call >= from && o.Return <= to {
+				switch {
+				case o.Charges() && o.Call >= from && o.Return <= to:
 					units += o.Quantity
+				case o.Return >= from && o.Call <= to:
+					units -= o.Restores()
 				}
 			}
 			over := new(big.Int).Mul(big.NewInt(units-k.Limit()), big.NewInt(int64(k.Period)))
@@ -77,6 +80,14 @@ func TestIntervalExamples(t *testing.T) {
 		{"refusals and unknowns do not count", []history.Op{
 			op(0, 0, 2), {Key: k, Outcome: history.Limited, Quantity: 5}, {Key: k, Outcome: history.Unknown, Quantity: 5, Return: history.Never},
 		}, Slack{}, false, ""},
+		{"a refund", []history.Op{op(0, 0, 2), op(1, 2, -1), op(3, 3, 1)}, Slack{}, false, ""},
+		{"a refund of less", []history.Op{op(0, 0, 2), op(1, 2, -1), op(3, 3, 2)}, Slack{}, true, "3 units"},
+		{"a refund later", []history.Op{op(0, 0, 2), op(1, 2, 1), op(3, 3, -1)}, Slack{}, true, "3 units"},
+		{"a refund before", []history.Op{op(0, 1, -1), op(2, 2, 2), op(3, 3, 1)}, Slack{}, true, "3 units"},
+		{"a refund that may be later than its call", []history.Op{op(0, 5, -1), op(2, 2, 2), op(3, 3, 1)}, Slack{}, false, ""},
+		{"an unknown refund", []history.Op{{Key: k, Outcome: history.Unknown, Quantity: -1, Return: history.Never}, op(2, 2, 2), op(3, 3, 1)}, Slack{}, false, ""},
+		{"a deletion", []history.Op{op(0, 0, 2), {Key: k, Kind: history.Delete, Call: 1, Return: 2}, op(3, 3, 2)}, Slack{}, false, ""},
+		{"more after a deletion", []history.Op{op(0, 0, 2), {Key: k, Kind: history.Delete, Call: 1, Return: 2}, op(3, 3, 3)}, Slack{}, true, ""},
 		{"long call", []history.Op{op(0, 0, 2), op(0, 5*sec, 2)}, Slack{}, false, ""},
 	} {
 		s := agree(t, k, tt.ops, tt.slack)

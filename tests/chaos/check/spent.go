@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -54,8 +55,12 @@ func newSpent(n int, price, rate int64, slack Slack) *spent {
 // add adds a charge. The argument i is its position among all charges, in the order in which they were sent.
 func (s *spent) add(i int, o *history.Op) {
 	n := &s.nodes[s.size+i]
-	n.sum = product(s.price, o.Quantity)
-	n.best = n.sum.plus(product(s.rate, s.slack.begin(o.Call)))
+	if o.Quantity < 0 { // a refund, at which no interval begins
+		n.sum = wide{}.minus(product(s.price, -o.Quantity))
+	} else {
+		n.sum = product(s.price, o.Quantity)
+		n.best = n.sum.plus(product(s.rate, s.slack.begin(o.Call)))
+	}
 	for i = (s.size + i) / 2; i > 0; i /= 2 {
 		left, right := &s.nodes[2*i], &s.nodes[2*i+1]
 		n := &s.nodes[i]
@@ -74,18 +79,25 @@ func (s *spent) maxAt(at int64) wide {
 
 // charges returns the requests that have certainly charged units, in the order of their calls.
 // byReturn holds the indexes of these requests in byCall, in the order of their returns.
+//
+// Refunds and deletions, including unknown ones, are returned as charges of a negative quantity with Call and Return
+// exchanged: so they count in each interval in which they may have been executed.
 func charges(ops []history.Op) (byCall []history.Op, byReturn []int) {
 	for _, o := range ops {
-		if o.Charges() {
+		switch n := o.Restores(); {
+		case o.Charges():
+			byCall = append(byCall, o)
+		case n > 0:
+			o.Quantity, o.Call, o.Return = -n, o.Return, o.Call
 			byCall = append(byCall, o)
 		}
 	}
-	slices.SortStableFunc(byCall, func(a, b history.Op) int { return int(clamp(a.Call-b.Call, -1, 1)) })
+	slices.SortStableFunc(byCall, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
 	byReturn = make([]int, len(byCall))
 	for i := range byReturn {
 		byReturn[i] = i
 	}
-	slices.SortStableFunc(byReturn, func(a, b int) int { return int(clamp(byCall[a].Return-byCall[b].Return, -1, 1)) })
+	slices.SortStableFunc(byReturn, func(a, b int) int { return cmp.Compare(byCall[a].Return, byCall[b].Return) })
 	return byCall, byReturn
 }
 

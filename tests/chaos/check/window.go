@@ -7,9 +7,9 @@ import (
 )
 
 // Window returns, of all intervals that are shorter than the period, the one in which most
-// units were granted. The key must admit at most its limit in each of these intervals. A
-// request counts if it was both sent and answered in the interval. All of ops must be requests
-// on k, and none may be a refund. Window runs in O(n log n).
+// units were granted, less the units of refunds and deletions that may have been executed in it. The key must admit at most
+// its limit in each of these intervals. A request counts if it was both sent and answered in the interval. All of ops must be
+// requests on k. Window runs in O(n log n).
 func Window(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	byCall, byReturn := charges(ops)
 	if len(byCall) == 0 {
@@ -24,6 +24,9 @@ func Window(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	granted := make(sums, len(byCall)+1)
 	for i, o := range slices.Backward(byCall) {
 		granted.add(place[i], o.Quantity)
+		if o.Quantity < 0 {
+			continue
+		}
 		end := slack.begin(o.Call) + int64(k.Period)
 		within, _ := slices.BinarySearch(ends, end)
 		if units := granted.before(within); units > s.Granted {

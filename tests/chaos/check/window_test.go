@@ -16,8 +16,11 @@ func slowWindow(k *history.Key, ops []history.Op) (most int64) {
 	for i := range ops {
 		units := int64(0)
 		for j := range ops {
-			if ops[j].Charges() && ops[j].Call >= ops[i].Call && ops[j].Return-ops[i].Call < int64(k.Period) {
-				units += ops[j].Quantity
+			switch o := &ops[j]; {
+			case o.Charges() && o.Call >= ops[i].Call && o.Return-ops[i].Call < int64(k.Period):
+				units += o.Quantity
+			case o.Return >= ops[i].Call && o.Call-ops[i].Call < int64(k.Period):
+				units -= o.Restores()
 			}
 		}
 		most = max(most, units)

@@ -86,6 +86,18 @@ type Op struct {
 // Charges reports whether the request has certainly charged units.
 func (o *Op) Charges() bool { return o.Kind == Throttle && o.Outcome == Granted && o.Quantity > 0 }
 
+// Restores returns the largest number of units that a refund or a DEL may have restored: all units of the limit for a DEL, and 0 for
+// other requests.
+func (o *Op) Restores() int64 {
+	switch {
+	case o.Outcome == Limited:
+		return 0
+	case o.Kind == Delete:
+		return o.Key.Limit()
+	}
+	return max(0, -o.Quantity)
+}
+
 // ByKey groups requests by key. The requests of a group are in the order in which they were sent.
 func ByKey(ops []Op) map[*Key][]Op {
 	groups := map[*Key][]Op{}
