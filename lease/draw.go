@@ -116,8 +116,8 @@ func Return(decide Algorithm, req *limiter.Request, kind limiter.Kind, old limit
 	base := kind.Base()
 	l := st.leases[at].limit
 	st.adapt(decide, base, &l, now)
-	n := min(uint64(req.Quantity), st.leases[at].units)
+	n, left := min(uint64(req.Quantity), st.leases[at].units), time.Duration(st.leases[at].end-now)
 	st.credit(decide, base, at, n, now)
-	req.Draw.Granted = int64(n)
+	req.Draw.Granted, req.Draw.Valid = int64(n), left
 	return st.change(base, nil)
 }

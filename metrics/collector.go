@@ -52,6 +52,7 @@ type snapshot struct {
 	fileActive bool
 	uncounted  int
 	limits     []counts.Row
+	leases     []counts.LeaseRow
 
 	certificates map[string]time.Duration // time until expiry, by the label "certificate"
 }
@@ -79,7 +80,7 @@ func (s *snapshot) readRules(r *ruleset.Store) {
 	s.hasRules, s.newest, s.active, s.file = true, r.Newest(), r.Active(), r.File()
 	version := r.FileVersion()
 	s.fileActive = version > 0 && version == s.active.Version
-	s.uncounted, s.limits = r.Counts().Shared(), r.Counts().Rows()
+	s.uncounted, s.limits, s.leases = r.Counts().Shared(), r.Counts().Rows(), r.Counts().LeaseRows()
 }
 
 // collector exports the metrics of tables. It implements prometheus.Collector.

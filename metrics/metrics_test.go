@@ -95,6 +95,7 @@ func fakeSources(t testing.TB) Sources {
 	limits.At(0).Add(counts.Banned, 1)
 	limits.At(1).Add(counts.Refused, 5)
 	limits.At(2).Add(counts.Admitted, 4)
+	store.Counts().Granted(counts.Name{}, 96, time.Second)
 	return Sources{
 		Version: "v1", Server: fakeServer, Rules: store, Node: fakeNode{},
 		Certificates: func() map[string]time.Time {
@@ -125,7 +126,7 @@ func TestValues(t *testing.T) {
 		`throttled_loading 1`, `throttled_clients 11`, `throttled_clients_limit 12`, `throttled_peer_streams 13`,
 		`throttled_connections_total 14`, `throttled_rejected_connections_total 15`,
 		`throttled_closed_connections_total{reason="displaced"} 16`, `throttled_closed_connections_total{reason="memory"} 17`,
-		`throttled_closed_connections_total{reason="timeout"} 18`, `throttled_lease_units_total{result="granted"} 96`, `throttled_lease_units_total{result="returned"} 97`, `throttled_users 3`, `throttled_users_version 77`, `throttled_protocol_errors_total 19`, `throttled_handler_panics_total 20`,
+		`throttled_closed_connections_total{reason="timeout"} 18`, `throttled_lease_units_total{result="granted"} 96`, `throttled_lease_units_total{result="returned"} 97`, `throttled_lease_outstanding_units{domain="",limit=""} 96`, `throttled_lease_stranded_units_total{domain="",limit=""} 0`, `throttled_users 3`, `throttled_users_version 77`, `throttled_protocol_errors_total 19`, `throttled_handler_panics_total 20`,
 		`throttled_overload_refused_total 76`, `throttled_overload_waiting_clients 77`,
 		`throttled_received_bytes_total 21`, `throttled_sent_bytes_total 22`, `throttled_failed_authentications_total{reason="wrong"} 23`,
 		`throttled_failed_authentications_total{reason="limited"} 24`, `throttled_client_memory_bytes 25`, `throttled_client_memory_limit_bytes 26`,

@@ -2,6 +2,18 @@ package metrics
 
 // rulesRows are the metrics of the rules.
 var rulesRows = []row{
+	{"throttled_lease_outstanding_units", gauge, []string{"domain", "limit"}, "Units that lessees hold or have spent, of leases that this node has granted and that have not ended, by limit of the rules. Keys of other limits have an empty domain and limit. Limits beyond metrics-max-limits are \"other\". Limits without leases are absent.",
+		func(s *snapshot, out *values) {
+			for _, r := range s.leases {
+				out.count(r.Outstanding, r.Domain, r.Limit)
+			}
+		}},
+	{"throttled_lease_stranded_units_total", counter, []string{"domain", "limit"}, "Units of leases that have ended without a return, as above. Lessees have spent or lost them.",
+		func(s *snapshot, out *values) {
+			for _, r := range s.leases {
+				out.count(r.Stranded, r.Domain, r.Limit)
+			}
+		}},
 	{"throttled_rules_version", gauge, nil, "Number of the newest version of the rules; 0: none.",
 		withRules(func(s *snapshot, out *values) { out.add(float64(s.newest.Number)) })},
 	{"throttled_rules_active_version", gauge, nil, "Number of the version with which this node decides.",

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -46,6 +47,16 @@ func (c *Counter) AppendKey(dst []byte, per []Value) []byte {
 		dst = per[i].appendTo(dst)
 	}
 	return dst
+}
+
+// LimitOf returns the domain and the limit of a key that AppendKey returns, or false for the form of any other key. The limit of the
+// default of a domain is empty.
+func LimitOf(key []byte) (domain, limit []byte, ok bool) {
+	parts := bytes.SplitN(key, []byte{'|'}, 4)
+	if len(parts) < 4 || string(parts[0]) != "rule" {
+		return nil, nil, false
+	}
+	return parts[1], parts[2], true
 }
 
 // appendTo appends the part of a key for one value.

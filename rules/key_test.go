@@ -165,3 +165,19 @@ func FuzzAppendKey(f *testing.F) {
 		}
 	})
 }
+
+func TestLimitOf(t *testing.T) {
+	for key, want := range map[string][3]string{
+		"rule|shop|api|gcra|1m|api_key=acme": {"shop", "api", "true"},
+		"rule|shop||gcra|1m|-":               {"shop", "", "true"},
+		"rule|shop|api":                      {"", "", "false"},
+		"rules|shop|api|gcra|1m|-":           {"", "", "false"},
+		"user:1":                             {"", "", "false"},
+		"":                                   {"", "", "false"},
+	} {
+		domain, limit, ok := LimitOf([]byte(key))
+		if got := [3]string{string(domain), string(limit), fmt.Sprint(ok)}; got != want {
+			t.Errorf("%q: got %v, want %v", key, got, want)
+		}
+	}
+}

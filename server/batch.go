@@ -221,7 +221,11 @@ func (b *batch) decide(s *Server) limiter.CommitToken {
 	if b.rule.followUp {
 		return b.decideWithFollowUps(s)
 	}
-	return s.engine.Decide(b.reqs, b.out[:len(b.reqs)])
+	token := s.engine.Decide(b.reqs, b.out[:len(b.reqs)])
+	if b.draws {
+		b.countLeases()
+	}
+	return token
 }
 
 // awaitCommit waits until the replies may be sent. Usually this is when everything that the token covers is committed. If

@@ -9,6 +9,8 @@ import (
 
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/rules"
+	"github.com/throttledhq/throttled/ruleset/counts"
 )
 
 // leaseCommands returns the rows of the commands about leases.
@@ -172,6 +174,33 @@ func parseReturnOption(d *limiter.Draw, args [][]byte) error {
 
 // replyLeaseReturn appends the number of units that were credited.
 func replyLeaseReturn(out *resp.Reply, b *batch, call *call) { out.Int(b.reqs[call.from].Draw.Granted) }
+
+// countLeases counts the units that the draws and returns of the batch have granted and credited.
+func (b *batch) countLeases() {
+	if b.rule.state.store == nil {
+		return
+	}
+	table := b.rule.state.store.Counts()
+	for i := range b.reqs {
+		d := b.reqs[i].Draw
+		switch {
+		case d == nil || b.out[i].Err != nil || d.Granted == 0:
+		case d.Return:
+			table.Returned(ruleOf(b.reqs[i].Key), d.Granted, d.Valid)
+		default:
+			table.Granted(ruleOf(b.reqs[i].Key), d.Granted, d.Valid)
+		}
+	}
+}
+
+// ruleOf returns the name of the limit of the rules to which a key belongs, or the zero Name.
+func ruleOf(key []byte) counts.Name {
+	domain, limit, ok := rules.LimitOf(key)
+	if !ok {
+		return counts.Name{}
+	}
+	return counts.Name{Domain: string(domain), Limit: string(limit)}
+}
 
 // userForLeader returns the arguments of a command about leases that is forwarded to the leader, with the user of the client.
 func (c *client) userForLeader(args [][]byte) [][]byte {

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/ruleset/counts"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -115,5 +117,25 @@ func TestLeasesWaitForCommit(t *testing.T) {
 	release()
 	if v := p.read(); len(v.list) != 8 || v.list[0].text != "10" {
 		t.Errorf("got %s, want a lease of 10 units", v)
+	}
+}
+
+// TestLease_CountedByLimit checks that leases are counted by the limit of the rules that the key belongs to.
+func TestLease_CountedByLimit(t *testing.T) {
+	t.Parallel()
+	store := newRules(t, awayRules)
+	p := setup{rules: store}.start(t).dial()
+	const hour = "3600000000000"
+	lease := p.ask("CL.LEASE", "2", "1000", "RAW", "rule|d|plain|fixed|1h|ip=1", "fixed", "40000", hour, "1")
+	p.ask("CL.LEASE", "3", "1000", "RAW", "rule|d|removed|fixed|1h|-", "fixed", "40000", hour, "1")
+	p.ask("CL.LEASE", "4", "1000", "THROTTLE", "user:1", "40000", "1000", "1")
+	returned := p.ask("CL.LEASE.RETURN", lease.list[7].text, "1").int() // 0 if the lease has ended
+	total := map[counts.Name]int64{}
+	for _, row := range store.Counts().LeaseRows() {
+		total[row.Name] += row.Outstanding + row.Stranded // a lease may end before this line
+	}
+	want := map[counts.Name]int64{{Domain: "d", Limit: "plain"}: 2 - returned, counts.Other: 3, {}: 4}
+	if !maps.Equal(total, want) {
+		t.Errorf("got %v, want %v", total, want)
 	}
 }

@@ -11,9 +11,11 @@ package counts
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Outcome is the outcome of a decision on one limit.
@@ -80,11 +82,15 @@ type Table struct {
 	mu     sync.Mutex
 	max    int
 	limits map[Name]*Limit
+	leases map[Name]*leased // of limits with counters of their own, of Other and of the zero Name
+	start  time.Time
 	shared int // number of limits of the newest set without counters of their own
 }
 
 // NewTable returns a Table without limits, with the maximum DefaultMax.
-func NewTable() *Table { return &Table{max: DefaultMax, limits: map[Name]*Limit{Other: {}}} }
+func NewTable() *Table {
+	return &Table{max: DefaultMax, limits: map[Name]*Limit{Other: {}}, leases: map[Name]*leased{}, start: time.Now()}
+}
 
 // SetMax sets the maximum number of limits with counters of their own. It has an effect on later calls of Resolve.
 func (t *Table) SetMax(most int) {
@@ -135,6 +141,7 @@ func (t *Table) keepOnly(names iter.Seq[Name]) {
 		}
 	}
 	t.limits = kept
+	maps.DeleteFunc(t.leases, func(name Name, _ *leased) bool { return name != Name{} && kept[name] == nil })
 }
 
 // add returns new counters for a limit, or those of Other if the table is full.

@@ -252,6 +252,7 @@ func TestQueries(t *testing.T) {
 			}
 		}
 	}
+	leader.ask(t, "CL.LEASE 5 1000 THROTTLE leased 99 100 1")
 	var scrapes []map[string]*dto.MetricFamily
 	for _, n := range servers {
 		scrapes = append(scrapes, n.scrape(t))
@@ -265,6 +266,10 @@ func TestQueries(t *testing.T) {
 		if got := leader.value(t, "throttled_decisions_total", "domain=shop", "limit=login", name); got != want {
 			t.Errorf("the leader has counted %v decisions with %s, want %v", got, name, want)
 		}
+	}
+	await(t, "the lease has ended", func() bool { return leader.value(t, "throttled_lease_outstanding_units") == 0 })
+	if granted, stranded := leader.value(t, "throttled_lease_units_total", "result=granted"), leader.value(t, "throttled_lease_stranded_units_total"); granted != 5 || stranded != 5 {
+		t.Errorf("%v units were granted, and %v have ended, want 5", granted, stranded)
 	}
 	checkOutage(t, nodes, leader)
 }
