@@ -36,6 +36,7 @@ var floors = map[string]int{
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/testbuild":  0, // builds the program for tests
 	"internal/race":       0, // scales tests down under the race detector
+	"internal/fields":     0, // binary fields of changes and leases
 	"internal/sourceaddr": 0, // addresses under which clients are counted
 	"internal/background": 0, // long computations with a low priority
 	"internal/histogram":  0, // durations and numbers by powers of two

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/throttledhq/throttled/internal/fields"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -76,57 +77,24 @@ func appendKind(buf []byte, typ byte, rec record) []byte {
 	return append(buf, typ)
 }
 
-// reader decodes the fields of changes from a byte slice. At a field that is incomplete or out of
-// range, it sets failed. All later reads return zero values.
-type reader struct {
-	rest   []byte
-	failed bool
-}
+// reader decodes the fields of changes.
+type reader struct{ fields.Reader }
 
-func (r *reader) bytes(n uint64) []byte {
-	if r.failed || n > uint64(len(r.rest)) {
-		r.failed = true
-		return nil
-	}
-	b := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return b
-}
+func readerOf(b []byte) reader { return reader{fields.Reader{Rest: b}} }
 
-func (r *reader) byte() byte {
-	if b := r.bytes(1); !r.failed {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *reader) number() uint64 {
-	if b := r.bytes(8); !r.failed {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *reader) size() uint64 {
-	n, used := binary.Uvarint(r.rest)
-	if r.failed || used <= 0 || n > maxArena {
-		r.failed = true
-		return 0
-	}
-	r.rest = r.rest[used:]
-	return n
-}
+// size decodes the size of a key or a state.
+func (r *reader) size() uint64 { return r.Number(maxArena) }
 
 // change decodes the next change. The key and the state of the change are parts of the byte slice
 // of the reader.
 func (r *reader) change() (c change, err error) {
-	typ := r.byte()
+	typ := r.Byte()
 	switch {
 	case typ == changeClear:
 		c.op = changeClear
 	case typ == changeDelete:
 		c.op = changeDelete
-		c.rec.Key = r.bytes(r.size())
+		c.rec.Key = r.Bytes(r.size())
 	case typ >= changeTail:
 		c.op = changeTail
 		r.head(&c.rec, typ&^changeTail)
@@ -136,7 +104,7 @@ func (r *reader) change() (c change, err error) {
 		r.head(&c.rec, typ)
 		r.state(&c.rec)
 	}
-	if r.failed {
+	if r.Failed {
 		return c, ErrChanges
 	}
 	return c, nil
@@ -146,15 +114,15 @@ func (r *reader) change() (c change, err error) {
 func (r *reader) head(rec *limiter.Record, typ byte) {
 	rec.Kind = limiter.Kind(typ &^ changeGauged)
 	if typ&changeGauged != 0 {
-		rec.Gauge = r.byte()
+		rec.Gauge = r.Byte()
 	}
-	rec.Expires, rec.Key = r.number(), r.bytes(r.size())
-	r.failed = r.failed || !rec.Kind.Known()
+	rec.Expires, rec.Key = r.Fixed(), r.Bytes(r.size())
+	r.Failed = r.Failed || !rec.Kind.Known()
 }
 
 func (r *reader) state(rec *limiter.Record) {
 	if rec.Kind != limiter.Throttle {
-		rec.State = r.bytes(r.size())
+		rec.State = r.Bytes(r.size())
 	}
 }
 
@@ -162,8 +130,8 @@ func (r *reader) state(rec *limiter.Record) {
 func (r *reader) tail(c *change) {
 	size, from := r.size(), r.size()
 	if from > size || c.rec.Kind == limiter.Throttle {
-		r.failed = true
+		r.Failed = true
 		return
 	}
-	c.from, c.rec.State = int(from), r.bytes(size-from)
+	c.from, c.rec.State = int(from), r.Bytes(size-from)
 }

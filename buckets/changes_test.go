@@ -45,10 +45,10 @@ func TestChanges(t *testing.T) {
 		{op: changeTail, from: 200, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: long[:100]}},
 		{op: changeTail, from: 300, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: []byte{}}},
 	} {
-		r := reader{rest: changes[begins[i]:]}
+		r := readerOf(changes[begins[i]:])
 		got, err := r.change()
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) || len(changes)-len(r.rest) != begins[i+1] {
-			t.Errorf("change %d: got %+v, %v, and %d remaining bytes; want %+v", i, got, err, len(r.rest), want)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) || len(changes)-len(r.Rest) != begins[i+1] {
+			t.Errorf("change %d: got %+v, %v, and %d remaining bytes; want %+v", i, got, err, len(r.Rest), want)
 		}
 	}
 }

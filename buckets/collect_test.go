@@ -16,7 +16,7 @@ func decoded(tb testing.TB, changes []byte) (list []change) {
 	if len(changes) == 0 {
 		return nil
 	}
-	for r := (reader{rest: changes[1:]}); len(r.rest) > 0; {
+	for r := readerOf(changes[1:]); len(r.Rest) > 0; {
 		c, err := r.change()
 		if err != nil {
 			tb.Fatal(err)

@@ -230,9 +230,9 @@ func TestSetGauges(t *testing.T) {
 		table.SetGauges(stored)
 		charge(round)
 		_, changes := table.Collect(nil)
-		r := reader{rest: changes[1:]}
-		for n := 0; len(r.rest) > 0; n++ {
-			first := r.rest[0]
+		r := readerOf(changes[1:])
+		for n := 0; len(r.Rest) > 0; n++ {
+			first := r.Rest[0]
 			c, err := r.change()
 			if err != nil || (first&changeGauged != 0) != stored || (c.rec.Gauge != 0) != stored {
 				t.Errorf("round %d: change %d, of key %s, starts with %#x, has gauge %d and error %v; want a gauge only while gauges are stored", round, n, c.rec.Key, first, c.rec.Gauge, err)

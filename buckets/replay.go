@@ -35,7 +35,7 @@ func (t *Table) Replay(changes []byte, now uint64) error {
 		t.settled.Store(now) // the next changes may need records that expire after now
 	}
 	if len(changes) > 0 {
-		if err := t.replayAll(reader{rest: changes[1:]}); err != nil {
+		if err := t.replayAll(readerOf(changes[1:])); err != nil {
 			return fmt.Errorf("replay changes: %w", err)
 		}
 	}
@@ -47,9 +47,9 @@ func (t *Table) Replay(changes []byte, now uint64) error {
 func (t *Table) replayAll(r reader) error {
 	var batch [maxLookahead]change
 	var hashes [maxLookahead]uint64
-	for len(r.rest) > 0 {
+	for len(r.Rest) > 0 {
 		n := 0
-		for ; n < len(batch) && len(r.rest) > 0; n++ {
+		for ; n < len(batch) && len(r.Rest) > 0; n++ {
 			batch[n], _ = r.change() // already validated by checkChanges
 			hashes[n] = t.hash(batch[n].rec.Key)
 			t.fetchSlot(hashes[n])
@@ -71,8 +71,8 @@ func checkChanges(changes []byte) error {
 	if changes[0] != changesVersion {
 		return fmt.Errorf("version %d: %w", changes[0], ErrChanges)
 	}
-	for r := (reader{rest: changes[1:]}); len(r.rest) > 0; {
-		at := len(changes) - len(r.rest)
+	for r := readerOf(changes[1:]); len(r.Rest) > 0; {
+		at := len(changes) - len(r.Rest)
 		if _, err := r.change(); err != nil {
 			return fmt.Errorf("at byte %d: %w", at, err)
 		}

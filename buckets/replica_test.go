@@ -219,9 +219,9 @@ func (r *replicaRun) replayOldest() generation {
 	r.flying = r.flying[1:]
 	r.log = append(r.log, g)
 	r.committed, r.settled = g.content, g.time
-	for b := (reader{rest: g.changes}); len(b.rest) > 1; {
-		if len(b.rest) == len(g.changes) {
-			b.byte()
+	for b := readerOf(g.changes); len(b.Rest) > 1; {
+		if len(b.Rest) == len(g.changes) {
+			b.Byte()
 		}
 		c, _ := b.change()
 		r.kinds[c.op]++

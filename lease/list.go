@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/internal/failpoint"
+	"github.com/throttledhq/throttled/internal/fields"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -147,12 +148,12 @@ func (l list) appendTo(b []byte) []byte {
 // parse decodes the encoded leases into buf. The names in the list refer to the memory of b. It returns false if b is
 // malformed.
 func parse(b []byte, buf list) (l list, ok bool) {
-	r := reader{rest: b}
-	for l = buf[:0]; len(r.rest) > 0; {
-		e := lease{id: r.fixed(), end: r.fixed(), asOf: r.fixed(), units: r.number()}
+	r := reader{fields.Reader{Rest: b}}
+	for l = buf[:0]; len(r.Rest) > 0; {
+		e := lease{id: r.Fixed(), end: r.Fixed(), asOf: r.Fixed(), units: r.number()}
 		e.limit = limiter.Limit{Max: r.int(), Interval: time.Duration(r.int()), Amount: r.int()}
 		e.user, e.lessee = r.bytes(), r.bytes()
-		if r.failed || len(l) == MaxLeases || e.units == 0 || e.limit.Max < 1 || e.limit.Interval < 1 {
+		if r.Failed || len(l) == MaxLeases || e.units == 0 || e.limit.Max < 1 || e.limit.Interval < 1 {
 			return nil, false
 		}
 		l = append(l, e)
@@ -160,50 +161,14 @@ func parse(b []byte, buf list) (l list, ok bool) {
 	return l, true
 }
 
-// reader decodes fields. At a field that is incomplete or out of range it sets failed, and all later fields are zero.
-type reader struct {
-	rest   []byte
-	failed bool
-}
-
-// take returns the next n bytes.
-func (r *reader) take(n uint64) []byte {
-	if r.failed || n > uint64(len(r.rest)) {
-		r.failed = true
-		return nil
-	}
-	b := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
-// fixed decodes a number of 8 bytes.
-func (r *reader) fixed() uint64 {
-	if b := r.take(8); !r.failed {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
+// reader decodes the fields of leases.
+type reader struct{ fields.Reader }
 
 // number decodes a uvarint.
-func (r *reader) number() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 {
-		r.failed = true
-	}
-	if r.failed {
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return n
-}
+func (r *reader) number() uint64 { return r.Number(math.MaxUint64) }
 
 // int decodes a uvarint that must fit in an int64.
-func (r *reader) int() int64 {
-	n := r.number()
-	r.failed = r.failed || n > math.MaxInt64
-	return int64(n)
-}
+func (r *reader) int() int64 { return int64(r.Number(math.MaxInt64)) }
 
 // bytes decodes bytes that are preceded by their size.
-func (r *reader) bytes() []byte { return r.take(r.number()) }
+func (r *reader) bytes() []byte { return r.Bytes(r.number()) }
