@@ -64,17 +64,18 @@ func TestMedian(t *testing.T) {
 }
 
 func TestReadDecision(t *testing.T) {
-	f := func(reply string, limited, ok bool) {
+	f := func(reply string, want decision, ok bool) {
 		t.Helper()
 		got, err := readDecision(bufio.NewReader(strings.NewReader(reply)))
-		if got != limited || (err == nil) != ok {
-			t.Errorf("reply %q: limited: %v, error: %v; want the values of the case", reply, got, err)
+		if got != want || (err == nil) != ok {
+			t.Errorf("reply %q: %+v, error: %v; want %+v, error: %v", reply, got, err, want, !ok)
 		}
 	}
-	f("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", false, true)
-	f("*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n", true, true)
-	f("-ERR no\r\n", false, false)
-	f("*5\r\n:1\r\n", false, false)
+	f("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", decision{false, 15}, true)
+	f("*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n", decision{true, 0}, true)
+	f("-ERR no\r\n", decision{}, false)
+	f("*5\r\n:1\r\n", decision{}, false)
+	f("*5\r\n:1\r\n+OK\r\n:0\r\n:2\r\n:32\r\n", decision{}, false)
 }
 
 func TestBoard(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,11 +51,11 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 	start := time.Now()
 	end := start.Add(s.lasting)
 	for i := range results {
-		callers.Go(func() { results[i] = ask(addr, request, end) })
+		callers.Go(func() { results[i] = ask(addr, request, limit.Max-1, end) })
 	}
 	callers.Wait()
 	elapsed := time.Since(start)
-	all := result{firstReply: start.Add(elapsed)}
+	var all result
 	for _, r := range results {
 		if r.err != nil {
 			return r.err
@@ -63,10 +65,10 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 	// All requests were decided within the elapsed time, so at most the limit and the units
 	// restored in this time were admitted. When the last refusal was decided, less than one unit
 	// was left. The number of admitted requests is therefore at least the limit, plus the units
-	// restored between the first decision and the last refusal, minus one. If fewer
-	// requests than this minimum were sent, all requests were admitted.
+	// restored between the last request to the full limit and the last refusal, minus one: a full
+	// limit restores no units. If fewer requests than this minimum were sent, all were admitted.
 	most := limit.Max + int64(elapsed/limit.Interval)
-	least := min(limit.Max-1+int64(all.lastRefused.Sub(all.firstReply)/limit.Interval), all.asked)
+	least := min(limit.Max-1+int64(all.lastRefused.Sub(all.lastFull)/limit.Interval), all.asked)
 	b.note("%d connections, %s: %d requests in %v, %d admitted, permitted %d to %d",
 		s.callers, request[:len(request)-2], all.asked, elapsed.Round(time.Millisecond), all.admitted, least, most)
 	b.atMost("admitted beyond the limit", float64(max(0, all.admitted-most)), 0, "")
@@ -77,7 +79,7 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 // result is the record of one connection, or of all connections.
 type result struct {
 	asked, admitted int64
-	firstReply      time.Time
+	lastFull        time.Time // time of the last reply to a request that was admitted with the full limit
 	lastRefused     time.Time // time just before the last refused request was sent
 	err             error
 }
@@ -85,16 +87,17 @@ type result struct {
 func (r *result) add(other result) {
 	r.asked += other.asked
 	r.admitted += other.admitted
-	if other.firstReply.Before(r.firstReply) {
-		r.firstReply = other.firstReply
+	if other.lastFull.After(r.lastFull) {
+		r.lastFull = other.lastFull
 	}
 	if other.lastRefused.After(r.lastRefused) {
 		r.lastRefused = other.lastRefused
 	}
 }
 
-// ask sends a request repeatedly, and counts the admitted ones.
-func ask(addr, request string, end time.Time) (r result) {
+// ask sends a request repeatedly, and counts the admitted ones. The reply to a request to the full limit has the given number of
+// remaining units.
+func ask(addr, request string, afterFull int64, end time.Time) (r result) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		return result{err: err}
@@ -105,35 +108,46 @@ func ask(addr, request string, end time.Time) (r result) {
 		if _, err := c.Write([]byte(request)); err != nil {
 			return result{err: err}
 		}
-		limited, err := readDecision(replies)
+		d, err := readDecision(replies)
 		if err != nil {
 			return result{err: err}
 		}
-		if r.asked++; r.asked == 1 {
-			r.firstReply = time.Now()
-		}
-		if limited {
+		r.asked++
+		switch {
+		case d.limited:
 			r.lastRefused = sent
-		} else {
-			r.admitted++
+			continue
+		case d.remaining == afterFull:
+			r.lastFull = time.Now()
 		}
+		r.admitted++
 	}
 	return r
 }
 
-// readDecision reads an array of five integers and reports whether the first is 1.
-func readDecision(r *bufio.Reader) (limited bool, err error) {
-	for i := range 6 {
+// decision is the part of a reply that the measurements use.
+type decision struct {
+	limited   bool
+	remaining int64
+}
+
+// readDecision reads an array of five integers.
+func readDecision(r *bufio.Reader) (decision, error) {
+	var integers [5]int64
+	for i := -1; i < len(integers); i++ {
 		line, err := r.ReadString('\n')
 		if err != nil {
-			return false, err
+			return decision{}, err
 		}
-		if i == 0 && line != "*5\r\n" {
-			return false, fmt.Errorf("unexpected reply %q", line)
+		if i < 0 {
+			if line != "*5\r\n" {
+				return decision{}, fmt.Errorf("unexpected reply %q", line)
+			}
+			continue
 		}
-		if i == 1 {
-			limited = line == ":1\r\n"
+		if integers[i], err = strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(line, ":"), "\r\n"), 10, 64); err != nil {
+			return decision{}, fmt.Errorf("unexpected integer: %w", err)
 		}
 	}
-	return limited, nil
+	return decision{limited: integers[0] == 1, remaining: integers[2]}, nil
 }

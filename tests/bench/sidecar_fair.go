@@ -154,11 +154,11 @@ func (d *demandSide) due(elapsed time.Duration) int {
 func (d *demandSide) receive(replies *bufio.Reader, begin time.Time, sent <-chan int) error {
 	for n := range sent {
 		for range n {
-			limited, err := readDecision(replies)
+			got, err := readDecision(replies)
 			if err != nil {
 				return err
 			}
-			if window := int(time.Since(begin) / fairWindow); !limited && window < fairWindows {
+			if window := int(time.Since(begin) / fairWindow); !got.limited && window < fairWindows {
 				d.admitted[window].Add(1)
 			}
 		}
