@@ -38,9 +38,9 @@ func (p *program) listenEdges(o *options.Options) error {
 		})))
 }
 
-// readyPatience is the maximum time for which a node of a cluster refuses connections of gateways after its start. A node
-// that finds no leader within it decides by on_failure.
-const readyPatience = 3 * time.Second
+// readyPatience returns the maximum time for which a node of a cluster refuses connections of gateways after its start: ten
+// heartbeats, which are enough for several elections. A node that finds no leader within it decides by on_failure.
+func readyPatience(o *options.Options) time.Duration { return max(3*time.Second, 10*o.RaftHeartbeat) }
 
 // whenReady returns a serveFunc that makes a node of a cluster refuse connections until it is ready: the connections of
 // gateways and gRPC clients are then made to other nodes. If the node accepted them, it could decide their first requests
@@ -53,7 +53,7 @@ func (*program) whenReady(o *options.Options, serve func(net.Listener) error) se
 			return serve(ln)
 		}
 		_ = ln.Close() // nothing was accepted
-		patient, cancel := context.WithTimeout(ctx, readyPatience)
+		patient, cancel := context.WithTimeout(ctx, readyPatience(o))
 		p.awaitReady(patient)
 		cancel()
 		if ctx.Err() != nil {

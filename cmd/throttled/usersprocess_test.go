@@ -68,17 +68,39 @@ func (p *process) mustChangeUsers(args ...any) {
 	}
 }
 
+// slowNode is logged if a change of the users is acknowledged before all nodes have stored it.
+const slowNode = "a node does not use the change yet"
+
 // useChange checks that all nodes use the last change: immediately, unless the leader has reported that a node is slow.
 func useChange(t *testing.T, all []*process, user, password, want string) {
 	t.Helper()
 	for _, p := range all {
 		err := p.checkLogin(user, password, want)
-		slow := slices.ContainsFunc(all, func(p *process) bool { return strings.Contains(p.log.String(), "a node does not use the change yet") })
+		slow := slices.ContainsFunc(all, func(p *process) bool { return strings.Contains(p.log.String(), slowNode) })
 		if err != nil && !slow {
 			t.Errorf("%v; the log:\n%s", err, p.log)
 		}
 		p.awaitLogin(user, password, want)
 	}
+}
+
+// awaitStored waits until all nodes have stored the users on disk. A node uses a change shortly before it has stored it. The
+// leader acknowledges a change when all nodes have stored it, or else reports that a node is slow.
+func awaitStored(t *testing.T, all []*process, leader *process) {
+	t.Helper()
+	slow := func() (n int) {
+		for _, p := range all {
+			n += strings.Count(p.log.String(), slowNode)
+		}
+		return n
+	}
+	changes := 0
+	until(t, "all nodes have stored the users", func() bool {
+		before := slow()
+		changes++
+		leader.mustChangeUsers("SETUSER", "carl", fmt.Sprintf(">%d", changes))
+		return slow() == before
+	})
 }
 
 // startWithUsers starts three nodes, each with its own ACL file, and waits until all have the same users.
@@ -126,6 +148,7 @@ func TestProcess_Users(t *testing.T) {
 		p.awaitLogin("ann", "secret", "WRONGPASS")
 	}
 	expectBob(leader)
+	awaitStored(t, all, next)
 	for _, p := range all {
 		p.kill()
 	}
