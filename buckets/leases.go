@@ -23,7 +23,7 @@ type leaseCounters struct {
 // LeaseFormat identifies the records with leases that a version of the program can read. A higher format includes the lower ones.
 type LeaseFormat uint8
 
-// The formats of leases.
+// CountLeases, LogLeases and LatestLeases are the formats of leases.
 const (
 	NoLeases    LeaseFormat = 0
 	CountLeases LeaseFormat = 1 // of all leased kinds but WindowLog

@@ -125,7 +125,7 @@ func (a *heartbeatAgreement) logAdopted() {
 }
 
 // supervise calls advance periodically while this node is the leader and the heartbeat is not settled, and then
-// permitLeases until all formats of leases are permitted. It returns when the node is closed.
+// permitLeases is called until all formats of leases are permitted. It returns when the node is closed.
 func (a *heartbeatAgreement) supervise() {
 	ctx := a.life.ctx
 	for a.life.sleep(ctx, agreeEvery) == nil {

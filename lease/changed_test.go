@@ -42,7 +42,7 @@ func TestShorterRefill(t *testing.T) {
 	}
 }
 
-// TestDueRefills checks that refills that a changed limit makes due at once restore only units that do not belong to leases.
+// TestDueRefills checks the refills that a changed limit makes due immediately: they restore only units that do not belong to leases.
 func TestDueRefills(t *testing.T) {
 	b := newBench(t, limiter.TokenBucket, limiter.Limit{Max: 60, Interval: 10 * time.Second, Amount: 5})
 	b.ask(30, false, 30)

@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Bounds of the outstanding leases of a key.
+// MaxLeases and MaxLeasesOfLessee bound the outstanding leases of a key.
 const (
 	MaxLeases         = 64 // of all lessees
 	MaxLeasesOfLessee = 16 // of one lessee

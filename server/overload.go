@@ -11,7 +11,7 @@ import (
 
 const (
 	// decisionsPerRefusal bounds the refused commands: one for this number of commands that were decided before. The time of
-	// the refusals is lost for decisions, and clients that do not heed them would otherwise take it all.
+	// the refusals is lost for decisions, and clients that do not back off would otherwise use all of it.
 	decisionsPerRefusal = 2
 	// overloadClients is the number of clients with unread commands at which the server is overloaded. The commands of
 	// fewer clients wait mostly for earlier ones of the same client, as those of a bulk load do.

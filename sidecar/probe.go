@@ -47,7 +47,7 @@ func openProber(ctx context.Context, c *Credentials, addr string) (*prober, erro
 	return p, nil
 }
 
-// receive reads the answers to probes until the connection fails, so that a closed connection is detected at once.
+// receive reads the answers to probes until the connection fails, so that a closed connection is detected immediately.
 func (p *prober) receive() {
 	defer close(p.answers)
 	var answer probeAnswer

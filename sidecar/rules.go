@@ -22,7 +22,7 @@ type Rules struct {
 }
 
 const (
-	rulesInterval = time.Second // between questions for the newest version
+	rulesInterval = time.Second // between requests for the newest version
 	// refusedInterval replaces rulesInterval if the user may not ask: the upstream counts and records refused commands.
 	refusedInterval = 30 * time.Second
 	rulesTimeout    = 30 * time.Second // for the text, which may be large

@@ -238,9 +238,10 @@ type prefixed struct {
 }
 
 // SetReadDeadline sets the deadline of reads. While the headers are not complete, it is at most that with which they began:
-// net/http would grant their full time again.
+// net/http would grant their full time again. net/http also calls it while another goroutine reads, but only after the headers of the
+// first request; header is not read then, unless it can no longer change.
 func (p *prefixed) SetReadDeadline(t time.Time) error {
-	if !p.header.ended && !p.headersBy.IsZero() && (t.IsZero() || t.After(p.headersBy)) {
+	if !p.headersBy.IsZero() && !p.header.ended && (t.IsZero() || t.After(p.headersBy)) {
 		t = p.headersBy
 	}
 	return p.Conn.SetReadDeadline(t)

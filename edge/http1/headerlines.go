@@ -17,6 +17,7 @@ var errHeaderLines = errors.New("too many header lines")
 type headerLines struct {
 	lines int
 	text  bool // the present line has text
+	begun bool // a line with text was read: net/http ignores empty lines before the request line
 	ended bool // the empty line before the body was read
 }
 
@@ -28,7 +29,8 @@ func (h *headerLines) count(b []byte) bool {
 		case h.ended:
 			return true
 		case c == '\n':
-			h.ended = !h.text && h.lines > 0
+			h.ended = !h.text && h.begun
+			h.begun = h.begun || h.text
 			h.text = false
 			if h.lines++; h.lines > 1+maxHeaderLines && !h.ended {
 				return false

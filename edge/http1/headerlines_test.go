@@ -93,4 +93,8 @@ func TestHeaderLines_Count(t *testing.T) {
 	if h.count([]byte(strings.Repeat("\n", maxHeaderLines+2))) && !h.ended {
 		t.Error("empty lines are accepted without an end")
 	}
+	h = headerLines{}
+	if h.count([]byte("\r\n\r\na\n" + strings.Repeat("b\n", maxHeaderLines+1))) {
+		t.Error("a request with too many lines after empty lines is accepted")
+	}
 }

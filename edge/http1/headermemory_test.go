@@ -76,7 +76,7 @@ func settled(enough func(now, last int) bool) (now int) {
 // liveBytes returns the size of the heap after a garbage collection.
 func liveBytes() int {
 	runtime.GC()
-	runtime.GC() // also what sync.Pool has kept
+	runtime.GC() // the second collection frees the objects in sync.Pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc + m.StackInuse)

@@ -8,7 +8,7 @@ import (
 )
 
 // The rules of this file are those of limits that change. A changed limit is in force from the first request that it has
-// charged. A unit no longer counts from the time at which one of the limits in force since it was spent no longer counts it.
+// charged. A unit counts until the first of the limits that were in force since it was spent drops it.
 
 // Changing admits the units of a GCRA limit whose rate changes: in each interval of time the largest limit, and the units
 // that the rates in force restore.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestLeases grants leases, returns units of some, and lets them end.
+// TestLeases checks the counters while leases are granted, returned in part, and end.
 func TestLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := NewTable()
@@ -46,13 +46,13 @@ func TestLeases_Late(t *testing.T) {
 		table := NewTable()
 		for range 100 {
 			table.Granted(Name{}, 10, time.Second)
-			<-time.After(7 * time.Millisecond)
+			<-time.After(7 * time.Millisecond)               // virtual time, not a multiple of the length of a slot
 			table.Returned(Name{}, 10, 994*time.Millisecond) // a millisecond too long
 			table.Granted(Name{}, 10, time.Second)
-			<-time.After(7 * time.Millisecond)
+			<-time.After(7 * time.Millisecond)               // virtual time, not a multiple of the length of a slot
 			table.Returned(Name{}, 10, 992*time.Millisecond) // a millisecond too short
 		}
-		<-time.After(time.Minute)
+		<-time.After(time.Minute) // virtual time, until all leases have ended
 		if rows := table.LeaseRows(); len(rows) != 1 || rows[0].Outstanding != 0 || rows[0].Stranded != 0 {
 			t.Errorf("got %+v, want no outstanding and no stranded units", rows)
 		}

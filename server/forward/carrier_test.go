@@ -48,7 +48,7 @@ func (r *recorder) serve(far net.Conn) {
 			if r.await != nil {
 				<-r.await
 			}
-			<-time.After(r.delay)
+			<-time.After(r.delay) // the time of the leader
 		}
 		if _, err := far.Write(replies(text)); err != nil {
 			return

@@ -29,14 +29,14 @@ type offered struct {
 	refusals []reply // last refusal of each burst
 }
 
-// reply is the arrival of the last reply to a burst since the begin, and its latencies.
+// reply is the arrival of the last reply to a burst since the start, and its latencies.
 type reply struct {
 	at        time.Duration
 	sinceDue  time.Duration // from the time at which the first request of the burst was due
-	sinceSent time.Duration // from the begin of the write of the burst
+	sinceSent time.Duration // from the start of the write of the burst
 }
 
-// phaseAt returns the phase at a time since the begin. Later replies belong to the last phase.
+// phaseAt returns the phase at a time since the start. Later replies belong to the last phase.
 func (o *offered) phaseAt(at time.Duration) int {
 	for i, p := range o.phases[:len(o.phases)-1] {
 		if at < p.long {
@@ -47,7 +47,7 @@ func (o *offered) phaseAt(at time.Duration) int {
 	return len(o.phases) - 1
 }
 
-// end returns the end of a phase since the begin.
+// end returns the end of a phase since the start.
 func (o *offered) end(i int) (end time.Duration) {
 	for _, p := range o.phases[:i+1] {
 		end += p.long
@@ -97,7 +97,7 @@ func (o *offered) recovery(bound float64) time.Duration {
 	return o.end(len(o.phases)-1) - o.end(0)
 }
 
-// dueBy returns the number of requests of a connection that are due at a time since the begin.
+// dueBy returns the number of requests of a connection that are due at a time since the start.
 func (o *offered) dueBy(at time.Duration) (n int64) {
 	for _, p := range o.phases {
 		n += int64(p.rate / overloadConns * max(0, min(at, p.long)).Seconds())
@@ -120,7 +120,7 @@ func offer(addr string, phases ...phase) (*offered, error) {
 	return o, errors.Join(errs...)
 }
 
-// dueAt returns the time since the begin at which a request of a connection is due. Requests are numbered from 0. Those after
+// dueAt returns the time since the start at which a request of a connection is due. Requests are numbered from 0. Those after
 // the last one are due at the end.
 func (o *offered) dueAt(n int64) (at time.Duration) {
 	for _, p := range o.phases {
@@ -136,7 +136,7 @@ func (o *offered) dueAt(n int64) (at time.Duration) {
 
 // burst is a number of requests that were sent in one write.
 type burst struct {
-	due, sent time.Duration // times since the begin at which the first request was due, and at which the write began
+	due, sent time.Duration // times since the start at which the first request was due, and at which the write began
 	count     int64
 }
 

@@ -9,7 +9,7 @@ import (
 type replyCounter struct {
 	conn          net.Conn
 	buf           [64 << 10]byte
-	kept          int   // bytes at the begin of buf that may be the begin of a mark
+	kept          int   // bytes at the start of buf that may be the first bytes of a mark
 	decided, busy int64 // counted and not returned
 }
 
