@@ -1,6 +1,7 @@
 package lessee
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -10,14 +11,14 @@ import (
 // either, the clock is set again.
 type clock struct {
 	start   time.Time
-	boot    func() int64 // reads the clock that includes suspensions, which is slow
+	lead    func() int64 // measures the time with suspensions minus monotonic time, which is slow
 	setting atomic.Pointer[setting]
 }
 
 // setting holds the differences between the clocks.
 type setting struct {
 	wall int64 // wall time minus monotonic time
-	boot int64 // time with suspensions minus monotonic time
+	lead int64 // time with suspensions minus monotonic time
 }
 
 // slack is the movement of the wall clock that does not cause a new setting. A lease in hand may be used for that long after
@@ -27,7 +28,21 @@ const slack = int64(10 * time.Microsecond)
 // processStart is the zero of the monotonic clock.
 var processStart = time.Now()
 
-var systemClock = clock{start: processStart, boot: bootTime}
+var systemClock = clock{start: processStart, lead: measureLead}
+
+// leadReadings is the number of readings of both clocks for one measurement.
+const leadReadings = 5
+
+// measureLead returns the time with suspensions minus monotonic time. The result is too large by the time between two readings, so
+// the least of several results is used: the thread can be preempted between two readings.
+func measureLead() int64 {
+	lead := int64(math.MaxInt64)
+	for range leadReadings {
+		mono := int64(time.Since(processStart))
+		lead = min(lead, bootTime()-mono)
+	}
+	return lead
+}
 
 // Now returns the time since the machine was started, in nanoseconds, including the time in which it was suspended. On
 // systems without such a clock, steps of the wall clock count as suspensions; a step forward ends leases early.
@@ -39,8 +54,20 @@ func (c *clock) read(t time.Time) int64 {
 	wall := t.UnixNano() - mono
 	s := c.setting.Load()
 	if s == nil || wall-s.wall > slack || s.wall-wall > slack {
-		s = &setting{wall, c.boot() - mono} // late by the time between the two readings, which ends leases early
-		c.setting.Store(s)
+		s = c.set(s, wall)
 	}
-	return mono + s.boot
+	return mono + s.lead
+}
+
+// set replaces a setting. The lead never decreases, so a smaller result is an error of the previous one. A lease that was drawn
+// with a larger lead would be used after its end.
+func (c *clock) set(old *setting, wall int64) *setting {
+	s := &setting{wall, c.lead()}
+	if old != nil {
+		s.lead = max(s.lead, old.lead)
+	}
+	if !c.setting.CompareAndSwap(old, s) {
+		return c.setting.Load() // another goroutine has replaced it
+	}
+	return s
 }

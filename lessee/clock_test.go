@@ -8,11 +8,10 @@ import (
 // TestClock checks that the clock follows the one that includes suspensions after the wall clock has moved relative to the
 // monotonic clock, and does not read it otherwise.
 func TestClock(t *testing.T) {
-	reads, boot := 0, int64(0)
+	reads, lead := 0, int64(1000)
 	start := time.Now()
-	c := clock{start: start, boot: func() int64 { reads++; return boot }}
+	c := clock{start: start, lead: func() int64 { reads++; return lead }}
 	at := func(mono, moved time.Duration) int64 {
-		boot = int64(mono) + 1000
 		c.start = start.Add(-moved) // moves the monotonic time and the wall time apart
 		now := start.Add(mono - moved)
 		return c.read(now)
@@ -25,6 +24,13 @@ func TestClock(t *testing.T) {
 	}
 	if at(3*time.Second, time.Minute); reads != 2 {
 		t.Errorf("%d readings after the wall clock has moved, want 2", reads)
+	}
+	for _, tt := range []struct{ measured, want int64 }{{400, 1000}, {1001, 1001}, {1000, 1001}} {
+		lead = tt.measured
+		c.setting.Load().wall += int64(time.Second)
+		if got := at(4*time.Second, 0) - int64(4*time.Second); got != tt.want {
+			t.Errorf("a lead of %d was measured, and the clock has %d, want %d: the lead never decreases", tt.measured, got, tt.want)
+		}
 	}
 }
 
