@@ -343,7 +343,7 @@ func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 		s, tag := t.shardAndTag(hashes[i])
 		at, found := s.find(reqs[i].Key, tag) // storing the changes of the previous requests may have moved the slot
 		p := place{at: at, found: found}
-		if err := s.applyKind(p, sc.kinds[i], reqs[i].Key, &sc.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
+		if err := s.applyKind(p, sc.kinds[i], reqs[i].Key, &sc.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now, unbounded); err != nil {
 			panic("buckets: no room after makeRoomForAll: " + err.Error())
 		}
 	}

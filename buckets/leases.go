@@ -173,7 +173,7 @@ func (s *shard) decidePlain(p place, req *limiter.Request, tag uint32, now uint6
 		if !c.Set || !stores(req, out) {
 			return nil
 		}
-		if err = s.applyKind(p, kind, req.Key, &c, s.gaugeOf(req, out), tag, now); !errors.Is(err, limiter.ErrOutOfMemory) {
+		if err = s.applyKind(p, kind, req.Key, &c, s.gaugeOf(req, out), tag, now, unbounded); !errors.Is(err, limiter.ErrOutOfMemory) {
 			return err
 		}
 	}
@@ -191,10 +191,7 @@ func (s *shard) draw(p place, req *limiter.Request, tag uint32, now uint64, out 
 	if c, kind, *out = lease.Draw(lease.Algorithm(algorithms[req.Kind]), req, p.kind, p.old, now); !c.Set {
 		return nil
 	}
-	err := limiter.ErrOutOfMemory
-	if s.pin(p, req.Key, &c, now) {
-		err = s.applyKind(p, kind, req.Key, &c, s.gaugeOf(req, out), tag, now)
-	}
+	err := s.applyKind(p, kind, req.Key, &c, s.gaugeOf(req, out), tag, now, s.pinLimit())
 	switch {
 	case err == nil:
 		s.shared.leases.granted.Add(uint64(req.Draw.Granted))
@@ -217,7 +214,7 @@ func (s *shard) returnUnits(p place, req *limiter.Request, tag uint32, now uint6
 	if !c.Set {
 		return nil
 	}
-	if err := s.applyKind(p, kind, req.Key, &c, s.record(p.at).gauge(), tag, now); err != nil {
+	if err := s.applyKind(p, kind, req.Key, &c, s.record(p.at).gauge(), tag, now, unbounded); err != nil {
 		d.Granted = 0
 		return err
 	}
@@ -225,9 +222,23 @@ func (s *shard) returnUnits(p place, req *limiter.Request, tag uint32, now uint6
 	return nil
 }
 
-// applyKind stores the change of a key whose record has the given kind afterwards.
-func (s *shard) applyKind(p place, kind limiter.Kind, key []byte, c *limiter.Change, g gauge, tag uint32, now uint64) error {
-	return s.apply(p.at, p.found, &limiter.Request{Kind: kind, Key: key}, c, g, tag, now)
+// applyKind stores the change of a key whose record has the given kind afterwards. It returns limiter.ErrOutOfMemory, and
+// changes nothing, if the records with outstanding leases would take more than the given maximum.
+func (s *shard) applyKind(p place, kind limiter.Kind, key []byte, c *limiter.Change, g gauge, tag uint32, now uint64, most int64) error {
+	pinned := &s.shared.leases.pinned
+	old := s.pinAt(p, now)
+	changed := old
+	if c.Keep == 0 { // otherwise the size of the record and the ends of its leases remain
+		changed = pinOf(kind, key, c.Tail, now)
+	}
+	if !pinned.replace(old, changed, most, now) {
+		return limiter.ErrOutOfMemory
+	}
+	err := s.apply(p.at, p.found, &limiter.Request{Kind: kind, Key: key}, c, g, tag, now)
+	if err != nil {
+		pinned.replace(changed, old, unbounded, now)
+	}
+	return err
 }
 
 // reset deletes a live key except for the units of its outstanding leases. It returns false, and changes nothing, if the

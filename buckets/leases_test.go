@@ -156,12 +156,7 @@ func TestPinnedMemory(t *testing.T) {
 			}
 		}
 	}
-	var pinned int
-	for rec := range table.Records() {
-		if rec.Kind.Leased() {
-			pinned += recordSize(&rec)
-		}
-	}
+	pinned := pinnedBytes(table, clock.read())
 	if pinned > limit/pinShare || pinned < limit/pinShare*9/10 || table.LeaseUsage().Leases != int64(granted) {
 		t.Errorf("%d leases take %d bytes, want almost an eighth of %d", granted, pinned, limit)
 	}
@@ -173,21 +168,4 @@ func TestPinnedMemory(t *testing.T) {
 		drawn(table, "later", uint64(i+2), 1)
 	}
 	checkTable(t, table)
-}
-
-// TestPinnedIntervals checks the sum of the draws of two intervals.
-func TestPinnedIntervals(t *testing.T) {
-	var p pinnedMemory
-	second := uint64(limiter.MaxHold)
-	for i, tt := range []struct {
-		at, bytes uint64
-		want      bool
-	}{
-		{10 * second, 60, true}, {10 * second, 50, false}, {11*second - 1, 40, true}, {11 * second, 1, false},
-		{12*second - 1, 1, false}, {12 * second, 100, true}, {11 * second, 1, false}, {14 * second, 100, true},
-	} {
-		if got := p.reserve(int64(tt.bytes), 100, tt.at); got != tt.want {
-			t.Errorf("reservation %d of %d bytes at %d: %t, want %t", i, tt.bytes, tt.at, got, tt.want)
-		}
-	}
 }
