@@ -217,11 +217,12 @@ func (b *batch) reset() {
 }
 
 // decide passes the requests of all calls to the engine.
-func (b *batch) decide(s *Server) limiter.CommitToken {
+func (b *batch) decide(s *Server) (token limiter.CommitToken) {
 	if b.rule.followUp {
-		return b.decideWithFollowUps(s)
+		token = b.decideWithFollowUps(s)
+	} else {
+		token = s.engine.Decide(b.reqs, b.out[:len(b.reqs)])
 	}
-	token := s.engine.Decide(b.reqs, b.out[:len(b.reqs)])
 	if b.draws {
 		b.countLeases()
 	}

@@ -139,3 +139,19 @@ func TestLease_CountedByLimit(t *testing.T) {
 		t.Errorf("got %v, want %v", total, want)
 	}
 }
+
+// TestLease_CountedAfterFollowUps checks that a lease is counted which is drawn in one batch with a check that can cause a ban.
+func TestLease_CountedAfterFollowUps(t *testing.T) {
+	t.Parallel()
+	store := newRules(t, "version: 1\ndomain: d\nlimits:\n  a: {allow: 1 per 1h, algorithm: fixed, ban: {after: 9 per 1h, for: 1h}}\n")
+	p := setup{rules: store}.start(t).dial()
+	p.send(request("CL.CHECK", "d") + request("CL.LEASE", "4", "1000", "THROTTLE", "user:1", "40000", "1000", "1"))
+	p.read()
+	if v := p.read(); len(v.list) != 8 || v.list[0].text != "4" {
+		t.Fatalf("got %s, want a lease of 4 units", v)
+	}
+	rows := store.Counts().LeaseRows()
+	if len(rows) != 1 || rows[0].Outstanding+rows[0].Stranded != 4 {
+		t.Errorf("got %+v, want 4 units", rows)
+	}
+}
