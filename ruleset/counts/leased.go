@@ -20,14 +20,15 @@ type leased struct {
 	stranded int64 // the largest value of ended, which a return that is counted late can decrease
 }
 
-// leaseSlot holds the units of the leases that end within a time of slotLength.
-type leaseSlot struct{ number, units int64 }
+// leaseSlot holds the units of the leases that end within a time of slotLength: first in units, and in ended after this time.
+type leaseSlot struct{ number, units, ended int64 }
 
 // settle adds the units of leases that have ended to the stranded ones.
 func (l *leased) settle(now time.Duration) {
 	for i := range l.slots {
 		if s := &l.slots[i]; s.number < int64(now/slotLength) {
 			l.ended += s.units
+			s.ended += s.units
 			s.units = 0
 		}
 	}
@@ -37,21 +38,36 @@ func (l *leased) settle(now time.Duration) {
 // slot returns the slot with a number. Its former units must be settled.
 func (l *leased) slot(number int64) *leaseSlot {
 	s := &l.slots[number%leaseSlots]
-	s.number = number
+	if s.number != number {
+		*s = leaseSlot{number: number}
+	}
 	return s
 }
 
 // subtract removes returned units. The times of a grant and of a return are measured a little later than those of the lease,
-// so the lease can be in the slot before or after the one in which it seems to end.
+// so the lease can be in the slot before or after the one in which it seems to end. Units that are in none of these slots are
+// ignored: another node has granted the lease, as the former leader, or this node before a restart.
 func (l *leased) subtract(units int64, ends time.Duration) {
 	number := int64(ends / slotLength)
 	for _, n := range [...]int64{number, number - 1, number + 1} {
-		if s := &l.slots[(n+leaseSlots)%leaseSlots]; s.number == n && s.units >= units {
-			s.units -= units
+		if s := &l.slots[(n+leaseSlots)%leaseSlots]; s.number == n && l.take(s, units) {
 			return
 		}
 	}
-	l.ended -= units
+}
+
+// take removes returned units from a slot, and reports whether it has so many.
+func (l *leased) take(s *leaseSlot, units int64) bool {
+	switch {
+	case s.units >= units:
+		s.units -= units
+	case s.ended >= units:
+		s.ended -= units
+		l.ended -= units
+	default:
+		return false
+	}
+	return true
 }
 
 // outstanding returns the number of units of leases that have not ended, after settle.

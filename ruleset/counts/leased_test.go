@@ -59,6 +59,31 @@ func TestLeases_Late(t *testing.T) {
 	})
 }
 
+// TestLeases_Unknown checks that returns of leases which this table has not counted do not change the stranded units, and
+// that a return which is counted after the end of its lease does.
+func TestLeases_Unknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := NewTable()
+		wants := func(stranded int64) {
+			t.Helper()
+			if rows := table.LeaseRows(); len(rows) != 1 || rows[0].Outstanding != 0 || rows[0].Stranded != stranded {
+				t.Errorf("got %+v, want no outstanding and %d stranded units", rows, stranded)
+			}
+		}
+		table.Returned(Name{}, 1000, time.Second)
+		wants(0)
+		table.Granted(Name{}, 10, time.Second)
+		<-time.After(1010 * time.Millisecond)
+		table.Returned(Name{}, 1000, 0)
+		table.Returned(Name{}, 10, 0) // of a lease that ended 10 ms ago
+		table.Granted(Name{}, 7, time.Second)
+		<-time.After(time.Minute)
+		wants(7)
+		table.Returned(Name{}, 7, 0)
+		wants(7)
+	})
+}
+
 // TestLeases_Bound checks that limits beyond the maximum share a row, and that the rows of removed limits are dropped.
 func TestLeases_Bound(t *testing.T) {
 	table := NewTable()
