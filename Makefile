@@ -224,7 +224,7 @@ chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated fil
 chaos-sidecars: tools ## inject 300 faults into nodes and sidecars with leases in hand, and check a million decisions, with strict and with relaxed leases; ARGS="-for 1m" for less
 	$(GO) run -C tests/chaos . sidecars sidecars-relaxed -bars $(ARGS)
 
-chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a million decisions, 100 kills, changes of the rules; about 51 minutes
+chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a million decisions, 100 kills, changes of the rules; about an hour
 	timeout 120m $(GO) run -C tests/chaos . all -bars $(ARGS)
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)
