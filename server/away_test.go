@@ -145,3 +145,28 @@ func TestSidecar_AwayRules(t *testing.T) {
 		t.Errorf("upstream_away_closed is %d, want 4", n)
 	}
 }
+
+// TestSidecar_AwayRulesUndecided checks CL.CHECK if the table of the sidecar cannot decide: limits without on_failure are
+// refused, and those with on_failure local are admitted.
+func TestSidecar_AwayRulesUndecided(t *testing.T) {
+	t.Parallel()
+	side, p := newAwaySidecar(t)
+	setRules(t, side.rules.store, awayRules)
+	check := func(line, want string) {
+		t.Helper()
+		v := p.ask(words("CL.CHECK " + line)...)
+		if got := v.list[0].brief() + " " + v.list[6].brief(); got != want {
+			t.Errorf("CL.CHECK %s: got %s, want %s", line, got, want)
+		}
+	}
+	for _, table := range []Decider{fullDecider{}, nil} {
+		side.rules.local = table
+		check("d p x ip 1", "1 [failclosed]")
+		check("d l x ip 1", "0 [failopen]")
+		check("d p x l x ip 1", "1 [failclosed]")
+		check("e z x", "1 [default failclosed]")
+	}
+	if n := p.count("sidecar", "upstream_away_closed"); n != 6 {
+		t.Errorf("upstream_away_closed is %d, want 6", n)
+	}
+}

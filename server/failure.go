@@ -119,7 +119,10 @@ func (p *ruleParsing) applyPolicies(o *checkOptions, f *fallback) []appliedCount
 		for j := range m.Counters {
 			a := appliedCounter{limit: m.Limit, counts: p.counts.At(m.Number), counter: &m.Counters[j], request: -1, ban: -1}
 			policy := f.policyOf(&a)
-			if policy == rules.FailLocal && f.local != nil && a.counter.Amount.Kind == rules.Rate {
+			switch {
+			case policy == rules.FailLocal && f.local == nil:
+				policy = f.insteadOfLocal(&a)
+			case policy == rules.FailLocal && a.counter.Amount.Kind == rules.Rate:
 				a.request = local.add(p, m, a.counter, o)
 			}
 			s := policyDecision(&a, o, policy)
@@ -145,6 +148,15 @@ func (f *fallback) policyOf(a *appliedCounter) rules.FailurePolicy {
 		return rules.FailClosed
 	}
 	return f.policy
+}
+
+// insteadOfLocal returns the policy for a counter that FailLocal cannot decide, for example because memory is full: FailOpen
+// if FailLocal is on_failure of its limit, and FailClosed if it is the policy of the server.
+func (f *fallback) insteadOfLocal(a *appliedCounter) rules.FailurePolicy {
+	if f.policy == rules.FailLocal && (a.limit == nil || a.limit.OnFailure == rules.FailDefault) {
+		return rules.FailClosed
+	}
+	return rules.FailOpen
 }
 
 // policyDecision returns a counter as the reply shows it if the counter cannot be asked, and this node does not decide it. The
@@ -188,8 +200,7 @@ func (g *localGroup) add(p *ruleParsing, m *rules.Matched, c *rules.Counter, o *
 }
 
 // decide decides the requests, and sets p.shown to the decisions. If another limit refuses the request, nothing is charged,
-// unless the limits are charged each on its own. Counters that cannot be decided, for example because memory is full, remain
-// open.
+// unless the limits are charged each on its own.
 func (g *localGroup) decide(p *ruleParsing, limits []appliedCounter, refused bool, o *checkOptions) {
 	each := p.semantics == rules.Envoy
 	for i := range g.reqs {
@@ -202,14 +213,19 @@ func (g *localGroup) decide(p *ruleParsing, limits []appliedCounter, refused boo
 			limits[i].fill(g.reqs, g.out[:], g.local)
 		}
 	}
-	g.show(p, limits)
+	g.show(p, limits, o)
 }
 
-// show sets p.shown to the decisions.
-func (g *localGroup) show(p *ruleParsing, limits []appliedCounter) {
+// show sets p.shown to the decisions, and to those of insteadOfLocal for counters without a decision.
+func (g *localGroup) show(p *ruleParsing, limits []appliedCounter, o *checkOptions) {
 	for i := range limits {
 		a, s := &limits[i], &p.shown[i]
-		if a.request < 0 || g.out[a.request].Err != nil {
+		if a.request < 0 {
+			continue
+		}
+		if g.out[a.request].Err != nil {
+			*s = policyDecision(a, o, g.insteadOfLocal(a))
+			p.addJitter(a, s)
 			continue
 		}
 		s.flags = s.flags&^flagFailOpen | flagLocal
