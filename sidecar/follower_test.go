@@ -82,6 +82,28 @@ func TestUpstream_LearnsNodes(t *testing.T) {
 	u.await(t, b.addr())
 }
 
+// TestUpstream_ForgetsNodes checks that a sidecar uses the address of the current leader and of the nodes that it names,
+// and no address that only an earlier answer has named.
+func TestUpstream_ForgetsNodes(t *testing.T) {
+	a, b, c := newNode(t), newNode(t), newNode(t)
+	a.follow(b.addr())
+	b.lead(a.addr(), "127.0.0.1:1")
+	u := run(t, Config{Addresses: []string{a.addr()}})
+	u.await(t, b.addr())
+	learned := func(want ...string) {
+		t.Helper()
+		eventually(t, "the addresses are learned", func() bool { return slices.Equal(u.Upstream().Learned, want) })
+	}
+	learned(b.addr(), "127.0.0.1:1")
+	b.lead(a.addr(), c.addr())
+	u.Suspect()
+	learned(b.addr(), c.addr())
+	b.lead() // no follower answers it
+	u.Suspect()
+	eventually(t, "a probe is answered", func() bool { return !u.Silent() })
+	learned(b.addr(), c.addr())
+}
+
 // TestUpstream_Sentinel uses the address of a Sentinel.
 func TestUpstream_Sentinel(t *testing.T) {
 	s, a, b := newNode(t), newNode(t), newNode(t)
@@ -121,17 +143,30 @@ func TestParseRole(t *testing.T) {
 	}
 }
 
-// TestNodes checks that addresses are learned once, and that the oldest ones are forgotten.
+// TestNodes checks that each answer of a leader replaces the learned addresses, and that configured addresses remain.
 func TestNodes(t *testing.T) {
 	n := nodes{configured: []string{"a:1"}}
-	if !n.learn([]string{"a:1", "b:1"}) || n.learn([]string{"b:1", "a:1"}) || !slices.Equal(n.all(), []string{"a:1", "b:1"}) {
-		t.Errorf("the addresses are %v, want a:1 and b:1", n.all())
+	for _, step := range []struct {
+		named   []string
+		changed bool
+		all     []string
+	}{
+		{[]string{"a:1", "b:1", "b:1"}, true, []string{"a:1", "b:1"}},
+		{[]string{"b:1", "a:1"}, false, []string{"a:1", "b:1"}},
+		{[]string{"c:1", "b:1"}, true, []string{"a:1", "c:1", "b:1"}},
+		{[]string{"d:1"}, true, []string{"a:1", "d:1"}},
+		{[]string{"a:1"}, true, []string{"a:1"}},
+	} {
+		if changed := n.learn(step.named); changed != step.changed || !slices.Equal(n.all(), step.all) {
+			t.Errorf("after %v, the addresses are %v and changed is %v; want %v and %v", step.named, n.all(), changed, step.all, step.changed)
+		}
 	}
-	for i := range maxLearned {
-		n.learn([]string{fmt.Sprint("c:", i)})
+	many := make([]string, maxLearned+1)
+	for i := range many {
+		many[i] = fmt.Sprint("c:", i)
 	}
-	if all := n.all(); len(all) != 1+maxLearned || all[0] != "a:1" || all[1] != "c:15" || slices.Contains(all, "b:1") {
-		t.Errorf("the addresses are %v, want a:1, and c:15 to c:0", all)
+	if n.learn(many); !slices.Equal(n.learned, many[:maxLearned]) {
+		t.Errorf("the learned addresses are %v, want the first %d", n.learned, maxLearned)
 	}
 	if i, j := n.indexAfter("a:1"), n.indexAfter("unknown"); i != 1 || j != 0 {
 		t.Errorf("the index after a:1 is %d, after an unknown address %d; want 1 and 0", i, j)

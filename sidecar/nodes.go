@@ -10,31 +10,34 @@ import (
 	"time"
 )
 
-// maxLearned is the number of addresses that a sidecar remembers in addition to the configured ones.
+// maxLearned is the maximum number of addresses that a sidecar uses in addition to the configured ones.
 const maxLearned = 16
 
 // nodes are the addresses at which the upstream may be reached: the configured ones, and those that the leader has named. One
 // goroutine uses them.
 type nodes struct {
 	configured []string
-	learned    []string // the latest first
+	learned    []string // in the last answer of the leader, in its order
 }
 
 // all returns all addresses.
 func (n *nodes) all() []string { return append(slices.Clip(n.configured), n.learned...) }
 
-// learn adds addresses, and reports whether any of them is new. If there are too many, the oldest ones are forgotten.
+// learn replaces the learned addresses by those in an answer of the leader, and reports whether they differ. An address that
+// is not named any more may belong to another server, which must not get the credentials.
 func (n *nodes) learn(addrs []string) bool {
-	added := false
+	var named []string
 	for _, addr := range addrs {
-		if slices.Contains(n.configured, addr) || slices.Contains(n.learned, addr) {
-			continue
+		if !slices.Contains(n.configured, addr) && !slices.Contains(named, addr) {
+			named = append(named, addr)
 		}
-		n.learned = slices.Insert(n.learned, 0, addr)
-		added = true
 	}
-	n.learned = n.learned[:min(len(n.learned), maxLearned)]
-	return added
+	named = named[:min(len(named), maxLearned)]
+	if slices.Equal(named, n.learned) {
+		return false
+	}
+	n.learned = named
+	return true
 }
 
 // indexAfter returns the index of the address behind addr.

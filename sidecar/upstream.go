@@ -155,7 +155,7 @@ func (u *Upstream) watch(ctx context.Context, p *prober) (*prober, error) {
 	defer timer.Stop()
 	var follow follower
 	for {
-		u.learn(p.replicas)
+		u.learn(p)
 		if q := follow.open(ctx, u, p); q != nil {
 			p.close()
 			p = q
@@ -180,9 +180,10 @@ func (u *Upstream) watch(ctx context.Context, p *prober) (*prober, error) {
 	}
 }
 
-// learn adds addresses to those of the upstream.
-func (u *Upstream) learn(addrs []string) {
-	if !u.nodes.learn(addrs) {
+// learn uses the addresses of the leader and of the nodes that it has named, in addition to the configured ones. An answer
+// without nodes changes nothing: it is that of a follower, or of a leader that no follower answers.
+func (u *Upstream) learn(p *prober) {
+	if len(p.replicas) == 0 || !u.nodes.learn(append([]string{p.addr}, p.replicas...)) {
 		return
 	}
 	u.mu.Lock()
