@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/throttledhq/throttled/limiter"
@@ -111,25 +112,29 @@ func (f *fallback) decide(reqs []limiter.Request, out []limiter.Decision) {
 }
 
 // decideLocally decides requests with the share of this sidecar, and reports whether all of them have a decision. Units are
-// not leased from the share: the lessee would spend them after the return of the upstream.
+// not leased from the share: the lessee would spend them after the return of the upstream. The requests are unchanged.
 func (f *fallback) decideLocally(reqs []limiter.Request, out []limiter.Decision) bool {
 	if f.local == nil || reqs[0].Draw != nil {
 		return false
 	}
-	var whole [limiter.MaxGroup]int64
-	for i := range reqs {
-		whole[i] = reqs[i].Limit.Max
-		reqs[i].Limit = reqs[i].Limit.Share(reqs[i].Kind, f.share)
+	shares := slices.Clone(reqs)
+	for i := range shares {
+		shares[i].Limit = reqs[i].Limit.Share(reqs[i].Kind, f.share)
+		shares[i].Key = append([]byte(localPrefix), reqs[i].Key...)
 	}
-	f.local.Decide(reqs, out)
+	f.local.Decide(shares, out)
 	for i := range out {
 		if out[i].Err != nil {
 			return false
 		}
-		retryWhole(&out[i], reqs[i].Quantity, whole[i])
+		retryWhole(&out[i], reqs[i].Quantity, reqs[i].Limit.Max)
 	}
 	return true
 }
+
+// localPrefix begins the keys of limiter commands in the local table, which also holds the keys of rules. These begin with
+// "rule|".
+const localPrefix = "key|"
 
 // retryWhole sets a retry time if a quantity exceeds a share, but not the whole limit: the upstream may admit it later.
 func retryWhole(d *limiter.Decision, quantity, whole int64) {

@@ -79,7 +79,7 @@ func TestSidecar_AwayLocalCounts(t *testing.T) {
 	p.do(five(0, 2, 0, -1, 7200), "CL.THROTTLE", "k", "3", "2", "3600")
 	p.do(five(1, 2, 0, 3600, 7200), "CL.THROTTLE", "k", "3", "2", "3600")
 	p.do(five(0, 2, 1, -1, 3600), "CL.THROTTLE", "k", "3", "2", "3600", "-1")
-	p.do(five(1, 5, 0, 1, 1), "CL.WINDOW", "k", "10", "60", "FIXED")        // another kind of limit
+	p.do(five(1, 10, 0, 1, 1), "CL.WINDOW", "k", "10", "60", "FIXED")       // another kind of limit
 	p.do(five(1, 2, 2, 1, 1), "CL.THROTTLE", "full", "3", "2", "7200", "3") // more than the share, and not more than the limit
 	p.do(five(1, 2, 2, -1, 0), "CL.THROTTLE", "full", "3", "2", "7200", "5")
 	v := p.ask("CL.LEASE", "5", "1000", "THROTTLE", "k", "99", "1000", "1")
@@ -168,5 +168,26 @@ func TestSidecar_AwayRulesUndecided(t *testing.T) {
 	}
 	if n := p.count("sidecar", "upstream_away_closed"); n != 6 {
 		t.Errorf("upstream_away_closed is %d, want 6", n)
+	}
+}
+
+// TestSidecar_AwayLocalUndecided checks that a refusal without a decision of the share is that of the whole limit.
+func TestSidecar_AwayLocalUndecided(t *testing.T) {
+	t.Parallel()
+	side, p := newAwaySidecar(t)
+	side.rules.local = fullDecider{}
+	p.do(five(1, 100, 0, 1, 1), "CL.THROTTLE", "k", "99", "1", "60", "80")
+	p.do(five(1, 100, 0, -1, 1), "CL.THROTTLE", "k", "99", "1", "60", "101")
+}
+
+// TestSidecar_AwayRuleKeys checks that a limiter command does not use the counter of a rule while a share decides.
+func TestSidecar_AwayRuleKeys(t *testing.T) {
+	t.Parallel()
+	side, p := newAwaySidecar(t)
+	setRules(t, side.rules.store, awayRules)
+	p.do(five(0, 2, 1, -1, 3600), "CL.WINDOW", "rule|d|p|fixed|1h|ip=1", "4", "3600", "LOG")
+	v := p.ask(words("CL.CHECK d p x ip 1")...)
+	if got := v.list[2].brief() + " " + v.list[6].brief(); got != "1 [local]" {
+		t.Errorf("CL.CHECK: got %s, want 1 unit remaining and the flag local", got)
 	}
 }
