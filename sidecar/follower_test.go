@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestUpstream_FollowsLeader changes the leader of an upstream of which the sidecar has only one address. The sidecar must
@@ -45,9 +46,37 @@ func TestUpstream_FollowsNoFollower(t *testing.T) {
 	if v := u.View(); v != first {
 		t.Errorf("the upstream in use is %q, want the first one", v.Leader)
 	}
+}
+
+// TestFollower_Backoff checks that a node that was named as the leader, and names another one, is not asked again before
+// followBackoff.
+func TestFollower_Backoff(t *testing.T) {
+	a, b := newNode(t), newNode(t)
+	a.follow(b.addr())
+	b.follow(a.addr())
+	u := New(Config{Addresses: []string{a.addr()}, Timeout: time.Second})
+	p, err := openProber(t.Context(), &u.config.Credentials, a.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	var f follower
+	for range 3 {
+		if q := f.open(t.Context(), u, p); q != nil {
+			t.Errorf("the sidecar uses %s, want the first node", q.addr)
+			q.close()
+		}
+	}
+	if n := b.countRoles(); n != 1 {
+		t.Errorf("the sidecar has sent ROLE to the other node %d times, want once", n)
+	}
 	b.follow("")
-	u.Suspect()
-	u.await(t, b.addr())
+	f.until = time.Now()
+	q := f.open(t.Context(), u, p)
+	if q == nil {
+		t.Fatal("the sidecar does not use the leader after the backoff")
+	}
+	q.close()
 }
 
 // TestUpstream_RoleRefused checks that a sidecar whose user may not run ROLE uses the node, and asks only once.
@@ -61,10 +90,8 @@ func TestUpstream_RoleRefused(t *testing.T) {
 		u.Suspect()
 		eventually(t, "a probe is answered", func() bool { return u.Upstream().Answered.After(answered) })
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.roles != 1 {
-		t.Errorf("the sidecar has sent ROLE %d times, want once", n.roles)
+	if roles := n.countRoles(); roles != 1 {
+		t.Errorf("the sidecar has sent ROLE %d times, want once", roles)
 	}
 }
 

@@ -182,6 +182,13 @@ func (n *node) watch(leader string) {
 	}
 }
 
+// countRoles returns the number of ROLE commands received.
+func (n *node) countRoles() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.roles
+}
+
 // kill closes the listener and all connections.
 func (n *node) kill() {
 	n.resume()
