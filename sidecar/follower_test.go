@@ -79,20 +79,38 @@ func TestFollower_Backoff(t *testing.T) {
 	q.close()
 }
 
-// TestUpstream_RoleRefused checks that a sidecar whose user may not run ROLE uses the node, and asks only once.
+// TestUpstream_RoleRefused checks that a sidecar that may not run ROLE, or whose upstream does not have it, uses the node,
+// and asks only once.
 func TestUpstream_RoleRefused(t *testing.T) {
-	n := newNode(t)
-	n.refuse = true
-	u := run(t, Config{Addresses: []string{n.addr()}})
-	u.await(t, n.addr())
-	for range 3 {
-		answered := u.Upstream().Answered
-		u.Suspect()
-		eventually(t, "a probe is answered", func() bool { return u.Upstream().Answered.After(answered) })
+	for _, reply := range []string{
+		"-NOPERM User default has no permissions to run the 'role' command",
+		"-ERR unknown command 'ROLE', with args beginning with: ",
+	} {
+		n := newNode(t)
+		n.refuseRole(reply)
+		u := run(t, Config{Addresses: []string{n.addr()}})
+		u.await(t, n.addr())
+		for range 3 {
+			answered := u.Upstream().Answered
+			u.Suspect()
+			eventually(t, "a probe is answered", func() bool { return u.Upstream().Answered.After(answered) })
+		}
+		if roles := n.countRoles(); roles != 1 {
+			t.Errorf("%s: the sidecar has sent ROLE %d times, want once", reply, roles)
+		}
 	}
-	if roles := n.countRoles(); roles != 1 {
-		t.Errorf("the sidecar has sent ROLE %d times, want once", roles)
-	}
+}
+
+// TestUpstream_RoleFailed checks that a sidecar asks for the role again after a temporary error.
+func TestUpstream_RoleFailed(t *testing.T) {
+	a, b := newNode(t), newNode(t)
+	a.follow(b.addr())
+	a.refuseRole("-LOADING the node loads its data")
+	u := run(t, Config{Addresses: []string{a.addr()}})
+	u.await(t, a.addr())
+	a.refuseRole("")
+	u.Suspect()
+	u.await(t, b.addr())
 }
 
 // TestUpstream_LearnsNodes kills the only node of which the sidecar has an address. It must use the node that this one has named

@@ -22,7 +22,7 @@ type node struct {
 	reply  string        // to EXISTS
 	role   string        // reply to ROLE, without the end of its last line
 	master string        // address of the leader, if the node is a Sentinel
-	refuse bool          // ROLE is refused
+	refuse string        // error reply to ROLE; empty if there is none
 	roles  int           // ROLE commands received
 	conns  []net.Conn
 	logins int // AUTH commands received
@@ -68,8 +68,8 @@ func (n *node) serve(c net.Conn) {
 		if words[0] == "ROLE" {
 			n.roles++
 		}
-		if n.refuse {
-			role = "-NOPERM User default has no permissions to run the 'role' command"
+		if n.refuse != "" {
+			role = n.refuse
 		}
 		n.mu.Unlock()
 		if paused != nil {
@@ -187,6 +187,13 @@ func (n *node) countRoles() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.roles
+}
+
+// refuseRole sets the error reply to ROLE.
+func (n *node) refuseRole(reply string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuse = reply
 }
 
 // kill closes the listener and all connections.

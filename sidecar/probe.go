@@ -57,7 +57,7 @@ func (p *prober) receive() {
 			if err != nil {
 				return
 			}
-			_, answer.refused = reply.(replyError)
+			answer.refused = refusesRole(reply)
 			answer.role = parseRole(reply)
 		}
 		exists, err := readReply(in, maxDepth)
@@ -70,6 +70,13 @@ func (p *prober) receive() {
 		}
 		p.answers <- answer
 	}
+}
+
+// refusesRole reports whether a node will refuse ROLE on this connection again: the user has no permission for it, or the
+// node does not have the command. Other errors are temporary, for example while the node loads its data.
+func refusesRole(reply any) bool {
+	text, _ := reply.(replyError)
+	return strings.HasPrefix(string(text), "NOPERM ") || strings.HasPrefix(string(text), "ERR unknown command")
 }
 
 // checkReply returns nil if a reply shows that the upstream can decide requests. A user without the permission for the
