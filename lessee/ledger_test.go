@@ -304,6 +304,23 @@ func TestFailedDraw(t *testing.T) {
 	heat(t, l, request("k"), 100, second/4)
 }
 
+// TestFailedDraw_NotAccepted checks that a draw that the authority does not accept is not repeated for a long time, while the
+// key is in demand.
+func TestFailedDraw_NotAccepted(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	c := heat(t, l, request("k"), 100, 0)
+	l.Drawn(&c, 0, &limiter.Decision{Err: fmt.Errorf("%w: no", ErrNotAccepted)})
+	for now := int64(0); now < int64(notAcceptedPause); now += second / 10 {
+		for range 10 {
+			forwarded(t, l, request("k"), now)
+		}
+		if c, ok := l.Next(now); ok {
+			t.Fatalf("at %v: the next call is %+v, want none", time.Duration(now), c.Request)
+		}
+	}
+	heat(t, l, request("k"), 100, int64(notAcceptedPause))
+}
+
 // TestGroups checks that a group is decided locally only if units of all its limits are in hand, and charges all.
 func TestGroups(t *testing.T) {
 	l := New(Config{Lessee: "a"})

@@ -2,6 +2,7 @@ package lessee
 
 import (
 	"container/heap"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,6 +16,13 @@ const lead = 20 * time.Millisecond
 // drawsPerLease limits the draws from an exhausted limit within the validity of a lease. The units that are restored between
 // two draws are granted together: a lease of each of them would exceed the leases that a key can have.
 const drawsPerLease = 8
+
+// ErrNotAccepted is wrapped by the Err of a decision if the authority will not accept a draw of the limit when it is
+// repeated: for example, an older authority does not know the kind of the limit, or the user has no permission.
+var ErrNotAccepted = errors.New("the authority does not accept the draw")
+
+// notAcceptedPause is the time until the next draw after ErrNotAccepted. The authority counts and may record each of them.
+const notAcceptedPause = 30 * time.Second
 
 // Call is a call to the authority: a draw, or a return. Its Request has a Draw, and its own memory.
 type Call struct {
@@ -137,7 +145,7 @@ func (l *Ledger) newDraw(a *account, now int64) Call {
 }
 
 // Drawn takes the answer of the authority to a draw at the time now: its decision, with Granted and Valid in the Draw of the
-// call. A decision whose Err is set means that there is no answer.
+// call. A decision whose Err is set means that there is no answer, or that the draw is ErrNotAccepted.
 func (l *Ledger) Drawn(c *Call, now int64, d *limiter.Decision) {
 	a := c.account
 	s, _ := l.shard([]byte(a.name))
@@ -146,7 +154,7 @@ func (l *Ledger) Drawn(c *Call, now int64, d *limiter.Decision) {
 	a.drawing = false
 	if d.Err != nil {
 		l.counts.Failures.Add(1)
-		a.pause = now + int64(l.config.Hold)/4
+		a.pause = now + int64(l.pauseAfter(d.Err))
 		return
 	}
 	a.answer = answer{now, d.Remaining, d.ResetAfter}
@@ -162,6 +170,14 @@ func (l *Ledger) Drawn(c *Call, now int64, d *limiter.Decision) {
 		return
 	}
 	l.plan.schedule(a, a.nextReturn(now))
+}
+
+// pauseAfter returns the time from a draw that has failed to the next one.
+func (l *Ledger) pauseAfter(err error) time.Duration {
+	if errors.Is(err, ErrNotAccepted) {
+		return notAcceptedPause
+	}
+	return l.config.Hold / 4
 }
 
 // learnRefusal remembers that the authority refuses one unit. An admission ends an earlier refusal.

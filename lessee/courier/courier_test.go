@@ -204,3 +204,20 @@ func heatMany(l *lessee.Ledger, prefix string, n int) {
 		}
 	}
 }
+
+// TestAnswer_NotAccepted checks which error replies mean that a draw must not be repeated soon.
+func TestAnswer_NotAccepted(t *testing.T) {
+	for text, want := range map[string]bool{
+		"ERR invalid kind 'window-log': must be throttle":                   true,
+		"NOPERM this user has no permissions to run the 'cl.lease' command": true,
+		"LOADING the node loads its data":                                   false,
+		"BUSY too many clients wait":                                        false,
+		"UNCERTAIN leadership was lost":                                     false,
+		"OOM memory limit reached":                                          false,
+	} {
+		d := answer(&lessee.Call{}, errors.New(text))
+		if got := errors.Is(d.Err, lessee.ErrNotAccepted); got != want {
+			t.Errorf("%s: not accepted is %v, want %v", text, got, want)
+		}
+	}
+}

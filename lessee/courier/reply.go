@@ -3,6 +3,7 @@ package courier
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/throttledhq/throttled/lessee"
 	"github.com/throttledhq/throttled/limiter"
@@ -13,7 +14,7 @@ var errReply = errors.New("unexpected reply to CL.LEASE")
 // answer returns the decision on a draw. Its Err is set if the reply is an error, or is not one to CL.LEASE.
 func answer(c *lessee.Call, reply any) limiter.Decision {
 	if err, failed := reply.(error); failed {
-		return limiter.Decision{Err: err}
+		return limiter.Decision{Err: drawError(err)}
 	}
 	list, _ := reply.([]any)
 	var r lessee.Reply
@@ -29,4 +30,13 @@ func answer(c *lessee.Call, reply any) limiter.Decision {
 	}
 	r.Name, _ = list[len(r.Ints)].(string)
 	return c.Answer(&r)
+}
+
+// drawError returns the error of a draw for an error reply. It wraps lessee.ErrNotAccepted if the error is not a temporary one.
+func drawError(err error) error {
+	text := err.Error()
+	if strings.HasPrefix(text, "ERR ") || strings.HasPrefix(text, "NOPERM ") {
+		return fmt.Errorf("%w: %w", lessee.ErrNotAccepted, err)
+	}
+	return err
 }
