@@ -28,8 +28,14 @@ limits: {a: {when: {a: x}, allow: 1 per 1h}}
 // newAwaySidecar starts a sidecar without an upstream, and with the options of upstream-away local and a share of 1/2.
 func newAwaySidecar(t *testing.T) (side *testServer, p *peer) {
 	t.Helper()
+	return newAwaySidecarWith(t, buckets.New(buckets.Config{Shards: 8}))
+}
+
+// newAwaySidecarWith is newAwaySidecar with the given table.
+func newAwaySidecarWith(t *testing.T, table Decider) (side *testServer, p *peer) {
+	t.Helper()
 	f, _, side := newSidecar(t, nil)
-	side.rules.local = buckets.New(buckets.Config{Shards: 8})
+	side.rules.local = table
 	f.use("")
 	f.silent.Store(true)
 	p = side.dial()
@@ -150,32 +156,30 @@ func TestSidecar_AwayRules(t *testing.T) {
 // refused, and those with on_failure local are admitted.
 func TestSidecar_AwayRulesUndecided(t *testing.T) {
 	t.Parallel()
-	side, p := newAwaySidecar(t)
-	setRules(t, side.rules.store, awayRules)
-	check := func(line, want string) {
-		t.Helper()
-		v := p.ask(words("CL.CHECK " + line)...)
-		if got := v.list[0].brief() + " " + v.list[6].brief(); got != want {
-			t.Errorf("CL.CHECK %s: got %s, want %s", line, got, want)
-		}
-	}
 	for _, table := range []Decider{fullDecider{}, nil} {
-		side.rules.local = table
-		check("d p x ip 1", "1 [failclosed]")
-		check("d l x ip 1", "0 [failopen]")
-		check("d p x l x ip 1", "1 [failclosed]")
-		check("e z x", "1 [default failclosed]")
-	}
-	if n := p.count("sidecar", "upstream_away_closed"); n != 6 {
-		t.Errorf("upstream_away_closed is %d, want 6", n)
+		side, p := newAwaySidecarWith(t, table)
+		setRules(t, side.rules.store, awayRules)
+		for _, tt := range []struct{ request, want string }{
+			{"d p x ip 1", "1 [failclosed]"},
+			{"d l x ip 1", "0 [failopen]"},
+			{"d p x l x ip 1", "1 [failclosed]"},
+			{"e z x", "1 [default failclosed]"},
+		} {
+			v := p.ask(words("CL.CHECK " + tt.request)...)
+			if got := v.list[0].brief() + " " + v.list[6].brief(); got != tt.want {
+				t.Errorf("CL.CHECK %s: got %s, want %s", tt.request, got, tt.want)
+			}
+		}
+		if n := p.count("sidecar", "upstream_away_closed"); n != 3 {
+			t.Errorf("upstream_away_closed is %d, want 3", n)
+		}
 	}
 }
 
 // TestSidecar_AwayLocalUndecided checks that a refusal without a decision of the share is that of the whole limit.
 func TestSidecar_AwayLocalUndecided(t *testing.T) {
 	t.Parallel()
-	side, p := newAwaySidecar(t)
-	side.rules.local = fullDecider{}
+	_, p := newAwaySidecarWith(t, fullDecider{})
 	p.do(five(1, 100, 0, 1, 1), "CL.THROTTLE", "k", "99", "1", "60", "80")
 	p.do(five(1, 100, 0, -1, 1), "CL.THROTTLE", "k", "99", "1", "60", "101")
 }
