@@ -62,7 +62,7 @@ test: tools ## run every test, with the race detector where goroutines share mem
 
 # The slowest packages come first, so that none of them runs alone at the end. "make test" has already run go vet.
 test-raced:
-	$(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -race ./server ./cluster ./cmd/throttled ./buckets \
+	$(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -race ./server ./cluster ./cmd/throttled ./buckets ./lessee ./lease \
 	  $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
 
 test-raceless:
