@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// prober is a connection on which the upstream answers probes. A probe reads a key that does not exist: a node of a cluster
-// asks the leader, and no limit is charged. A probe also asks for the role of the node, unless this was refused before:
+// prober is a connection on which the upstream answers probes. A probe reads a key that does not exist: a follower
+// forwards it to the leader, and no limit is charged. A probe also requests the role of the node, unless ROLE was refused before:
 // the upstream records commands that a user has no permission for.
 type prober struct {
 	conn    net.Conn
