@@ -219,11 +219,11 @@ func TestBreaker(t *testing.T) {
 				t.Fatalf("open: %v", err)
 			}
 		}
-		time.Sleep(499 * time.Millisecond) // virtual time, as below
+		time.Sleep(499 * time.Millisecond) // virtual time
 		if err := ask(); !errors.Is(err, ErrBreakerOpen) || client.count() != calls {
 			t.Errorf("before the cooldown: %v", err)
 		}
-		time.Sleep(1001 * time.Millisecond)
+		time.Sleep(1001 * time.Millisecond) // virtual time: the cooldown
 		if err := ask(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("probe: %v", err)
 		}
@@ -231,7 +231,7 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("after a failed probe: %v", err)
 		}
 		up = true
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond) // virtual time: the cooldown after a failed probe
 		for range 5 {
 			if err := ask(); err != nil {
 				t.Errorf("after a successful probe: %v", err)
@@ -248,12 +248,12 @@ func TestBreaker(t *testing.T) {
 func TestBreaker_OneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &fake{reply: func(context.Context, []any) (any, error) {
-			time.Sleep(10 * time.Millisecond) // virtual time, as below
+			time.Sleep(10 * time.Millisecond) // virtual time
 			return nil, net.ErrClosed
 		}}
 		l := New(client, Config{Failures: 1})
 		allow(t, l, keyed("k", PerMinute(1)))
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // virtual time: the cooldown
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

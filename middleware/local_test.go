@@ -20,11 +20,11 @@ func TestLocal_RestoresUnits(t *testing.T) {
 				t.Errorf("request %d: got %+v, want %+v", i, got.State, want)
 			}
 		}
-		time.Sleep(30*time.Second - 1) // virtual time, as below
+		time.Sleep(30*time.Second - 1) // virtual time
 		if d := l.decide(&r); d.Admitted || d.RetryAfter != 1 {
 			t.Errorf("1 ns too early: %+v", d)
 		}
-		time.Sleep(time.Nanosecond)
+		time.Sleep(time.Nanosecond) // virtual time
 		if d := l.decide(&r); !d.Admitted {
 			t.Errorf("in time: %+v", d)
 		}
