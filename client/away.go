@@ -52,22 +52,13 @@ func (a *away) decide(charges []Charge, n int64) []limiter.Decision {
 	}
 	out := make([]limiter.Decision, len(charges))
 	for i := range charges {
-		limit := charges[i].Limit.limit.Max
-		out[i] = refusal(limit, n > limit)
+		limit := charges[i].Limit.limit
+		out[i] = limit.Refused(n, awayRetry)
 		if a.policy == Open {
-			out[i] = limiter.Decision{Limit: limit, Remaining: max(0, limit-n), RetryAfter: limiter.NoRetry}
+			out[i] = limiter.Decision{Limit: limit.Max, Remaining: max(0, limit.Max-n), RetryAfter: limiter.NoRetry}
 		}
 	}
 	return out
-}
-
-// refusal refuses a request. It has no retry time if the quantity exceeds the limit, because no server admits it then.
-func refusal(limit int64, exceeds bool) limiter.Decision {
-	d := limiter.Decision{Limited: true, Limit: limit, RetryAfter: awayRetry, ResetAfter: awayRetry}
-	if exceeds {
-		d.RetryAfter = limiter.NoRetry
-	}
-	return d
 }
 
 // decideLocal charges the share of this process. A key that is in use with another kind of limit is refused.
@@ -80,10 +71,11 @@ func (a *away) decideLocal(charges []Charge, n int64) []limiter.Decision {
 	out := make([]limiter.Decision, len(charges))
 	a.table.Decide(reqs, out)
 	for i := range out {
-		d, exceeds := &out[i], n > charges[i].Limit.limit.Max
-		if d.Err != nil || d.Limited && d.RetryAfter == limiter.NoRetry && !exceeds { // the share is exceeded, but not the limit
-			*d = refusal(reqs[i].Limit.Max, exceeds)
+		whole := charges[i].Limit.limit
+		if out[i].Err != nil {
+			out[i] = whole.Refused(n, awayRetry)
 		}
+		out[i].RetryWhole(n, whole.Max, awayRetry)
 	}
 	return out
 }

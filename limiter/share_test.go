@@ -36,3 +36,33 @@ func TestShare(t *testing.T) {
 		t.Errorf("the share of the vast limit overflows: %+v", s)
 	}
 }
+
+// TestRefused checks that a refusal has a retry time unless the quantity exceeds the limit.
+func TestRefused(t *testing.T) {
+	l := Limit{Max: 10}
+	for quantity, want := range map[int64]time.Duration{1: time.Second, 10: time.Second, 11: NoRetry} {
+		if d := l.Refused(quantity, time.Second); !d.Limited || d.Limit != 10 || d.RetryAfter != want || d.ResetAfter != time.Second || d.Wait != NoRetry {
+			t.Errorf("quantity %d: %+v, want a refusal with the retry time %v", quantity, d, want)
+		}
+	}
+}
+
+// TestRetryWhole checks that only a refusal without a retry time gets one, and only if the quantity is within the whole limit.
+func TestRetryWhole(t *testing.T) {
+	for _, tt := range []struct {
+		d        Decision
+		quantity int64
+		want     time.Duration
+	}{
+		{Decision{RetryAfter: NoRetry}, 7, NoRetry}, // admitted
+		{Decision{Limited: true, RetryAfter: 3}, 7, 3},
+		{Decision{Limited: true, RetryAfter: NoRetry}, 11, NoRetry},
+		{Decision{Limited: true, RetryAfter: NoRetry}, 10, time.Second},
+	} {
+		d := tt.d
+		d.RetryWhole(tt.quantity, 10, time.Second)
+		if d.RetryAfter != tt.want || d.Limited != tt.d.Limited {
+			t.Errorf("%+v, quantity %d: got %+v, want the retry time %v", tt.d, tt.quantity, d, tt.want)
+		}
+	}
+}

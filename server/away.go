@@ -106,7 +106,7 @@ func (f *fallback) decide(reqs []limiter.Request, out []limiter.Decision) {
 		if f.policy == rules.FailOpen || f.policy == rules.FailLocal && reqs[i].Draw != nil {
 			out[i] = openDecision(&reqs[i])
 		} else {
-			out[i] = closedDecision(&reqs[i])
+			out[i] = reqs[i].Limit.Refused(reqs[i].Quantity, failedRetry)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (f *fallback) decideLocally(reqs []limiter.Request, out []limiter.Decision)
 		if out[i].Err != nil {
 			return false
 		}
-		retryWhole(&out[i], reqs[i].Quantity, reqs[i].Limit.Max)
+		out[i].RetryWhole(reqs[i].Quantity, reqs[i].Limit.Max, failedRetry)
 	}
 	return true
 }
@@ -136,26 +136,10 @@ func (f *fallback) decideLocally(reqs []limiter.Request, out []limiter.Decision)
 // "rule|".
 const localPrefix = "key|"
 
-// retryWhole sets a retry time if a quantity exceeds a share, but not the whole limit: the upstream may admit it later.
-func retryWhole(d *limiter.Decision, quantity, whole int64) {
-	if d.Limited && d.RetryAfter == limiter.NoRetry && quantity <= whole {
-		d.RetryAfter, d.ResetAfter = failedRetry, max(d.ResetAfter, failedRetry)
-	}
-}
-
 // openDecision admits a request without charging it.
 func openDecision(req *limiter.Request) limiter.Decision {
 	left := min(max(req.Limit.Max-max(req.Quantity, 0), 0), req.Limit.Max)
 	return limiter.Decision{Limit: req.Limit.Max, Remaining: left, RetryAfter: limiter.NoRetry}
-}
-
-// closedDecision refuses a request. A quantity that exceeds the limit is never admitted, so it has no retry time.
-func closedDecision(req *limiter.Request) limiter.Decision {
-	d := limiter.Decision{Limited: true, Limit: req.Limit.Max, RetryAfter: failedRetry, ResetAfter: failedRetry, Wait: limiter.NoRetry}
-	if req.Quantity > req.Limit.Max {
-		d.RetryAfter = limiter.NoRetry
-	}
-	return d
 }
 
 // checkAway is the decision on a CL.CHECK that is refused because the upstream has not decided it.

@@ -229,7 +229,7 @@ func (g *localGroup) show(p *ruleParsing, limits []appliedCounter, o *checkOptio
 			continue
 		}
 		s.flags = s.flags&^flagFailOpen | flagLocal
-		retryWhole(&g.out[a.request], g.reqs[a.request].Quantity, a.counter.Limit.Max)
+		g.out[a.request].RetryWhole(g.reqs[a.request].Quantity, a.counter.Limit.Max, failedRetry)
 		showDecision(a, s, &g.reqs[a.request], &g.out[a.request], int64(float64(a.soft())*g.share))
 		p.addJitter(a, s)
 	}
