@@ -16,7 +16,7 @@ const (
 	hotCallers      = 64
 	fullestShard    = 1.1 // keys of the fullest shard, relative to the mean
 	togetherKeys    = 5_000_000
-	togetherWithin  = 20 * time.Second// time in which the keys are created
+	togetherWithin  = 20 * time.Second // time in which the keys are created
 	togetherTime    = 10 * time.Second
 	togetherP999    = 3
 	millisPerSecond = 1000
