@@ -28,6 +28,9 @@ type Proposal struct {
 type Result struct {
 	Version Version `json:"version"` // the new version, or the version that has the text; Number is 0 if it is no longer in the history
 	Changed bool    `json:"changed"` // the version is new
+	// Newest is the number of the newest version after the proposal. The store of a node that has sent the proposal to
+	// the leader may not have this version yet.
+	Newest uint64 `json:"newest,omitempty"`
 }
 
 // Log makes proposals versions, in one order.
@@ -78,6 +81,7 @@ func (s *Store) next(p *Proposal, hash string, now time.Time) (*Prepared, error)
 	}
 	n := &Prepared{set: set, Packed: pack(p.Text)}
 	n.Version = s.newVersion(p, hash, set.File(), now)
+	n.Newest = n.Version.Number
 	return n, nil
 }
 
@@ -108,10 +112,10 @@ func (s *Store) check(p *Proposal, hash string) (*Prepared, error) {
 	}
 	known := s.history.withHash(hash)
 	if known == nil && p.OnlyNew && s.older.has(hash) {
-		return &Prepared{Result: Result{Version: Version{Hash: hash}}}, nil
+		return &Prepared{Result: Result{Version: Version{Hash: hash}, Newest: newest.Number}}, nil
 	}
 	if known != nil && (p.OnlyNew || known.Number == newest.Number) {
-		return &Prepared{Result: Result{Version: known.Version}}, nil
+		return &Prepared{Result: Result{Version: known.Version, Newest: newest.Number}}, nil
 	}
 	return nil, nil
 }

@@ -238,7 +238,7 @@ func (f *rulesFile) reportWait(err error) {
 
 // describe logs the result of a proposal.
 func (f *rulesFile) describe(r ruleset.Result) {
-	newest := max(f.store.Newest().Number, r.Version.Number)
+	newest := max(f.store.Newest().Number, r.Newest) // 0 in the answer of a leader whose program does not report it
 	switch {
 	case r.Changed:
 		f.log.Info("the rules file is active", "file", f.path, "version", r.Version.Number, "limits", r.Version.Limits, "changes", r.Version.Summary)

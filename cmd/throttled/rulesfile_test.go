@@ -406,3 +406,24 @@ func TestRulesFile_Ready(t *testing.T) {
 		t.Errorf("version %d when the node is ready, want 1", store.Newest().Number)
 	}
 }
+
+// The log of a cluster can be ahead of the store of the node whose file is read.
+func TestRulesFile_NewestOfTheLog(t *testing.T) {
+	ahead := ruleset.NewStore()
+	leader := ruleset.NewLocal(ahead, time.Now)
+	for _, limit := range []string{"a", "b"} {
+		if _, err := leader.Propose(t.Context(), ruleset.Proposal{Text: textOfRules(limit)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[string]string{"a": "the text of an earlier version and has no effect", "b": "the rules file is active", "c": "the rules file is active"} {
+		path := filepath.Join(t.TempDir(), "rules.yaml")
+		writeFile(t, path, textOfRules(limit))
+		var log bytes.Buffer
+		f := newRulesFile(path, ruleset.NewStore(), leader, slog.New(slog.NewTextHandler(&log, nil)))
+		f.check()
+		if !f.attempt(t.Context()) || !strings.Contains(log.String(), want) {
+			t.Errorf("with the file of limit %s, the log does not contain %q:\n%s", limit, want, &log)
+		}
+	}
+}
