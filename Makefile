@@ -25,7 +25,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./rules ./rules/envoy ./tokenbucket ./window ./windowlog
 # Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They also run
 # without the race detector, with the full counts.
-RACED_LESS := ./buckets ./cluster/wal
+RACED_LESS := ./buckets ./cluster/wal ./lease ./lessee
 # The modules other than the server. The server does not depend on their dependencies.
 MODULES := client cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/deploy tests/gateways tests/metrics tests/openapi tests/plots tests/recipes tests/schema tests/shape
 # Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
@@ -62,7 +62,7 @@ test: tools ## run every test, with the race detector where goroutines share mem
 
 # The slowest packages come first, so that none of them runs alone at the end. "make test" has already run go vet.
 test-raced:
-	$(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -race ./server ./cluster ./cmd/throttled ./buckets ./lessee ./lease \
+	$(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -race ./server ./cluster ./cmd/throttled ./buckets \
 	  $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
 
 test-raceless:

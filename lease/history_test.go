@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/lease/leasetest"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/tokenbucket"
@@ -95,7 +96,7 @@ func TestHistories(t *testing.T) {
 	for i := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
 		var granted int64
 		name := ""
-		for seed := range uint64(histories()) {
+		for seed := range uint64(500 / race.Factor) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			s := leasetest.Subjects(rng)[i]
 			r, err := leasetest.Simulate(s, &key{now: uint64(time.Hour) + rng.Uint64N(1<<40), base: s.Kind}, rng)
@@ -109,12 +110,4 @@ func TestHistories(t *testing.T) {
 			t.Errorf("%s: no lease was granted", name)
 		}
 	}
-}
-
-// histories returns the number of histories of each kind.
-func histories() int {
-	if testing.Short() {
-		return 200
-	}
-	return 500
 }
