@@ -91,7 +91,8 @@ func parseAll(reply any, n int) ([]Decision, error) {
 const allHeader = 5
 
 // Deciding returns the decision of the limit that decides a request, of the decisions that AllowAll returns: a refusal with
-// the longest time, or without refusals the one with the least units remaining. There must be at least one decision.
+// the longest time, or without refusals the one with the fewest units remaining, and of these the one that takes longest to
+// reset. There must be at least one decision.
 func Deciding(ds []Decision) Decision {
 	deciding := ds[0]
 	for _, d := range ds[1:] {
@@ -102,16 +103,14 @@ func Deciding(ds []Decision) Decision {
 	return deciding
 }
 
+// outranks reports whether d, and not o, decides a request, by the rule of the server.
 func (d *Decision) outranks(o *Decision) bool {
-	switch {
-	case d.Admitted != o.Admitted:
-		return o.Admitted
-	case d.Admitted:
-		return d.Remaining < o.Remaining
-	case d.RetryAfter < 0 || o.RetryAfter < 0:
-		return d.RetryAfter < 0 && o.RetryAfter >= 0
-	}
-	return d.RetryAfter > o.RetryAfter
+	a, b := d.ofLimiter(), o.ofLimiter()
+	return a.Outranks(&b)
+}
+
+func (d *Decision) ofLimiter() limiter.Decision {
+	return limiter.Decision{Limited: !d.Admitted, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 }
 
 // milliseconds converts a number of milliseconds. -1 becomes a negative time, and a time that a Duration cannot represent the

@@ -97,8 +97,9 @@ func TestAway_Group(t *testing.T) {
 // TestDeciding checks which of two decisions decides.
 func TestDeciding(t *testing.T) {
 	full, low := Decision{Admitted: true, Remaining: 9, RetryAfter: -1}, Decision{Admitted: true, Remaining: 1, RetryAfter: -1}
+	slow := Decision{Admitted: true, Remaining: 1, RetryAfter: -1, ResetAfter: 1}
 	soon, late, never := Decision{RetryAfter: 1}, Decision{RetryAfter: 2}, Decision{RetryAfter: -1}
-	for _, c := range [][2]Decision{{low, full}, {soon, low}, {late, soon}, {never, late}, {never, full}} {
+	for _, c := range [][2]Decision{{low, full}, {slow, low}, {soon, low}, {late, soon}, {never, late}, {never, full}} {
 		for _, ds := range [][]Decision{{c[0], c[1]}, {c[1], c[0]}} {
 			if got := Deciding(ds); got != c[0] {
 				t.Errorf("of %+v, %+v decides, want %+v", ds, got, c[0])

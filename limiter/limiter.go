@@ -243,6 +243,23 @@ type Decision struct {
 	Err  error // the reason why no decision was made; the other fields are then zero
 }
 
+// Outranks reports whether d, and not o, determines the result of a group. A refusal outranks an admission. Of two refusals,
+// the one with the longer wait has the higher rank, since a retry succeeds only after the longest wait. Of two admissions,
+// the one with fewer remaining units has the higher rank. If they have the same number of remaining units, the one that
+// takes longer to reset has the higher rank.
+func (d *Decision) Outranks(o *Decision) bool {
+	switch {
+	case d.Limited != o.Limited:
+		return d.Limited
+	case d.Limited:
+		// As an unsigned integer, NoRetry is the longest wait.
+		return uint64(d.RetryAfter) > uint64(o.RetryAfter)
+	case d.Remaining != o.Remaining:
+		return d.Remaining < o.Remaining
+	}
+	return d.ResetAfter > o.ResetAfter
+}
+
 // The errors of an Engine. A protocol server converts them to errors of its protocol.
 var (
 	// ErrWrongKind is wrapped by WrongKindError.

@@ -115,3 +115,18 @@ func TestWrongKindError(t *testing.T) {
 		}
 	}
 }
+
+// TestDecision_Outranks checks that each decision of a list outranks those before it.
+func TestDecision_Outranks(t *testing.T) {
+	ranks := []Decision{
+		{Remaining: 2, RetryAfter: NoRetry, ResetAfter: 9}, {Remaining: 1, RetryAfter: NoRetry, ResetAfter: 1}, {Remaining: 1, RetryAfter: NoRetry, ResetAfter: 2},
+		{Limited: true, RetryAfter: 1}, {Limited: true, RetryAfter: 1 << 62}, {Limited: true, RetryAfter: NoRetry},
+	}
+	for i := range ranks {
+		for j := range ranks {
+			if got := ranks[i].Outranks(&ranks[j]); got != (i > j) {
+				t.Errorf("%+v outranks %+v: %t, want %t", ranks[i], ranks[j], got, i > j)
+			}
+		}
+	}
+}

@@ -65,26 +65,9 @@ func replyAll(out *resp.Reply, b *batch, call *call) {
 func deciding(out []limiter.Decision) *limiter.Decision {
 	d := &out[0]
 	for i := range out {
-		if outranks(&out[i], d) {
+		if out[i].Outranks(d) {
 			d = &out[i]
 		}
 	}
 	return d
-}
-
-// outranks reports whether a has a higher rank than b. A refusal outranks an admission. Of two refusals, the one with
-// the longer wait has the higher rank, since a retry succeeds only after the longest wait. Of two admissions, the one
-// with fewer remaining units has the higher rank. If they have the same number of remaining units, the one that takes
-// longer to reset has the higher rank.
-func outranks(a, b *limiter.Decision) bool {
-	switch {
-	case a.Limited != b.Limited:
-		return a.Limited
-	case a.Limited:
-		// As an unsigned integer, NoRetry is the longest wait.
-		return uint64(a.RetryAfter) > uint64(b.RetryAfter)
-	case a.Remaining != b.Remaining:
-		return a.Remaining < b.Remaining
-	}
-	return a.ResetAfter > b.ResetAfter
 }

@@ -17,7 +17,7 @@ func (o *decisionOracle) reply(live, shadows []*counterModel, uncharged bool) st
 		flags = flagUncharged
 	}
 	for _, c := range live {
-		if top == nil || outranks(&c.shown, &top.shown) {
+		if top == nil || c.shown.Outranks(&top.shown) {
 			top, flags = c, 0
 		}
 	}

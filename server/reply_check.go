@@ -231,7 +231,7 @@ func jittered(retry time.Duration, percent int, random uint64) time.Duration {
 func decidingLimit(limits []appliedCounter, shown []shownLimit) int {
 	at := -1
 	for i := range shown {
-		if !limits[i].isShadow() && (at < 0 || outranks(&shown[i].decision, &shown[at].decision)) {
+		if !limits[i].isShadow() && (at < 0 || shown[i].decision.Outranks(&shown[at].decision)) {
 			at = i
 		}
 	}
