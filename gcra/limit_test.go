@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -100,18 +99,7 @@ func checkNewLimit(t *testing.T, maxBurst, count, period int64) (ok bool) {
 }
 
 func TestNewLimitOracle(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	const steps = 300_000
-	fits := 0
-	for range steps {
-		if checkNewLimit(t, limitertest.AnyInt(r), limitertest.AnyInt(r), limitertest.AnyInt(r)) {
-			fits++
-		}
-	}
-	// Parameters in range and out of range must be frequent for the test to be meaningful.
-	if fits < steps/20 || fits > steps*19/20 {
-		t.Errorf("%d of %d sets of parameters are in range: too few or too many for a meaningful test", fits, steps)
-	}
+	limitertest.EachParameters(t, 300_000, func(a, b, c int64) bool { return checkNewLimit(t, a, b, c) })
 }
 
 func FuzzNewLimit(f *testing.F) {

@@ -2,7 +2,6 @@ package gcra
 
 import (
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"testing"
 
@@ -105,7 +104,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				net += trace[j].charged
 				// Only intervals that end with a charge are checked. A refund at the end makes the
 				// sum smaller, so the check would be weaker.
-				if trace[j].charged > 0 && exceeds(net-l.Max, trace[j].at-trace[i].at, count, period) {
+				if trace[j].charged > 0 && limitertest.Exceeds(net-l.Max, trace[j].at-trace[i].at, count, period) {
 					t.Fatalf("limit %d, rate %d per %d s: %d units were charged in %d ns, more than limit + rate * time", l.Max, count, period, net, trace[j].at-trace[i].at)
 				}
 			}
@@ -145,17 +144,6 @@ func randomTrace(r *rand.Rand, l limiter.Limit) []event {
 		}
 	}
 	return trace
-}
-
-// exceeds reports whether the given number of units is more than a rate of count units per period
-// seconds allows in the elapsed nanoseconds. The arithmetic is exact.
-func exceeds(units int64, elapsed uint64, count, period int64) bool {
-	if units <= 0 {
-		return false
-	}
-	hi, lo := bits.Mul64(uint64(units), uint64(period)*1e9)
-	maxHi, maxLo := bits.Mul64(uint64(count), elapsed)
-	return hi > maxHi || hi == maxHi && lo > maxLo
 }
 
 // TestSaturated counts the units admitted if a client repeats its request after each RetryAfter.

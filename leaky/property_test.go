@@ -2,7 +2,6 @@ package leaky
 
 import (
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"testing"
 
@@ -131,28 +130,17 @@ func TestNeverOverAdmits(t *testing.T) {
 					if all[j].limited {
 						continue
 					}
-					if !all[i].limited && exceeds(got, all[j].departure-all[i].departure, count, period) {
+					if !all[i].limited && limitertest.Exceeds(got, all[j].departure-all[i].departure, count, period) {
 						t.Fatalf("%s, %+v: %d units departed in %d ns, more than rate * time", in.name, l, got, all[j].departure-all[i].departure)
 					}
 					got += all[j].quantity
-					if exceeds(got-capacity, all[j].at-all[i].at, count, period) {
+					if limitertest.Exceeds(got-capacity, all[j].at-all[i].at, count, period) {
 						t.Fatalf("%s, %+v: %d units were admitted in %d ns, more than capacity + rate * time", in.name, l, got, all[j].at-all[i].at)
 					}
 				}
 			}
 		}
 	}
-}
-
-// exceeds reports whether the given number of units is more than a rate of count units per period
-// seconds allows in the elapsed nanoseconds. The arithmetic is exact.
-func exceeds(units int64, elapsed uint64, count, period int64) bool {
-	if units <= 0 {
-		return false
-	}
-	hi, lo := bits.Mul64(uint64(units), uint64(period)*1e9)
-	maxHi, maxLo := bits.Mul64(uint64(count), elapsed)
-	return hi > maxHi || hi == maxHi && lo > maxLo
 }
 
 func TestProperties(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -72,18 +71,7 @@ func checkNewLimit(t *testing.T, capacity, amount, interval int64) (ok bool) {
 }
 
 func TestNewLimitOracle(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	const rounds = 200_000
-	fits := 0
-	for range rounds {
-		if checkNewLimit(t, limitertest.AnyInt(r), limitertest.AnyInt(r), limitertest.AnyInt(r)) {
-			fits++
-		}
-	}
-	// Parameters in range and out of range must be frequent for the test to be meaningful.
-	if fits < rounds/20 || fits > rounds*19/20 {
-		t.Errorf("%d of %d sets of parameters are in range: too few or too many for a meaningful test", fits, rounds)
-	}
+	limitertest.EachParameters(t, 200_000, func(a, b, c int64) bool { return checkNewLimit(t, a, b, c) })
 }
 
 func FuzzNewLimit(f *testing.F) {

@@ -3,7 +3,9 @@ package limitertest
 import (
 	"flag"
 	"math"
+	"math/bits"
 	"math/rand/v2"
+	"testing"
 
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -59,4 +61,31 @@ func AnyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 		return 1
 	}
 	return Within(r.Int64(), l.Max)
+}
+
+// EachParameters calls check with random parameters of a limit. check reports whether the parameters are in range, which
+// must be neither rare nor common: otherwise the test would mean little.
+func EachParameters(t *testing.T, steps int, check func(a, b, c int64) bool) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	fits := 0
+	for range steps {
+		if check(AnyInt(r), AnyInt(r), AnyInt(r)) {
+			fits++
+		}
+	}
+	if fits < steps/20 || fits > steps*19/20 {
+		t.Errorf("%d of %d sets of parameters are in range: too few or too many for a meaningful test", fits, steps)
+	}
+}
+
+// Exceeds reports whether a number of units is more than a rate of count units per period seconds allows in the elapsed
+// nanoseconds. The arithmetic is exact.
+func Exceeds(units int64, elapsed uint64, count, period int64) bool {
+	if units <= 0 {
+		return false
+	}
+	hi, lo := bits.Mul64(uint64(units), uint64(period)*1e9)
+	maxHi, maxLo := bits.Mul64(uint64(count), elapsed)
+	return hi > maxHi || hi == maxHi && lo > maxLo
 }
