@@ -1,15 +1,15 @@
 package sidecar
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/tlsclient"
 )
 
 // Credentials authenticate a sidecar to its upstream, and the upstream to the sidecar. The files are read for each
@@ -54,25 +54,11 @@ func (c *Credentials) tlsConfig(host string) (*tls.Config, error) {
 	if !c.TLS {
 		return nil, nil
 	}
-	config := &tls.Config{ServerName: cmp.Or(c.ServerName, host), MinVersion: tls.VersionTLS12}
-	if c.CACertFile != "" {
-		text, err := os.ReadFile(c.CACertFile)
-		if err != nil {
-			return nil, fmt.Errorf("upstream-tls-ca-cert-file: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("upstream-tls-ca-cert-file: %s has no certificate in PEM format", c.CACertFile)
-		}
+	files := tlsclient.Files{
+		CA: c.CACertFile, CAOption: "upstream-tls-ca-cert-file",
+		Cert: c.CertFile, Key: c.KeyFile, PairOptions: "upstream-tls-cert-file and upstream-tls-key-file",
 	}
-	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("upstream-tls-cert-file and upstream-tls-key-file: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
+	return files.Config(c.ServerName, host)
 }
 
 // connect opens an authenticated connection to an address. It fails when ctx is done.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/throttledhq/throttled/internal/tlsclient"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -145,23 +144,6 @@ func (c *clientFlags) tlsConfig(addr string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the server: %w", err)
 	}
-	config := &tls.Config{ServerName: cmp.Or(c.sni, host), MinVersion: tls.VersionTLS12}
-	if c.cacert != "" {
-		text, err := os.ReadFile(c.cacert)
-		if err != nil {
-			return nil, fmt.Errorf("--cacert: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--cacert: %s has no certificate in PEM format", c.cacert)
-		}
-	}
-	if c.cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
-		if err != nil {
-			return nil, fmt.Errorf("--cert and --key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
+	files := tlsclient.Files{CA: c.cacert, CAOption: "--cacert", Cert: c.cert, Key: c.key, PairOptions: "--cert and --key"}
+	return files.Config(c.sni, host)
 }
