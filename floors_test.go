@@ -35,6 +35,8 @@ var floors = map[string]int{
 	"internal/sdnotify":   0, // reports the state of the process to systemd
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/testbuild":  0, // builds the program for tests
+	"internal/procpause":  0, // checks that processes are paused, for tests
+	"internal/smalldisk":  0, // runs tests of a full disk
 	"internal/tlsclient":  0, // TLS for connections to a server
 	"internal/race":       0, // scales tests down under the race detector
 	"internal/fields":     0, // binary fields of changes and leases

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/throttledhq/throttled/internal/smalldisk"
 )
 
 // The tests in this file run this test binary as a child process. These environment
@@ -22,10 +24,6 @@ const (
 	dirEnv  = "THROTTLED_TEST_DIR"
 	haltEnv = "THROTTLED_TEST_HALT"
 )
-
-// exitNotPermitted is the exit code of a child process that is not permitted to mount a
-// file system.
-const exitNotPermitted = 77
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(dir string) error{
@@ -305,16 +303,9 @@ func checkFull(dir string, want error) error {
 	return s.Close()
 }
 
-// fillFileSystem mounts a small file system and runs checkFull on it. If the process is not
-// permitted to mount one, it exits with exitNotPermitted.
+// fillFileSystem runs checkFull on a small file system.
 func fillFileSystem(dir string) error {
-	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
-	if err == nil {
-		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k")
-	}
-	if err != nil {
-		os.Exit(exitNotPermitted)
-	}
+	smalldisk.Mount(dir, "256k")
 	return checkFull(dir, syscall.ENOSPC)
 }
 
@@ -335,20 +326,5 @@ func TestFull(t *testing.T) {
 	if out, err := command(t, "rlimit", t.TempDir()).CombinedOutput(); err != nil {
 		t.Errorf("with a limit on the file size, the child process fails: %v\n%s", err, out)
 	}
-	cmd := command(t, "tmpfs", t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	notPermitted := errors.As(err, &exit) && exit.ExitCode() == exitNotPermitted
-	if notPermitted || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Logf("no file system could be mounted (%v): only the file size limit is tested", err)
-		return
-	}
-	if err != nil {
-		t.Errorf("on a small file system, the child process fails: %v\n%s", err, out)
-	}
+	smalldisk.Run(t, command(t, "tmpfs", t.TempDir()))
 }

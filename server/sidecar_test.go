@@ -231,25 +231,27 @@ func TestSidecar_UpstreamUndecided(t *testing.T) {
 // answering returns the address of a server that replies to each command of one argument or more with the same line.
 func answering(t *testing.T, line string) string {
 	t.Helper()
+	return serveEach(t, func(conn net.Conn) {
+		defer func() { _ = conn.Close() }()
+		for buf := make([]byte, 4096); ; {
+			if _, err := conn.Read(buf); err != nil {
+				return
+			}
+			if _, err := conn.Write([]byte(line + "\r\n")); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// serveEach returns the address of a listener that calls serve for each connection.
+func serveEach(t *testing.T, serve func(net.Conn)) (addr string) {
+	t.Helper()
 	ln := listen(t)
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				for buf := make([]byte, 4096); ; {
-					if _, err := conn.Read(buf); err != nil {
-						return
-					}
-					if _, err := conn.Write([]byte(line + "\r\n")); err != nil {
-						return
-					}
-				}
-			}()
+		for conn, err := ln.Accept(); err == nil; conn, err = ln.Accept() {
+			go serve(conn)
 		}
 	}()
 	return ln.Addr().String()
@@ -261,27 +263,16 @@ func TestSidecar_Suspects(t *testing.T) {
 	t.Parallel()
 	f, _, side := newSidecar(t, nil)
 	side.upstreamTimeout, side.forward.Timeouts.Reply = 20*time.Millisecond, 20*time.Millisecond
-	ln := listen(t)
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
+	f.use(serveEach(t, func(conn net.Conn) {
+		buf := make([]byte, 4096)
+		_, _ = conn.Read(buf) // the greeting of the stream
+		_, _ = conn.Write([]byte("-ERR unknown subcommand\r\n"))
 		for {
-			conn, err := ln.Accept()
-			if err != nil {
+			if _, err := conn.Read(buf); err != nil {
 				return
 			}
-			go func() {
-				buf := make([]byte, 4096)
-				_, _ = conn.Read(buf) // the greeting of the stream
-				_, _ = conn.Write([]byte("-ERR unknown subcommand\r\n"))
-				for {
-					if _, err := conn.Read(buf); err != nil {
-						return
-					}
-				}
-			}()
 		}
-	}()
-	f.use(ln.Addr().String())
+	}))
 	p := side.dial()
 	p.do(five(1, 3, 0, 1, 1), "CL.THROTTLE", "k", "2", "1", "60")
 	if f.suspected.Load() == 0 {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/internal/smalldisk"
 )
 
 // The tests in this file run child processes. A child process is this test binary with a role: a
@@ -29,9 +31,8 @@ const (
 )
 
 const (
-	exitStopped      = 75 // exit code that Config.Fatal must use
-	exitNotPermitted = 77 // exit code of a role if the system does not permit the mount of a file system
-	entrySize        = 2 << 10
+	exitStopped = 75 // exit code that Config.Fatal must use
+	entrySize   = 2 << 10
 )
 
 func TestMain(m *testing.M) {
@@ -383,13 +384,7 @@ func TestProcess_Twice(t *testing.T) {
 
 // fillFileSystem mounts a small file system, fills it, and then frees space.
 func fillFileSystem(dir string) error {
-	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
-	if err == nil {
-		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m")
-	}
-	if err != nil {
-		os.Exit(exitNotPermitted)
-	}
+	smalldisk.Mount(dir, "4m")
 	filler := filepath.Join(dir, "filler")
 	if err := os.WriteFile(filler, make([]byte, 6<<19), 0o600); err != nil {
 		return err
@@ -414,20 +409,5 @@ func fillFileSystem(dir string) error {
 // TestProcess_FullDisk mounts a small file system and fills it. If the machine does not permit the
 // mount, the test does nothing. TestProcess_FailingDisk injects the error of a full disk instead.
 func TestProcess_FullDisk(t *testing.T) {
-	cmd := roleCommand("tmpfs", t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	notPermitted := errors.As(err, &exit) && exit.ExitCode() == exitNotPermitted
-	if notPermitted || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Logf("no file system could be mounted (%v)", err)
-		return
-	}
-	if err != nil {
-		t.Errorf("the process on a small file system fails with %v:\n%s", err, out)
-	}
+	smalldisk.Run(t, roleCommand("tmpfs", t.TempDir()))
 }

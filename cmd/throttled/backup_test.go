@@ -237,17 +237,7 @@ func stalling(t *testing.T, addr string, closeAfter time.Duration) (front string
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go stall(c, addr, closeAfter)
-		}
-	}()
-	return ln.Addr().String()
+	return serveEach(t, ln, func(c net.Conn) { stall(c, addr, closeAfter) })
 }
 
 func stall(c net.Conn, addr string, closeAfter time.Duration) {

@@ -100,17 +100,19 @@ func terminateTLS(t *testing.T, addr string) (front, ca string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveEach(t, ln, func(c net.Conn) { relay(c, addr) }), ca
+}
+
+// serveEach calls serve for each connection of a listener until the test ends, and returns the address of the listener.
+func serveEach(t *testing.T, ln net.Listener, serve func(net.Conn)) (addr string) {
+	t.Helper()
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go relay(c, addr)
+		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
+			go serve(c)
 		}
 	}()
-	return ln.Addr().String(), ca
+	return ln.Addr().String()
 }
 
 // relay copies the bytes of a connection to a server, and its replies.

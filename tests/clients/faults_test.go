@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/procpause"
 )
 
 // openAndPing opens a client, sends a PING, and returns the first error.
@@ -98,25 +98,7 @@ func TestRestart(t *testing.T) {
 func (s *server) pause(t *testing.T) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
-	eventually(t, func(context.Context) error {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.process.Process.Pid))
-		if err != nil {
-			return err
-		}
-		if len(threads) == 0 {
-			return errors.New("found no threads")
-		}
-		for _, name := range threads {
-			stat, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			if _, rest, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(rest, "T") {
-				return fmt.Errorf("a thread is still running: %s", stat)
-			}
-		}
-		return nil
-	})
+	eventually(t, func(context.Context) error { return procpause.Check(s.process.Process.Pid) })
 }
 
 // TestContext checks that a call to an unresponsive server returns when its context is

@@ -2,15 +2,15 @@ package gatewaystests
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/procpause"
 )
 
 // patience is the timeout for expected events.
@@ -107,22 +107,7 @@ func (p *process) freeze(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	await(t, p.name+" to be stopped", func() error {
-		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
-		if err != nil {
-			return err
-		}
-		for _, name := range stats {
-			stat, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			if _, rest, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(rest, "T") {
-				return fmt.Errorf("a thread has the state %.1s", rest)
-			}
-		}
-		return nil
-	})
+	await(t, p.name+" to be stopped", func() error { return procpause.Check(p.cmd.Process.Pid) })
 }
 
 // await calls check until it returns nil. There is no event for the conditions of other programs.

@@ -3,12 +3,10 @@ package recipes
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/internal/freeport"
+	"github.com/throttledhq/throttled/internal/procpause"
 	"github.com/throttledhq/throttled/internal/testbuild"
 )
 
@@ -73,25 +72,7 @@ func (s *server) signal(t *testing.T, sig syscall.Signal) {
 func (s *server) pause(t *testing.T) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
-	eventually(t, s.process, func() error {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.process.cmd.Process.Pid))
-		if err != nil {
-			return err
-		}
-		if len(threads) == 0 {
-			return errors.New("the server has no threads")
-		}
-		for _, thread := range threads {
-			stat, err := os.ReadFile(thread)
-			if err != nil {
-				return err
-			}
-			if !strings.Contains(string(stat), ") T ") {
-				return fmt.Errorf("%s is %q; want state T", thread, stat)
-			}
-		}
-		return nil
-	})
+	eventually(t, s.process, func() error { return procpause.Check(s.process.cmd.Process.Pid) })
 }
 
 // ask runs a command without spaces in its arguments, and returns the first line of the reply, or of the first element if
