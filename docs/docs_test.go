@@ -238,24 +238,38 @@ func TestLinks(t *testing.T) {
 }
 
 var (
-	anchor  = regexp.MustCompile(`\]\(#([^)]+)\)`)
+	anchor  = regexp.MustCompile(`\]\(([^)#:]*)#([^)]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	unused  = regexp.MustCompile(`[^a-z0-9 -]`)
 )
 
-// TestAnchors checks that the links within a document match its headings.
+// TestAnchors checks that the links to sections of documents match the headings of these documents.
 func TestAnchors(t *testing.T) {
 	for name, text := range documents(t) {
-		known := map[string]bool{}
-		for _, m := range heading.FindAllStringSubmatch(text, -1) {
-			known[strings.ReplaceAll(unused.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
-		}
 		for _, m := range anchor.FindAllStringSubmatch(text, -1) {
-			if !known[m[1]] {
-				t.Errorf("%s: there is no heading for #%s", name, m[1])
+			target := name
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(name), m[1])
+			}
+			if filepath.Ext(target) == ".md" && !anchorsOf(t, target)[m[2]] {
+				t.Errorf("%s: %s has no heading for #%s", name, target, m[2])
 			}
 		}
 	}
+}
+
+// anchorsOf returns the anchors of the headings of a document.
+func anchorsOf(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		known[strings.ReplaceAll(unused.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return known
 }
 
 // TestMemoryFigures checks the bytes per key in the overview table of algorithms.md. The first number in the fifth
