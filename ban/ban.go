@@ -24,15 +24,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// NewLimit returns the limit of a ban with a length of the given period. It returns limiter.ErrRange if the length is
-// not positive or does not fit in an int64 of nanoseconds.
-func NewLimit(length limiter.Period) (limiter.Limit, error) {
-	d, ok := length.Duration()
-	if !ok {
-		return limiter.Limit{}, limiter.ErrRange
-	}
-	return limiter.Limit{Max: 1, Interval: d}, nil
-}
+// NewLimit returns the limit of a ban with a length of at least 1 ns.
+func NewLimit(length time.Duration) limiter.Limit { return limiter.Limit{Max: 1, Interval: length} }
 
 // Decide asks for a ban, bans a key, or ends the ban, at time now in nanoseconds below 1<<63, for a key in state old,
 // which is the zero State for an absent key. The limit l must be made by NewLimit. Decide allocates nothing, and leaves

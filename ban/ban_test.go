@@ -1,7 +1,6 @@
 package ban
 
 import (
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -13,26 +12,6 @@ import (
 const t0 = uint64(1e18)
 
 var decide = limitertest.Decide(Decide)
-
-func newLimit(t testing.TB, length time.Duration) limiter.Limit {
-	t.Helper()
-	l, err := NewLimit(limiter.Period{N: int64(length), Unit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func TestNewLimit(t *testing.T) {
-	if l := newLimit(t, time.Hour); l != (limiter.Limit{Max: 1, Interval: time.Hour}) {
-		t.Errorf("got %+v", l)
-	}
-	for _, p := range []limiter.Period{limiter.Seconds(0), limiter.Seconds(-1), limiter.Seconds(math.MaxInt64)} {
-		if _, err := NewLimit(p); !errors.Is(err, limiter.ErrRange) {
-			t.Errorf("NewLimit(%+v): error %v, want ErrRange", p, err)
-		}
-	}
-}
 
 // TestDecide checks questions, bans and ends of bans in all states.
 func TestDecide(t *testing.T) {
@@ -54,7 +33,7 @@ func TestDecide(t *testing.T) {
 		{"end", 5, -1, limiter.Decision{Limit: 1, Remaining: 1, RetryAfter: never}, true, 0},
 		{"end nothing", 0, -1, limiter.Decision{Limit: 1, Remaining: 1, RetryAfter: never}, false, 0},
 	} {
-		c := decide.Run(t, newLimit(t, h), limiter.State{Expires: t0 + uint64(tt.rest)}, t0, tt.quantity)
+		c := decide.Run(t, NewLimit(h), limiter.State{Expires: t0 + uint64(tt.rest)}, t0, tt.quantity)
 		c.Expect(c.Got == tt.want && c.Change.Set == tt.set, tt.name, tt.want)
 		c.Expect(!tt.set || c.After().Expires == t0+uint64(tt.expires) && len(c.After().Data) == 0, tt.name, "another state")
 	}
@@ -69,7 +48,7 @@ func FuzzDecide(f *testing.F) {
 		f.Add(int64(1), uint64(0), uint64(0), quantity)
 	}
 	f.Fuzz(func(t *testing.T, length int64, expires, now uint64, quantity int64) {
-		l := newLimit(t, time.Duration(limitertest.Within(length, math.MaxInt64)))
+		l := NewLimit(time.Duration(limitertest.Within(length, math.MaxInt64)))
 		now &= math.MaxInt64
 		c := decide.Run(t, l, limiter.State{Expires: expires}, now, quantity)
 		d := c.Got
@@ -84,7 +63,7 @@ func FuzzDecide(f *testing.F) {
 }
 
 func TestDecide_AllocatesNothing(t *testing.T) {
-	l := newLimit(t, time.Hour)
+	l := NewLimit(time.Hour)
 	for _, quantity := range []int64{0, 1, -1} {
 		limitertest.NoAllocs(t, "Decide", func() { Decide(&l, limiter.State{Expires: t0 + 1}, t0, quantity, nil) })
 	}

@@ -61,7 +61,7 @@ func allow(t testing.TB, c *Client, key string, l Limit) Decision {
 // eventually waits until a condition is met. It polls, because no event announces the condition.
 func eventually(t testing.TB, what string, met func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !met(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !met(); time.Sleep(time.Millisecond) { // the polling interval
 		if time.Now().After(deadline) {
 			t.Fatalf("not met within %v: %s", patience, what)
 		}

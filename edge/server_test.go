@@ -87,7 +87,7 @@ func TestMaxClients_Password(t *testing.T) {
 // awaitTaken waits until a number of places is taken. It polls, because no event announces the number.
 func awaitTaken(t *testing.T, l *lab, want int) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // the polling interval
 		l.places.mu.Lock()
 		taken := l.places.taken
 		l.places.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/throttledhq/throttled/ban"
 	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/internal/muldiv"
 	"github.com/throttledhq/throttled/leaky"
@@ -119,7 +120,7 @@ func compileBan(domain string, l *Limit) *Counter {
 		return nil
 	}
 	return &Counter{
-		Kind: limiter.Ban, Limit: limiter.Limit{Max: 1, Interval: l.Ban.For}, Nominal: 1, Window: "ban",
+		Kind: limiter.Ban, Limit: ban.NewLimit(l.Ban.For), Nominal: 1, Window: "ban",
 		prefix: fmt.Sprintf("rule|%s|%s|ban|-", domain, l.Name),
 	}
 }

@@ -221,7 +221,7 @@ func (n *node) restart() {
 // eventually waits until a condition holds. It polls, because the condition is a state of another goroutine.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) { // the polling interval
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within 30 s", what)
 		}

@@ -38,12 +38,6 @@ func (f Format) Append(fields []Field, r *decision.Result, now time.Time) []Fiel
 	return fields
 }
 
-// AppendLines appends the headers of a response as lines of HTTP/1.1 to dst. It allocates nothing else.
-func (f Format) AppendLines(dst []byte, r *decision.Result, now time.Time) []byte {
-	var s spans
-	return f.appendLines(dst, &s, r, now)
-}
-
 // spans is the places of the values in lines of headers.
 type spans struct {
 	list [maxFields]span

@@ -223,15 +223,6 @@ func headerOf(t *testing.T, f Format, r *decision.Result) http.Header {
 	return header
 }
 
-func TestAppendLines(t *testing.T) {
-	r := result(0, decision.Limit{Decision: refusal(5, 0, time.Second, time.Second), Name: "a", Period: time.Second})
-	const want = "HTTP/1.1 429 Too Many Requests\r\nRateLimit-Policy: \"a\";q=5;w=1\r\nRateLimit: \"a\";r=0;t=1\r\n" +
-		"X-RateLimit-Limit: 5\r\nX-RateLimit-Remaining: 0\r\nX-RateLimit-Reset: 1\r\nRetry-After: 1\r\n"
-	if got := string(both.AppendLines([]byte("HTTP/1.1 429 Too Many Requests\r\n"), r, now)); got != want {
-		t.Errorf("lines\n%q, want\n%q", got, want)
-	}
-}
-
 func TestAllocations(t *testing.T) {
 	r := result(1, decision.Limit{Decision: state(1000, 999, time.Second), Name: "api", Window: "1m", Period: time.Minute},
 		decision.Limit{Decision: refusal(5, 0, time.Second, time.Second), Name: "login", Window: "15m", Period: 15 * time.Minute})
@@ -241,7 +232,6 @@ func TestAllocations(t *testing.T) {
 		f    func()
 	}{
 		"Append":        {1, func() { both.Append(fields, r, now) }}, // the values
-		"AppendLines":   {0, func() { both.AppendLines(text, r, now) }},
 		"AppendRefusal": {0, func() { AppendRefusal(text, 429, r) }},
 	} {
 		if n := testing.AllocsPerRun(100, c.f); n > c.most {
@@ -254,7 +244,7 @@ func BenchmarkAppend(b *testing.B) {
 	r := result(1, decision.Limit{Decision: state(1000, 999, time.Second), Name: "api", Window: "1m", Period: time.Minute},
 		decision.Limit{Decision: refusal(5, 0, time.Second, time.Second), Name: "login", Window: "15m", Period: 15 * time.Minute})
 	fields, text := make([]Field, 0, maxFields), make([]byte, 0, 1024)
-	for name, f := range map[string]func(){"fields": func() { both.Append(fields, r, now) }, "lines": func() { both.AppendLines(text, r, now) }, "refusal": func() { AppendRefusal(text, 429, r) }} {
+	for name, f := range map[string]func(){"fields": func() { both.Append(fields, r, now) }, "refusal": func() { AppendRefusal(text, 429, r) }} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -119,6 +119,6 @@ func await(t *testing.T, what string, check func() error) {
 		if time.Now().After(end) {
 			t.Fatalf("waited %v for %s: %v", patience, what, err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // the polling interval
 	}
 }

@@ -58,7 +58,7 @@ func (c radixClient) throttle(ctx context.Context, args []string) (decision []in
 		if err == nil || c.ownError(err) || ctx.Err() != nil {
 			return decision, err
 		}
-		time.Sleep(callPause)
+		time.Sleep(callPause) // as between the calls of all drivers
 	}
 }
 
