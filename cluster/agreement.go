@@ -233,7 +233,7 @@ func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked
 func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, h heartbeats, asked []topology.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin) // limits the time for which other proposals are blocked
 	defer cancel()
-	if err := a.setting.proposing.LockContext(ctx); err != nil {
+	if err := a.setting.proposing.lockContext(ctx); err != nil {
 		return err
 	}
 	defer a.setting.proposing.Unlock()
@@ -278,7 +278,7 @@ func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) 
 // error, the heartbeat may or may not be committed. If first is true and a heartbeat has already been set,
 // proposeHeartbeat does nothing.
 func (a *heartbeatAgreement) proposeHeartbeat(ctx context.Context, l *leadership, d time.Duration, first bool) error {
-	if err := a.setting.proposing.LockContext(ctx); err != nil {
+	if err := a.setting.proposing.lockContext(ctx); err != nil {
 		return fmt.Errorf("set a heartbeat of %v: %w", d, err)
 	}
 	defer a.setting.proposing.Unlock()

@@ -167,8 +167,8 @@ func (c *control) reply(ctx context.Context, q Question) Answer {
 	return a
 }
 
-// AskOver sends a question on a stream and returns the answer.
-func AskOver(ctx context.Context, conn net.Conn, q Question) (a Answer, err error) {
+// askOver sends a question on a stream and returns the answer.
+func askOver(ctx context.Context, conn net.Conn, q Question) (a Answer, err error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if err := json.NewEncoder(conn).Encode(q); err != nil {
 		return a, fmt.Errorf("ask about %s: %w", q.About, err)

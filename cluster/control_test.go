@@ -150,7 +150,7 @@ func TestUnauthenticatedQuestion(t *testing.T) {
 	defer func() { _ = near.Close() }()
 	done := make(chan error, 1)
 	go func() { done <- n.control.serveOne(far) }()
-	a, err := AskOver(t.Context(), near, Question{About: topicOwnMembership, Node: &Announcement{ID: "n9"}})
+	a, err := askOver(t.Context(), near, Question{About: topicOwnMembership, Node: &Announcement{ID: "n9"}})
 	if err != nil || a.Error != "" || !a.NotMember {
 		t.Errorf("n9 asks whether it is a member: answer %+v, error %v; want NotMember", a, err)
 	}
@@ -189,12 +189,12 @@ func TestRejectedAsStale(t *testing.T) {
 // stream without reading the body.
 func TestAskOver_Refused(t *testing.T) {
 	conn := &closedByPeer{answer: strings.NewReader(`{"error": "refused"}`)}
-	a, err := AskOver(t.Context(), conn, Question{About: topicPropose, body: []byte("body")})
+	a, err := askOver(t.Context(), conn, Question{About: topicPropose, body: []byte("body")})
 	if err != nil || a.Error != "refused" {
 		t.Errorf("the answer is %+v and the error %v, want the error of the node", a, err)
 	}
 	conn = &closedByPeer{answer: strings.NewReader("")}
-	if _, err = AskOver(t.Context(), conn, Question{About: topicPropose, body: []byte("body")}); !errors.Is(err, net.ErrClosed) || !errors.Is(err, io.EOF) {
+	if _, err = askOver(t.Context(), conn, Question{About: topicPropose, body: []byte("body")}); !errors.Is(err, net.ErrClosed) || !errors.Is(err, io.EOF) {
 		t.Errorf("without an answer, the error is %v, want that of the write and that of the read", err)
 	}
 }

@@ -19,7 +19,7 @@ func (l linked) Ask(ctx context.Context, to topology.Member, q Question) (Answer
 		return Answer{}, err
 	}
 	defer func() { _ = conn.Close() }() // the answer was read
-	return AskOver(ctx, conn, q)
+	return askOver(ctx, conn, q)
 }
 
 func (l linked) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {

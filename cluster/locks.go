@@ -15,8 +15,8 @@ func newMutex() mutex { return make(mutex, 1) }
 // Lock blocks until the lock is acquired.
 func (m mutex) Lock() { m <- struct{}{} }
 
-// LockContext blocks until the lock is acquired. It returns ctx.Err() if ctx is done first.
-func (m mutex) LockContext(ctx context.Context) error {
+// lockContext blocks until the lock is acquired. It returns ctx.Err() if ctx is done first.
+func (m mutex) lockContext(ctx context.Context) error {
 	select {
 	case m <- struct{}{}:
 		return nil

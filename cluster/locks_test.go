@@ -33,17 +33,17 @@ func TestMutex(t *testing.T) {
 	})
 }
 
-// TestMutexContext checks that LockContext returns when its context is done.
+// TestMutexContext checks that lockContext returns when its context is done.
 func TestMutexContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMutex()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := m.LockContext(ctx); err != nil {
+		if err := m.lockContext(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.LockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("LockContext of a held lock: %v, want DeadlineExceeded", err)
+		if err := m.lockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("lockContext of a held lock: %v, want DeadlineExceeded", err)
 		}
 		m.Unlock()
 		m.Lock()

@@ -162,7 +162,7 @@ func (s *membership) promote(ctx context.Context, q *Question) error {
 		case s.announced.of(m.ID).Incarnation != q.Node.Incarnation:
 			return fmt.Errorf("%s: %w", m.ID, ErrUsed)
 		}
-		if err := s.setting.proposing.LockContext(ctx); err != nil {
+		if err := s.setting.proposing.lockContext(ctx); err != nil {
 			return fmt.Errorf("give %s a vote: %w", m.ID, err)
 		}
 		defer s.setting.proposing.Unlock()

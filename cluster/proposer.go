@@ -29,7 +29,7 @@ type proposer struct {
 
 // lock waits until no other proposal is in progress on this node. The caller must unlock p.proposing.
 func (p *proposer) lock(ctx context.Context) error {
-	if err := p.proposing.LockContext(ctx); err != nil {
+	if err := p.proposing.lockContext(ctx); err != nil {
 		return fmt.Errorf("wait for another change of the %s: %w: %w", p.document, topology.ErrUnchanged, err)
 	}
 	return nil

@@ -448,7 +448,7 @@ func TestProposalOverAStream(t *testing.T) {
 	go func() { served <- n.control.serveOne(far) }()
 	text := largeText(1 << 20)
 	q := Question{About: topicPropose, Proposal: &ruleset.Proposal{Author: "n2"}, Size: len(text), body: []byte(text)}
-	a, err := AskOver(t.Context(), near, q)
+	a, err := askOver(t.Context(), near, q)
 	if err != nil || a.Error != "" || a.Rules == nil || a.Rules.Version.Hash != ruleset.HashOf(text) {
 		t.Errorf("the answer is %+v, error %v; want version 1", a, err)
 	}

@@ -141,7 +141,7 @@ func TestUsersOverAStream(t *testing.T) {
 		near, far := net.Pipe()
 		served := make(chan error, 1)
 		go func() { served <- n.control.serveOne(far) }()
-		a, err := AskOver(t.Context(), near, Question{About: topicProposeUsers, Users: base, Size: len(text), body: []byte(text)})
+		a, err := askOver(t.Context(), near, Question{About: topicProposeUsers, Users: base, Size: len(text), body: []byte(text)})
 		if err := errors.Join(err, <-served); err != nil {
 			t.Error(err)
 		}

@@ -12,10 +12,10 @@ import (
 
 var errNothing = errors.New("the log is empty: there is nothing to recover")
 
-// MaxTermAhead is the maximum plausible difference between the term of a node and the term of the
+// maxTermAhead is the maximum plausible difference between the term of a node and the term of the
 // newest entry in its log. Elections do not cause a larger difference, but a forged or corrupt
 // message can cause one.
-const MaxTermAhead = 1 << 20
+const maxTermAhead = 1 << 20
 
 // ErrTerm is wrapped by Recover when the term of the node is implausible.
 var ErrTerm = errors.New("the term is implausibly far ahead of the log: run throttled recover with --reset-term on every remaining node")
@@ -29,7 +29,7 @@ const RememberedKey = "RememberedNodes"
 type Recovery struct {
 	Servers []raft.Server // the nodes of the new cluster
 	// ResetTerm makes Recover discard the term of the node if this term is higher than necessary. ResetTerm
-	// must be set if the term is implausible (see MaxTermAhead). Recover also discards the vote that the node
+	// must be set if the term is implausible (see maxTermAhead). Recover also discards the vote that the node
 	// cast in that term. This is safe: only nodes of the former cluster can have received the vote or a
 	// message of that term, and these nodes are fenced off. They get no connection to a node of the new
 	// cluster.
@@ -83,7 +83,7 @@ func (r *Recovery) term(s *Summary) (uint64, error) {
 		return 0, fmt.Errorf("the newest entry has term %d: the log is unusable: add new nodes with empty data directories", s.LastTerm)
 	case r.ResetTerm || s.CurrentTerm <= next:
 		return next, nil
-	case s.CurrentTerm-s.LastTerm > MaxTermAhead:
+	case s.CurrentTerm-s.LastTerm > maxTermAhead:
 		return 0, fmt.Errorf("the node has term %d, and its newest entry has term %d: %w", s.CurrentTerm, s.LastTerm, ErrTerm)
 	}
 	return s.CurrentTerm, nil

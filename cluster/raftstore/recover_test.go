@@ -221,9 +221,9 @@ func TestRecover_Term(t *testing.T) {
 		{7, false, 2 * termStep},
 		{7, true, 2 * termStep},
 		{2 * termStep, false, 2 * termStep},
-		{MaxTermAhead, false, MaxTermAhead},
-		{MaxTermAhead, true, 2 * termStep},
-		{MaxTermAhead + 2, false, 0},
+		{maxTermAhead, false, maxTermAhead},
+		{maxTermAhead, true, 2 * termStep},
+		{maxTermAhead + 2, false, 0},
 		{absurd, false, 0},
 		{absurd, true, 2 * termStep},
 	} {

@@ -43,24 +43,24 @@ const (
 // Client returns the address of the client by the lines of one of these headers.
 func (p *Proxies) Client(header string, peer netip.Addr, lines []string) netip.Addr {
 	if header == Forwarded {
-		return p.ClientOfForwarded(peer, lines)
+		return p.clientOfForwarded(peer, lines)
 	}
-	return p.ClientOfXForwardedFor(peer, lines)
+	return p.clientOfXForwardedFor(peer, lines)
 }
 
-// ClientOfXForwardedFor returns the address of the client: the right-most address that no trusted proxy has, of the lines
+// clientOfXForwardedFor returns the address of the client: the right-most address that no trusted proxy has, of the lines
 // of X-Forwarded-For and then the peer. If all are trusted, it is the left-most one. The lines are in the order of the
 // request. Ports and zones are removed, and an IPv4 address that is mapped to IPv6 is returned as IPv4.
 //
 // An entry that is no address ends the search: its proxy does not know its client, so the result is the address of that
 // proxy. Entries to the left of it may be inventions of the client.
-func (p *Proxies) ClientOfXForwardedFor(peer netip.Addr, lines []string) netip.Addr {
+func (p *Proxies) clientOfXForwardedFor(peer netip.Addr, lines []string) netip.Addr {
 	return p.client(peer, lines, lastEntry, parseNode)
 }
 
-// ClientOfForwarded is like ClientOfXForwardedFor for the lines of Forwarded (RFC 7239). An obfuscated identifier, such as
+// clientOfForwarded is like clientOfXForwardedFor for the lines of Forwarded (RFC 7239). An obfuscated identifier, such as
 // "_gateway", or "unknown" is no address.
-func (p *Proxies) ClientOfForwarded(peer netip.Addr, lines []string) netip.Addr {
+func (p *Proxies) clientOfForwarded(peer netip.Addr, lines []string) netip.Addr {
 	return p.client(peer, lines, lastElement, parseElement)
 }
 

@@ -76,7 +76,7 @@ func TestClientOfXForwardedFor(t *testing.T) {
 		{"127.0.0.1", []string{"fe80::1%" + strings.Repeat("z", 100)}, "127.0.0.1"},
 		{"fd00::1", []string{v6 + ", fd00::2"}, v6},
 	} {
-		if got := p.ClientOfXForwardedFor(netip.MustParseAddr(c.peer), c.lines); got.String() != c.want {
+		if got := p.clientOfXForwardedFor(netip.MustParseAddr(c.peer), c.lines); got.String() != c.want {
 			t.Errorf("peer %s, X-Forwarded-For %q: %s, want %s", c.peer, c.lines, got, c.want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestClientOfForwarded(t *testing.T) {
 		{[]string{`x\, for="[2001:db8::1]"`}, v6},
 		{[]string{`for="\", for="[2001:db8::1]";host="a\"b"`}, v6},
 	} {
-		if got := p.ClientOfForwarded(netip.MustParseAddr(peer), c.lines); got.String() != c.want {
+		if got := p.clientOfForwarded(netip.MustParseAddr(peer), c.lines); got.String() != c.want {
 			t.Errorf("Forwarded %q: %s, want %s", c.lines, got, c.want)
 		}
 	}
@@ -154,10 +154,10 @@ func TestClient_Spoofed(t *testing.T) {
 			}
 			peer = netip.AddrFrom4([4]byte{10, 0, byte(random.Uint32()), 1})
 		}
-		if got := p.ClientOfXForwardedFor(peer, xff); got != client {
+		if got := p.clientOfXForwardedFor(peer, xff); got != client {
 			t.Fatalf("X-Forwarded-For %q: %s, want %s", xff, got, client)
 		}
-		if got := p.ClientOfForwarded(peer, forwarded); got != client {
+		if got := p.clientOfForwarded(peer, forwarded); got != client {
 			t.Fatalf("Forwarded %q: %s, want %s", forwarded, got, client)
 		}
 	}
@@ -175,8 +175,8 @@ func TestClient_DoesNotAllocate(t *testing.T) {
 	p, peer := newProxies("10.0.0.0/8"), netip.MustParseAddr("10.0.0.1")
 	xff, forwarded := []string{"198.51.100.9, 2001:db8::1, 10.0.0.2"}, []string{`for=198.51.100.9, for="[2001:db8::1]:80", for=10.0.0.2`}
 	for name, f := range map[string]func() netip.Addr{
-		"X-Forwarded-For": func() netip.Addr { return p.ClientOfXForwardedFor(peer, xff) },
-		"Forwarded":       func() netip.Addr { return p.ClientOfForwarded(peer, forwarded) },
+		"X-Forwarded-For": func() netip.Addr { return p.clientOfXForwardedFor(peer, xff) },
+		"Forwarded":       func() netip.Addr { return p.clientOfForwarded(peer, forwarded) },
 	} {
 		if n := testing.AllocsPerRun(100, func() { f() }); n > 0 {
 			t.Errorf("%s: %v allocations, want 0", name, n)
@@ -192,13 +192,13 @@ func FuzzClient(f *testing.F) {
 	p := newProxies("10.0.0.0/8")
 	f.Fuzz(func(t *testing.T, text string) {
 		lines, peer := strings.Split(text, "\n"), netip.MustParseAddr("10.0.0.1")
-		for name, got := range map[string]netip.Addr{"X-Forwarded-For": p.ClientOfXForwardedFor(peer, lines), "Forwarded": p.ClientOfForwarded(peer, lines)} {
+		for name, got := range map[string]netip.Addr{"X-Forwarded-For": p.clientOfXForwardedFor(peer, lines), "Forwarded": p.clientOfForwarded(peer, lines)} {
 			if !got.IsValid() || got.Zone() != "" || got.Is4In6() {
 				t.Errorf("%s %q: address %s", name, lines, got)
 			}
 		}
 		for _, header := range [][]string{append(lines, "192.0.2.1"), append(lines, "192.0.2.1, 10.0.0.1")} {
-			if got := p.ClientOfXForwardedFor(peer, header); got.String() != "192.0.2.1" {
+			if got := p.clientOfXForwardedFor(peer, header); got.String() != "192.0.2.1" {
 				t.Errorf("X-Forwarded-For %q: %s", header, got)
 			}
 		}
