@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/lease/leasetest"
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -144,12 +145,8 @@ func (r *replicas) evict() {
 // TestLeaseHistories checks random histories of each kind on a leader and a follower that change their roles, with
 // rollbacks, snapshots and eviction: no interval admits more than the algorithm.
 func TestLeaseHistories(t *testing.T) {
-	histories := 400
-	if testing.Short() {
-		histories = 60
-	}
 	for i := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
-		for seed := range uint64(histories) {
+		for seed := range uint64(400 / race.Factor) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			s := leasetest.Subjects(rng)[i]
 			if _, err := leasetest.Simulate(s, newReplicas(t, rng), rng); err != nil {
