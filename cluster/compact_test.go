@@ -48,7 +48,7 @@ func TestSnapshotRetried(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.fsm.grown.Store(minLog)
-		pass(10 * time.Minute)
+		pass(5 * time.Minute)
 		seconds := func(all ...int) (times []time.Duration) {
 			for _, s := range all {
 				times = append(times, time.Duration(s)*time.Second)
