@@ -26,6 +26,8 @@ RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./res
 # Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They also run
 # without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal ./lease ./lessee
+# Such tests of the server, which also run without the race detector.
+RACED_LESS_SERVER := ^Test(DecisionWalk|RefusalsOfThePast|.*DoNotAllocate)$$
 # The modules other than the server. The server does not depend on their dependencies.
 MODULES := client cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/deploy tests/gateways tests/metrics tests/openapi tests/plots tests/recipes tests/schema tests/shape
 # Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
@@ -66,6 +68,7 @@ test-raced:
 	  $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
 
 test-raceless:
+	$(GO) test -vet=off -timeout $(TIMEOUT) -run '$(RACED_LESS_SERVER)' ./server
 	$(GO) test -vet=off -timeout $(TIMEOUT) -p 1 $(RACED_LESS) $(RACELESS)
 
 test-portable: ## test the server with the socket calls of systems other than Linux

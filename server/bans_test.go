@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/race"
 )
 
 // TestBans checks that refusals are counted, and that a ban follows.
@@ -306,7 +308,7 @@ func TestBansOfConcurrentBatches(t *testing.T) {
 
 // TestRefusalsOfThePast checks that keys whose period has ended do not displace others, however many refusals they had.
 func TestRefusalsOfThePast(t *testing.T) {
-	const old, attackers, limit = 40_000, 4096, 100
+	const old, attackers, limit = 40_000, 4096, 100 / race.Factor
 	var r refusals
 	for range limit - 1 {
 		for i := range old {

@@ -12,19 +12,20 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/limiter/limitertest"
 	"github.com/throttledhq/throttled/ruleset"
 )
 
 // requestsPerRules is the number of requests of a walk before the rules change.
-const requestsPerRules = 200
+const requestsPerRules = 200 / race.Factor
 
 // TestDecisionWalk compares the replies to random requests by random rules, which change from time to time, with those of
 // decisionOracle. The flag -steps sets the number of requests.
 func TestDecisionWalk(t *testing.T) {
 	w := newDecisionWalk(t, 1)
-	steps := limitertest.Steps(20_000)
+	steps := limitertest.Steps(20_000 / race.Factor)
 	counts := map[string]int{}
 	for n := range steps {
 		if n%requestsPerRules == 0 {
