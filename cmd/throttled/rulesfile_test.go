@@ -39,11 +39,18 @@ func replace(t *testing.T, path, text string) {
 	}
 }
 
-// do runs a command in RESP2.
-func (p *process) do(args ...any) (any, error) {
+// do runs a command in RESP2. It repeats a command that had no effect because the cluster had no leader: on a busy machine,
+// the leader can change at any time.
+func (p *process) do(args ...any) (reply any, err error) {
 	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true, Protocol: 2})
 	defer func() { _ = client.Close() }()
-	return client.Do(p.t.Context(), args...).Result()
+	for end := time.Now().Add(patience); ; {
+		reply, err = client.Do(p.t.Context(), args...).Result()
+		if err == nil || !strings.HasPrefix(err.Error(), "LOADING the cluster has no leader") || time.Now().After(end) {
+			return reply, err
+		}
+		time.Sleep(20 * time.Millisecond) // the polling interval
+	}
 }
 
 func (p *process) mustDo(args ...any) {
