@@ -293,8 +293,8 @@ func (s *sim) proposeUntil(stop <-chan struct{}, proposer int, acked *acknowledg
 		}
 		p := processes[rand.IntN(len(processes))]
 		text := rulesText(fmt.Sprintf("p%d-%d", proposer, i))
-		if i%8 == 0 {
-			text = largeText(3 * chunkSize)
+		if i%(2*race.Factor) == 0 {
+			text = largeText(2 * chunkSize)
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, 2*time.Second)
 		r, err := p.Propose(ctx, ruleset.Proposal{Text: text, Author: p.node.id})
