@@ -27,7 +27,7 @@ type Options struct {
 	// restores within Hold.
 	Relaxed bool
 	// Timeout is the longest time for which a request waits for the server. The default is 50 ms. A cluster that elects a
-	// leader answers after up to 400 ms.
+	// leader answers after up to leader-wait, 900 ms by default.
 	Timeout time.Duration
 	// Away decides requests that the server has not decided within Timeout.
 	Away Policy

@@ -12,15 +12,14 @@
 // # Guarantee
 //
 // The units that are spent directly, together with those that are spent by leases, obey the rule of the algorithm in each
-// interval, at whatever time within its lease a unit is spent. docs/leases.md contains the proof. It is based on these
-// rules:
+// interval, no matter when within its lease a unit is spent. docs/leases.md contains the proof. It is based on these rules:
 //
 //   - A lease is charged as of the latest time at which its units may be spent, and admitted as of now. The field asOf of
 //     a lease is the time as of which it is charged.
 //   - A window, a sub-window or a refill interval counts the units spent in it. A lease of such a kind therefore ends with
 //     the one in which it is charged.
 //   - A log has an entry with the time of the end of the lease, and no entry is removed before its period has passed since.
-//   - Whatever restores units (a return, a refund, the deletion of the key, a changed limit) leaves the units of all
+//   - Operations that restore units (a return, a refund, the deletion of the key, a changed limit) leave the units of all
 //     outstanding leases charged as of their asOf. For a key whose state is a time, this is the floor of the list.
 //
 // A relaxed lease is charged as of the time of the draw.

@@ -90,8 +90,8 @@ func (k *key) Delete() {
 	k.state = limiter.State{}
 }
 
-// TestHistories checks random histories of each kind against the rule of its algorithm: no interval admits more, at
-// whatever time the units of the leases are spent, also if the limit changes.
+// TestHistories checks random histories of each kind against the rule of its algorithm: no interval admits more,
+// no matter when the units of the leases are spent. In some histories, the limit changes.
 func TestHistories(t *testing.T) {
 	for i := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
 		var granted int64

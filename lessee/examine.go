@@ -69,14 +69,14 @@ func (a *account) planReturns(now int64) {
 			surplus -= 2*a.demand.during(left, now) + 1
 		}
 		if surplus > 0 {
-			a.ledger.giveBack(a, h, surplus, now)
+			a.ledger.returnUnits(a, h, surplus, now)
 		}
 	}
 }
 
-// giveBack plans the return of units of a lease. If a return is lost, later returns of the lease credit nothing, and all its
+// returnUnits plans the return of units of a lease. If a return is lost, later returns of the lease credit nothing, and all its
 // units are restored after its end.
-func (l *Ledger) giveBack(a *account, h *held, units, now int64) {
+func (l *Ledger) returnUnits(a *account, h *held, units, now int64) {
 	req := a.request
 	req.Quantity = units
 	req.Draw = &limiter.Draw{ID: h.id, Lessee: l.config.Lessee, Return: true, Of: h.of}
@@ -99,7 +99,7 @@ func (l *Ledger) Close(now int64) {
 		for _, a := range s.accounts {
 			for j := range a.leases {
 				if h := &a.leases[j]; h.units > 0 && now < h.ends {
-					l.giveBack(a, h, h.units, now)
+					l.returnUnits(a, h, h.units, now)
 				}
 			}
 		}

@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Lessee  string // name of the lessee, 1 to 64 bytes; it must differ from the names of other lessees
 	Relaxed bool   // draw leases that are charged as of the draw: more units, and a weaker bound
-	// Hold is the wanted validity of a lease, and the longest time for which a refusal is remembered: 20 ms to 1 s.
+	// Hold is the wanted validity of a lease, and the longest time for which a refusal is repeated: 20 ms to 1 s.
 	// The default is 1 s. The authority may grant less.
 	Hold time.Duration
 	// MinUnits is the number of units that must be in demand during Hold before a key is leased. The default is 20. A draw and

@@ -31,7 +31,7 @@ type Call struct {
 	account *account
 }
 
-// plan holds the accounts that want to draw, the returns to send, and the next time at which each account is examined. It is
+// plan holds the accounts for which a draw is planned, the returns to send, and the next time at which each account is examined. It is
 // locked after the lock of a shard.
 type plan struct {
 	mu      sync.Mutex
@@ -180,7 +180,7 @@ func (l *Ledger) pauseAfter(err error) time.Duration {
 	return l.config.Hold / 4
 }
 
-// learnRefusal remembers that the authority refuses one unit. An admission ends an earlier refusal.
+// learnRefusal stores that the authority refuses one unit. An admission ends an earlier refusal.
 func (a *account) learnRefusal(d *limiter.Decision, now int64) {
 	a.refusal = refusal{}
 	if d.Limited {

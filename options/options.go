@@ -120,7 +120,7 @@ type Options struct {
 	SentinelMaster string        // name of the cluster on SentinelPort
 	LeaderPort     int           // port of the leader in Sentinel replies; 0 means Port. See ServedLeaderPort
 
-	// Sidecar. With an Upstream, the server holds no state, and sends the commands of its clients to the upstream.
+	// Sidecar. With an Upstream, the server stores no keys, and sends commands that need them to the upstream.
 
 	Upstream              []string      // host:port of the upstream: a standalone server, or any nodes of a cluster; empty means none
 	UpstreamUser          string        // user for the upstream; empty means "default"

@@ -60,7 +60,7 @@ func (v fraction) Set(s string) error {
 	return nil
 }
 
-// IsSidecar reports whether the server is a sidecar: it holds no state, and sends commands to Upstream.
+// IsSidecar reports whether the server is a sidecar: it stores no keys, and sends commands that need them to Upstream.
 func (o *Options) IsSidecar() bool { return len(o.Upstream) > 0 }
 
 // CheckUpstream returns an error if options of a sidecar exclude other options, or are incomplete. The program calls it

@@ -128,8 +128,8 @@ func TestClientOfForwarded(t *testing.T) {
 	}
 }
 
-// A request passes through proxies, each of which appends the address of its peer. Whatever the client has sent, the
-// result is its address.
+// TestClient_Spoofed checks requests that pass through proxies, each of which appends the address of its peer. The headers
+// that the client has sent do not affect the result, which is the address of the client.
 func TestClient_Spoofed(t *testing.T) {
 	p := newProxies("10.0.0.0/8", "fd00::/8")
 	random := rand.New(rand.NewPCG(3, 4))
