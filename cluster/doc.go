@@ -78,7 +78,7 @@
 // lengths. If all wall clocks with which the length was measured were set forward during the outage, the smallest of
 // these changes counts as elapsed time.
 //
-// A restarted node does not remember which entries it acknowledged within the last heartbeat. If a majority of the
+// A restarted node has no record of the entries that it acknowledged within the last heartbeat. If a majority of the
 // nodes is restarted within one heartbeat, a leader that was replaced can still answer from an outdated table for a
 // short time. Only replies that charge nothing are affected.
 package cluster

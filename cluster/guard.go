@@ -58,7 +58,7 @@ type guard struct {
 	reported map[error]time.Time // time of the last log line, by reason
 }
 
-// Request returns an error if a message from a peer must not be passed to Raft, which trusts the contents of messages.
+// Request returns an error if a message from a peer must not be passed to Raft, which does not verify the contents of messages.
 func (g *guard) Request(peer string, message raft.WithRPCHeader) error {
 	err := g.check(peer, message)
 	if err != nil {

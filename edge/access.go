@@ -160,7 +160,7 @@ func (s *Server) refuseUnauthenticated(x *exchange, check bool, message string) 
 	x.fail(http.StatusUnauthorized, "unauthorized", message)
 }
 
-// permits refuses users that may not run the command which an endpoint stands for.
+// permits refuses users that may not run the command of an endpoint.
 func (s *Server) permits(x *exchange, e *endpoint) bool {
 	if e.needs == "" || s.access.MayRun(x.login, e.needs) {
 		return true

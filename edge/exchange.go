@@ -118,7 +118,7 @@ func (x *exchange) send(status int, contentType []string, body []byte) {
 	h["Content-Type"], h["X-Content-Type-Options"] = contentType, noSniff
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.w.WriteHeader(status)
-	_, _ = x.w.Write(body) // an error means that the client is gone
+	_, _ = x.w.Write(body) // an error means that the client has disconnected
 }
 
 // sendProblem sends an error.

@@ -204,9 +204,9 @@ const drainTime = time.Second
 // being closed would fail. It returns as soon as there are no connections, or no request has arrived for a second.
 func (s *Server) AwaitDrained(ctx context.Context) { s.awaitQuiet(ctx, drainTime) }
 
-// idleGrace is the time that Shutdown leaves to connections without a request. A client that sends a request within it
-// learns from the response that the connection is closed. If the connection was closed at once, the request could already
-// be on its way, and would fail.
+// idleGrace is the time that Shutdown leaves to connections without a request. The response to a request
+// within this time contains Connection: close. If the connection were closed immediately, a request that the client has
+// already sent would fail.
 const idleGrace = time.Second
 
 // quietTime is the time without a request after which all connections count as unused. They are closed without a wait.

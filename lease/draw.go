@@ -32,8 +32,8 @@ func Draw(decide Algorithm, req *limiter.Request, kind limiter.Kind, old limiter
 	return c, changed, d
 }
 
-// outlook returns the decision on a peek, with Limited and RetryAfter of a charge of one unit, which is not made. From it, a
-// lessee learns the requests that it may refuse itself.
+// outlook returns the decision on a peek, with Limited and RetryAfter of a charge of one unit, which is not made. A
+// lessee derives from it which requests it may refuse itself.
 func outlook(decide Algorithm, req *limiter.Request, inner limiter.State, now uint64) limiter.Decision {
 	_, d := decide(&req.Limit, inner, now, 0, nil)
 	_, one := decide(&req.Limit, inner, now, 1, nil)

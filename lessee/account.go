@@ -20,7 +20,7 @@ type account struct {
 	answer  answer
 	hold    time.Duration // validity of the last lease, or the wanted validity
 	refusal refusal
-	drawing bool  // a draw is planned or on its way
+	drawing bool  // a draw is planned, or sent and not answered
 	pause   int64 // no draw is planned before this time
 
 	due timer // guarded by plan.mu
@@ -52,7 +52,7 @@ type refusal struct {
 
 const never = math.MaxInt64
 
-// known reports whether the authority refuses requests at the time now. While a draw is on its way, an earlier refusal is
+// known reports whether the authority refuses requests at the time now. While a draw is not answered, an earlier refusal is
 // repeated, because otherwise all requests of this time would be forwarded.
 func (r *refusal) known(now int64, drawing bool) bool {
 	return now < r.until || drawing && now < r.limit

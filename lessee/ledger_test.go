@@ -191,7 +191,7 @@ func TestRefusals_TooMany(t *testing.T) {
 	}
 }
 
-// TestRefusalWhileDrawing checks that a refusal is repeated while the next draw is on its way, so that not all requests of
+// TestRefusalWhileDrawing checks that a refusal is repeated while the next draw is not answered, so that not all requests of
 // this time are forwarded, but not for longer than the wanted validity of a lease.
 func TestRefusalWhileDrawing(t *testing.T) {
 	l := New(Config{Lessee: "a"})

@@ -234,7 +234,7 @@ func (w *world) answer(m *member, c *lessee.Call, d *limiter.Decision) {
 }
 
 // demand changes the demand of all lessees: first it is below the limit, so that they draw leases; then they are paused,
-// while the key comes to rest; and then they request as much as they can.
+// until the full limit is restored; and then they request as much as they can.
 func (w *world) demand() {
 	full := int64(w.limit.Interval) * w.limit.Max
 	cut := w.rng.IntN(2) == 0

@@ -62,7 +62,7 @@ func (a *admission) add(c *connection) {
 	heap.Fix(&a.byNumber, from.index)
 }
 
-// forget ends the newcomer state of a connection, if the connection is a newcomer. It must be called after the first
+// forget removes a connection from the newcomers, if it is one. It must be called after the first
 // valid command of an authenticated client, and when a connection is closed.
 func (a *admission) forget(c *connection) {
 	n := c.newcomer

@@ -181,7 +181,7 @@ func (u *Upstream) watch(ctx context.Context, p *prober) (*prober, error) {
 }
 
 // learn uses the addresses of the leader and of the nodes that it has named, in addition to the configured ones. An answer
-// without nodes changes nothing: it is that of a follower, or of a leader that no follower answers.
+// without nodes changes nothing: it is that of a follower, or of a leader without connected followers.
 func (u *Upstream) learn(p *prober) {
 	if len(p.replicas) == 0 || !u.nodes.learn(append([]string{p.addr}, p.replicas...)) {
 		return

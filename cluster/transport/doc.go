@@ -5,7 +5,7 @@
 // [Link.Raft] is the stream layer for hashicorp/raft, and [RaftTransport] sends and receives the
 // messages of Raft over this layer.
 //
-// Raft trusts every peer that can connect: one forged message can stop a cluster
+// Raft accepts the messages of every peer that can connect: one forged message can stop a cluster
 // permanently, and each idle connection to Raft uses 270 KB of memory. This package therefore opens
 // no stream, and passes no data to Raft, until all of the following hold:
 //   - TLS 1.3 has verified, in both directions, a certificate signed by the cluster's CA,

@@ -226,7 +226,7 @@ func TestProcess_BackupInterrupted(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("the directory has %v, error %v; want the first backup only", entries, err)
 	}
-	p.askUntil("OK", "CL.BACKUP", "START") // a backup whose client is gone does not block the next one
+	p.askUntil("OK", "CL.BACKUP", "START") // a backup whose client has disconnected does not block the next one
 }
 
 // stalling listens in front of a server. It does not pass replies of CL.BACKUP NEXT, and closes the connection after a time, or

@@ -34,7 +34,7 @@ func (c httpClient) do(method, path, body string, headers ...string) (status int
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	req.Close = true // a connection remembers its password
+	req.Close = true // the server does not check the password of further requests on a connection
 	response, err := http.DefaultClient.Do(req)
 	if err != nil {
 		c.t.Fatal(err)

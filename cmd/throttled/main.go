@@ -94,7 +94,7 @@ func checkOptions(o *options.Options) error {
 	return nil
 }
 
-// warnOfUnknown logs the environment variables that look like options, but are none. Their values may be secrets, so they
+// warnOfUnknown logs the environment variables that have the prefix of options, but belong to none. Their values may be secrets, so they
 // are not logged.
 func (p *program) warnOfUnknown(environ []string) {
 	for _, u := range options.UnknownEnv(environ) {

@@ -32,7 +32,7 @@ func (r *recovery) known(found *raftstore.Summary) (list []options.Node) {
 	return list
 }
 
-// checkGone returns an error if --gone contains an unknown id. Otherwise a typo in an id would not be reported, and the
+// checkGone returns an error if --gone contains an unknown id. Otherwise a misspelled id would not be reported, and the
 // intended node would be probed although it is lost.
 func (r *recovery) checkGone(known []options.Node) error {
 	for _, id := range r.gone {

@@ -76,7 +76,7 @@ func (l *sidecarLoad) end(t *testing.T) {
 }
 
 // TestProcess_SidecarFollows hands the leadership of a cluster over, and kills the leader. The sidecar, which has the address
-// of one node only, must learn the others, and use the leader. No request may fail, and only those on their way to the killed
+// of one node only, must find the others, and use the leader. No request may fail, and only those that were sent to the killed
 // leader may be decided by upstream-away.
 func TestProcess_SidecarFollows(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // avoids elections on a busy machine

@@ -27,7 +27,7 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 		return nil, err
 	}
 	set := s.Rules()
-	if set == nil { // Unavailable makes a gateway retry with another node: one that has just started may not have the rules yet
+	if set == nil { // Unavailable makes a gateway retry with another node: a node that was started shortly before may not have the rules yet
 		return nil, status.Error(codes.Unavailable, "no rules are loaded: start throttled with --rules, or set rules with CL.RULES SET")
 	}
 	domain := s.cache.domain(set, req.GetDomain())

@@ -31,7 +31,7 @@ func randomDecision(random *rand.Rand) decision.Decision {
 	return d
 }
 
-// randomResult returns a result with up to 5 amounts of limits, two of which may have names that look alike.
+// randomResult returns a result with up to 5 amounts of limits, two of which may have similar names.
 func randomResult(random *rand.Rand) *decision.Result {
 	var limits []decision.Limit
 	seen := map[string]bool{}

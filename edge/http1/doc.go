@@ -4,9 +4,9 @@
 // reads such a request with one system call, calls the handler, and writes the response with another. It answers only
 // requests whose framing has one meaning for every implementation: a complete request of HTTP/1.1 that fits into the
 // buffer, exactly one Host, at most one Content-Length, and none of the fields that change how a connection is read
-// (Transfer-Encoding, Expect, Upgrade, Trailer, and Connection other than keep-alive). When anything is different, the
-// connection is handed over to the http.Server for the rest of its life, with all bytes that have not been answered, so
-// that all unusual and malformed requests are treated by net/http. A fuzz test checks that both parse accepted requests
+// (Transfer-Encoding, Expect, Upgrade, Trailer, and Connection other than keep-alive). If a request differs in
+// any of these points, the http.Server takes over its connection until the end, with all bytes that have not been answered,
+// so that net/http serves all unusual and malformed requests. A fuzz test checks that both parse accepted requests
 // alike.
 //
 // Differences from net/http that handlers must observe: the request, its header and its body are reused when the handler

@@ -92,7 +92,7 @@ func (n Notifier) Send(s State) error {
 	return nil
 }
 
-// RunWatchdog calls check at each interval of the watchdog, and reports that the process is alive after each check that
+// RunWatchdog calls check at each interval of the watchdog, and reports that the process is running after each check that
 // returns nil, until ctx is done. While a check does not return, nothing is sent, so the supervisor restarts a process
 // that hangs. RunWatchdog returns immediately if there is no watchdog. Errors of sending are ignored: the watchdog then
 // expires.

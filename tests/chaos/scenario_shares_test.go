@@ -9,7 +9,7 @@ import (
 )
 
 // competing returns a record in which the limit admits a unit each millisecond. Nine of ten are of the client with the larger
-// demand, which the record notices some time after the swap. Of each hundred units, some are missing.
+// demand, in the record since some time after the swap. Of each hundred units, some are missing.
 func competing(late time.Duration, missing int) competition {
 	const second = int64(time.Second)
 	c := competition{

@@ -127,7 +127,7 @@ func longFiles(t *tree) (found []finding) {
 	return found
 }
 
-// count returns a number of things as text.
+// count returns a number and its noun as text.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
