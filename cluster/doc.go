@@ -8,8 +8,8 @@
 //
 // A generation is a batch of decisions that are committed together. Each decision is added to the open generation. A
 // flusher closes the generation, writes the new state of all changed keys to one log entry, and opens the next
-// generation. At most two generations are in flight. Under low load an entry contains a few decisions, and under high
-// load thousands.
+// generation. At most two generations are in flight. The flusher waits a short time for callers that have waited for the
+// last commit. Under low load an entry contains a few decisions, and under high load thousands.
 //
 // In sync mode a reply is sent once the generation on which the reply depends is committed. A reply that depends on
 // committed changes only, such as most refusals, waits only until this node has verified that it is still the leader.

@@ -27,8 +27,7 @@ func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.
 	}
 	defer e.Release()
 	t := e.table.Decide(reqs, out)
-	e.leaderships.submitted.decided.Add(int64(len(reqs)))
-	if e.async {
+	if full := e.leaderships.submitted.decide(len(reqs)); full || e.async {
 		e.leaderships.hasten(t)
 	}
 	return t

@@ -35,6 +35,16 @@ type flusher struct {
 
 	closed    uint64 // newest generation that was submitted
 	entrySize int    // expected size of the next entry, in bytes
+	gathering gathering
+}
+
+// decided returns the number of decisions in the open generation. In async mode, the generation counts as full, because
+// no reply waits for it.
+func (f *flusher) decided() int64 {
+	if f.async {
+		return fullEntry
+	}
+	return f.counts.decided.Load()
 }
 
 // applier is implemented by *raftHandle.
@@ -62,13 +72,21 @@ type CommitStats struct {
 // stats returns the statistics.
 func (c *entryCounts) stats() CommitStats { return CommitStats{c.groups.Load(), c.commits.Load()} }
 
-// submit counts an entry.
-func (c *entryCounts) submit(size int) {
+// decide counts decisions, and reports whether they complete a full entry.
+func (c *entryCounts) decide(n int) (full bool) {
+	sum := c.decided.Add(int64(n))
+	return sum >= fullEntry && sum-int64(n) < fullEntry
+}
+
+// submit counts an entry, and returns the number of its decisions.
+func (c *entryCounts) submit(size int) (decisions int64) {
 	c.entries.Add(1)
 	c.bytes.Add(uint64(size))
-	if n := c.decided.Swap(0); n > 0 {
+	n := c.decided.Swap(0)
+	if n > 0 {
 		c.groups.AddNumber(n)
 	}
+	return n
 }
 
 // run submits generations until the leadership ends.
@@ -90,7 +108,7 @@ func (f *flusher) run() {
 		if !tick && !f.table.Pending() && l.demanded.Load() <= f.closed {
 			continue
 		}
-		if !l.awaitRoom() {
+		if !l.awaitRoom(f.decided) || !f.gather() {
 			return
 		}
 		future := f.submit()
@@ -129,7 +147,6 @@ func (f *flusher) submit() raft.ApplyFuture {
 	c.wall = f.clock.wall().UnixNano()
 	c.seal(buf)
 	f.closed = generation
-	l.flights.add(generation, readAt)
-	f.counts.submit(len(buf))
+	l.flights.add(generation, readAt, f.counts.submit(len(buf)))
 	return f.raft.Apply(buf, enqueueWithin)
 }

@@ -51,6 +51,7 @@ func (r *flusherRig) decide(key string) (generation uint64) {
 	req := limiter.Request{Kind: rule.kind, Key: []byte(key), Limit: rule.limit, Quantity: 1}
 	token := r.table.Decide([]limiter.Request{req}, make([]limiter.Decision, 1))
 	r.leadership.demand(token.Generation)
+	r.leadership.wakeFlusher()
 	return token.Generation
 }
 

@@ -101,7 +101,7 @@ func TestSkippedGeneration(t *testing.T) {
 		r := leader.leaderships.current()
 		refused := decide(leader.Node, "t", 7)
 		generation, _ := leader.table.Collect(nil)
-		r.flights.add(generation, leader.clock.monotonic())
+		r.flights.add(generation, leader.clock.monotonic(), 1)
 		r.flights.mu.Lock()
 		r.flights.took = 2 * secondFlightAfter // allows a second generation in flight
 		r.flights.mu.Unlock()

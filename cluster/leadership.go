@@ -65,15 +65,14 @@ func (l *leadership) wakeFlusher() {
 	}
 }
 
-// demand makes the flusher submit a generation even if the generation has no changes.
+// demand makes the flusher submit a generation when it is woken, even if the generation has no changes.
 func (l *leadership) demand(generation uint64) {
 	for {
 		old := l.demanded.Load()
 		if old >= generation || l.demanded.CompareAndSwap(old, generation) {
-			break
+			return
 		}
 	}
-	l.wakeFlusher()
 }
 
 // await blocks until a generation is committed. It returns limiter.ErrUncertain if the leadership ends first.
@@ -81,11 +80,14 @@ func (l *leadership) await(generation uint64) error {
 	if l.waiters.isCommitted(generation) {
 		return nil
 	}
-	done := l.waiters.channel(generation)
+	l.demand(generation)
+	done, complete := l.waiters.channel(generation)
 	if done == nil {
 		return nil
 	}
-	l.demand(generation)
+	if complete {
+		l.wakeFlusher()
+	}
 	select {
 	case <-done:
 		return nil
@@ -97,13 +99,15 @@ func (l *leadership) await(generation uint64) error {
 	return limiter.ErrUncertain
 }
 
-// awaitRoom blocks until one more generation may be in flight. It returns false if the leadership ends first.
-func (l *leadership) awaitRoom() bool {
-	for !l.flights.hasRoom() {
+// awaitRoom blocks until one more generation, with decided() decisions, may be in flight. It returns false if the
+// leadership ends first.
+func (l *leadership) awaitRoom(decided func() int64) bool {
+	for !l.flights.hasRoom(decided()) {
 		select {
 		case <-l.over:
 			return false
 		case <-l.flights.freed:
+		case <-l.wake:
 		}
 	}
 	return true
