@@ -169,3 +169,42 @@ func TestPinnedMemory(t *testing.T) {
 	}
 	checkTable(t, table)
 }
+
+// TestLogDrawSize bounds the bytes that a draw adds to the changes. A draw changes the list of leases, which precedes the
+// entries of a log, so all entries are written again.
+func TestLogDrawSize(t *testing.T) {
+	for _, log := range []struct{ entries, most int }{{100, 1_000}, {1_000, 5_000}, {10_000, 45_000}} {
+		clock := newFakeClock()
+		table := New(Config{Clock: clock.read, Replicated: true, Shards: 1})
+		table.Lead(1)
+		req := limiter.Request{Kind: limiter.WindowLog, Key: []byte("k"), Limit: limiter.Limit{Max: 100_000, Interval: time.Hour, Amount: 100_000}, Quantity: 1}
+		decide := func() (size int) {
+			var out [1]limiter.Decision
+			table.Decide([]limiter.Request{req}, out[:])
+			if out[0].Err != nil || out[0].Limited {
+				t.Fatalf("the decision is %+v, want an admission", out[0])
+			}
+			generation, changes := table.Collect(nil)
+			table.Commit(generation, clock.read())
+			return len(changes)
+		}
+		for i := range log.entries {
+			clock.advance(time.Duration(1_000_000 + 1_000_003*(i%7)))
+			decide()
+		}
+		sum := 0
+		const draws = 10
+		for i := range draws {
+			clock.advance(time.Second / 8)
+			req.Draw = &limiter.Draw{ID: uint64(i) + 1, User: "default", Lessee: "sidecar", Hold: time.Second}
+			sum += decide()
+			if req.Draw.Granted != 1 {
+				t.Fatalf("a draw is granted %d units, want 1", req.Draw.Granted)
+			}
+		}
+		t.Logf("%d entries: %d bytes per draw", log.entries, sum/draws)
+		if sum/draws > log.most {
+			t.Errorf("a draw from a log of %d entries writes %d bytes, want at most %d", log.entries, sum/draws, log.most)
+		}
+	}
+}
