@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"internal/sdnotify":   0, // reports the state of the process to systemd
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/testbuild":  0, // builds the program for tests
+	"internal/testserve":  0, // runs servers in tests
 	"internal/procpause":  0, // checks that processes are paused, for tests
 	"internal/smalldisk":  0, // runs tests of a full disk
 	"internal/tlsclient":  0, // TLS for connections to a server

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/internal/testserve"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server"
@@ -144,24 +145,9 @@ func startServer(t *testing.T) place {
 // serve starts a server on a free port. It is shut down at the end of the test.
 func (p *place) serve(t *testing.T, srv *server.Server) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p.server = srv
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := srv.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != server.ErrServerClosed {
-			t.Error(err)
-		}
-	})
-	_, p.port, err = net.SplitHostPort(ln.Addr().String())
+	var err error
+	_, p.port, err = net.SplitHostPort(testserve.Start(t, srv, server.ErrServerClosed))
 	if err != nil {
 		t.Fatal(err)
 	}

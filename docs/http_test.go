@@ -1,10 +1,8 @@
 package docs
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/throttledhq/throttled/edge"
 	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/internal/testserve"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -43,29 +42,13 @@ func startHTTP(t *testing.T) (addr string, save func(text string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	checker := decision.New(func() decision.Runner { return p.server.NewCaller() })
+	t.Cleanup(checker.Close)
 	h, err := edge.New(edge.Config{Checker: checker, Access: p.server, Options: opts, Rules: p.rules})
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan error, 1)
-	go func() { served <- h.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := h.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		checker.Close()
-	})
-	return ln.Addr().String(), func(text string) { p.save(t, "http.md", &step{rules: text}) }
+	return testserve.Start(t, h, nil), func(text string) { p.save(t, "http.md", &step{rules: text}) }
 }
 
 // playCurl runs the commands of a block, and compares their output.

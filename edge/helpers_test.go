@@ -19,6 +19,7 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/internal/testserve"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server"
@@ -135,28 +136,16 @@ func start(tb testing.TB, change func(*options.Options), prepare ...func(*Server
 }
 
 func (l *lab) serve(checker *decision.Checker) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		l.tb.Fatal(err)
-	}
-	l.addr = ln.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- l.Serve(ln) }()
 	l.tb.Cleanup(func() {
+		checker.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		l.client.CloseIdleConnections() // Shutdown would wait for their next requests
-		if err := l.Shutdown(ctx); err != nil {
-			l.tb.Errorf("Shutdown: %v", err)
-		}
-		if err := <-served; err != nil {
-			l.tb.Errorf("Serve: %v", err)
-		}
-		checker.Close()
 		if err := l.backend.Shutdown(ctx); err != nil {
 			l.tb.Errorf("shut down the server: %v", err)
 		}
 	})
+	l.addr = testserve.Start(l.tb, l.Server, nil)
+	l.tb.Cleanup(l.client.CloseIdleConnections) // Shutdown would wait for their next requests
 }
 
 // reply is a response with its body.

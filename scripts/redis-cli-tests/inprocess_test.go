@@ -1,10 +1,7 @@
 package rediscli
 
 import (
-	"context"
-	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -12,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/internal/testserve"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/ruleset"
@@ -63,26 +61,12 @@ func startInProcess(t testing.TB, sec *section) place {
 		Options: opts,
 		Version: "test",
 	})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := srv.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; !errors.Is(err, server.ErrServerClosed) {
-			t.Error(err)
-		}
 		if err := snapshots.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return place{addr: ln.Addr().String(), advance: func(wait time.Duration) { now.Add(uint64(wait)) }}
+	return place{addr: testserve.Start(t, srv, server.ErrServerClosed), advance: func(wait time.Duration) { now.Add(uint64(wait)) }}
 }
 
 // loadRules returns a store with the rules of a file in corpus/rules, or nil if the name is empty.

@@ -3,7 +3,6 @@ package openapi
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/edge"
 	"github.com/throttledhq/throttled/edge/decision"
+	"github.com/throttledhq/throttled/internal/testserve"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/server"
@@ -45,32 +45,20 @@ func start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	s := server.New(server.Config{Engine: buckets.New(buckets.Config{}), Options: opts, Rules: live, RulesLog: log})
-	checker := decision.New(func() decision.Runner { return s.NewCaller() })
-	h, err := edge.New(edge.Config{Checker: checker, Access: s, Options: opts, Rules: live, Version: "1.0.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- h.Serve(ln) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := h.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		checker.Close()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	return "http://" + ln.Addr().String()
+	checker := decision.New(func() decision.Runner { return s.NewCaller() })
+	t.Cleanup(checker.Close)
+	h, err := edge.New(edge.Config{Checker: checker, Access: s, Options: opts, Rules: live, Version: "1.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + testserve.Start(t, h, nil)
 }
 
 func newRequest(t *testing.T, method, url, body string) *http.Request {
