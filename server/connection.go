@@ -209,6 +209,7 @@ func (c *connection) read() readResult {
 	case err == errNothing || err == nil && c.socket.drained:
 		c.trimReader()
 		c.endWait()
+		c.pipe.turn.end(&c.srv.polls)
 		c.buffers.park()
 		return readWait
 	case err != nil:

@@ -36,6 +36,7 @@ type pipeline struct {
 	execution execution // runs the current command, or a command of the collector
 	long      longToken
 	unread    unread
+	turn      turnClock
 	charged   era  // era of the last charge by the client, for WAIT
 	need      need // result of the last advance
 	end       endMode
@@ -91,6 +92,7 @@ const (
 	needMemory              // a long reply needs client memory
 	needLeader              // commands are forwarded to the leader
 	needPause               // CLIENT PAUSE has paused the command
+	needTurn                // the client has used up its turn and has more commands; clients whose commands have arrived run first
 	needView                // the cluster has no leader, or the leader refused the commands; wait for a new view
 )
 
@@ -130,6 +132,8 @@ func (p *pipeline) advance() need {
 			p.need = p.advanceCommand()
 		case p.end == endNot && p.out.Len() >= p.flushSize():
 			p.need = needWrite
+		case !p.read.drained && p.turn.due() && p.turn.over(p.srv.uptime()):
+			p.need = needTurn
 		case !p.read.drained:
 			p.next()
 			p.need = needNothing
@@ -177,6 +181,8 @@ func (p *pipeline) wait() {
 		p.collector.exchange()
 	case needPause:
 		p.awaitPause()
+	case needTurn:
+		p.turn.next(&p.srv.polls)
 	case needView:
 		p.collector.forwarding.awaitView()
 	}
@@ -235,6 +241,7 @@ func (p *pipeline) abort() { p.end = endNow }
 
 // close releases the resources of the pipeline, which must not be advanced again.
 func (p *pipeline) close() {
+	p.turn.end(&p.srv.polls)
 	p.execution.close()
 	p.long.release()
 	p.collector.close()

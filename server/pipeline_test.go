@@ -233,6 +233,7 @@ func TestPipeline_UnauthenticatedReplies(t *testing.T) {
 	const n = 5000
 	c, e := detached(t, s.Server), newEventLoop()
 	e.feed(t, c, strings.Repeat(ping, n))
+	e.run()
 	if want := strings.Repeat(failure(errNoAuth), n); e.written[c] != want {
 		t.Errorf("got %d bytes of replies, want %d", len(e.written[c]), len(want))
 	}

@@ -107,6 +107,7 @@ type Server struct {
 	away     awayCounts
 	broker   broker
 	turns    turns
+	polls    pollQueue
 	pausing  clientPause
 	logged   *lograte.Limiter
 	auth     authLimiter
@@ -249,6 +250,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.stopLeaderWatch()
 		s.leaderWatch.Wait()
 		s.forward.Close()
+		s.polls.close()
 		close(done)
 	}()
 	select {
