@@ -93,6 +93,20 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	}
 }
 
+// TestErrorsDoNotAllocate checks that a flood of new keys, which are refused because the memory is full, allocates no memory.
+func TestErrorsDoNotAllocate(t *testing.T) {
+	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8, MaxMemory: 1})})
+	var input strings.Reader
+	text := manyKeysInput(100)
+	c.process(t, &input, text)
+	if got, want := string(c.out.Bytes()), strings.Repeat(failure(errOutOfMemory), 100); got != want {
+		t.Fatalf("got the replies %.100q, want %.100q", got, want)
+	}
+	if n := leastAllocs(func() { c.respond(t, &input, text) }); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
 // leastAllocs returns the number of allocations per run of f. It is the minimum of up to three averages, because an average
 // also counts the allocations of goroutines that other tests have started, such as those of client libraries.
 func leastAllocs(f func()) float64 {

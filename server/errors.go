@@ -158,13 +158,14 @@ var clusterErrors = []struct {
 // asReply returns the reply for an error. If err is not a replyError, and is in neither of the two tables above, the
 // reply is errInternal and ok is false.
 func asReply(err error) (reply replyError, ok bool) {
-	if errors.As(err, &reply) {
-		return reply, true
-	}
-	for _, row := range engineErrors {
+	for _, row := range engineErrors { // first, since errors.As allocates memory
 		if errors.Is(err, row.err) {
 			return row.reply, true
 		}
+	}
+	var given replyError
+	if errors.As(err, &given) {
+		return given, true
 	}
 	for _, row := range clusterErrors {
 		if errors.Is(err, row.err) {

@@ -176,10 +176,10 @@ func cause(out []limiter.Decision, at int) int {
 // at is the index of the request that is the cause.
 func callError(reqs []limiter.Request, out []limiter.Decision, at int) error {
 	err, key := out[at].Err, reqs[at].Key
-	var holder limiter.WrongKindError
+	holder, used := wrongKind(err)
 	switch {
-	case errors.As(err, &holder):
-		return errKeyInUse(at, len(out), key, limiter.Kind(holder))
+	case used:
+		return errKeyInUse(at, len(out), key, holder)
 	case errors.Is(err, limiter.ErrSameKey):
 		for i := range reqs[:at] {
 			if bytes.Equal(reqs[i].Key, key) {
@@ -188,6 +188,16 @@ func callError(reqs []limiter.Request, out []limiter.Decision, at int) error {
 		}
 	}
 	return err
+}
+
+// wrongKind returns the kind of the state that a key holds, if err is a limiter.WrongKindError.
+func wrongKind(err error) (holder limiter.Kind, ok bool) {
+	if !errors.Is(err, limiter.ErrWrongKind) { // errors.As allocates memory
+		return 0, false
+	}
+	var wrong limiter.WrongKindError
+	ok = errors.As(err, &wrong)
+	return limiter.Kind(wrong), ok
 }
 
 // errKeyInUse returns the error for a request whose key holds the state of a different algorithm, of the kind holder.

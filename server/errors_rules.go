@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/throttledhq/throttled/internal/nearest"
@@ -108,11 +107,11 @@ func errOptionValue(option checkOption) replyError {
 // the first such request.
 func (c *call) decisionError(reqs []limiter.Request, out []limiter.Decision, at int) error {
 	at = cause(out, at)
-	var holder limiter.WrongKindError
-	if c.limits == nil || !errors.As(out[at].Err, &holder) {
+	holder, used := wrongKind(out[at].Err)
+	if c.limits == nil || !used {
 		return callError(reqs, out, at)
 	}
-	return errRuleKeyInUse(c.limitOf(c.from+at), reqs[at].Key, limiter.Kind(holder))
+	return errRuleKeyInUse(c.limitOf(c.from+at), reqs[at].Key, holder)
 }
 
 // limitOf returns the name of the limit to which a request of the call belongs.
