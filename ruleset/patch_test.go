@@ -236,7 +236,7 @@ func repeatsKey(n *yaml.Node) bool {
 
 // TestMergeOfManyKeys changes, removes and adds many keys of a large map. A search for each key takes minutes.
 func TestMergeOfManyKeys(t *testing.T) {
-	const total = 60_000
+	const total = 60_000 / race.Factor
 	var text, patch, want strings.Builder
 	for _, b := range []*strings.Builder{&text, &patch, &want} {
 		b.WriteString("limits:\n")
