@@ -6,6 +6,7 @@ PEER  ?=
 WHAT  ?= all
 FUZZTIME ?= 30s
 STEPS ?= 10000000
+SCHEDULES ?= 300
 LINT_VERSION := v2.6.2
 LINT := bin/golangci-lint-$(LINT_VERSION)
 NFPM_VERSION := v2.45.2
@@ -25,9 +26,12 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./rules ./rules/envoy ./tokenbucket ./window ./windowlog
 # Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They also run
 # without the race detector, with the full counts.
-RACED_LESS := ./buckets ./cluster/wal ./lease ./lessee
+RACED_LESS := ./buckets ./cluster/wal ./lease ./lessee ./ruleset
 # Such tests of the server, which also run without the race detector.
 RACED_LESS_SERVER := ^Test(DecisionWalk|RefusalsOfThePast|.*DoNotAllocate)$$
+# Tests of chaos that run processes without the race detector for most of their time, under a load that the detector would
+# make three times as expensive.
+RACELESS_CHAOS := ^TestSidecars
 # The modules other than the server. The server does not depend on their dependencies.
 MODULES := client cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/deploy tests/gateways tests/metrics tests/openapi tests/plots tests/recipes tests/schema tests/shape
 # Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
@@ -37,7 +41,7 @@ TIMEOUT := 20m
 TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars chaos-sidecars tools clean clients packages packages-test helm-test vulncheck security
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle schedules rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars chaos-sidecars tools clean clients packages packages-test helm-test vulncheck security
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -81,9 +85,12 @@ test-clients:
 	$(GO) test -C tests/clients -vet=off -timeout $(TIMEOUT) -count=1 ./...
 
 test-modules:
-	for dir in $(filter-out tests/clients tests/gateways,$(MODULES)); do \
+	for dir in $(filter-out tests/chaos tests/clients tests/gateways,$(MODULES)); do \
 	  $(GO) test -C $$dir -vet=off -timeout $(TIMEOUT) -count=1 -race ./... || exit 1; \
 	done
+	$(GO) test -C tests/chaos -vet=off -timeout $(TIMEOUT) -count=1 -race -skip '$(RACELESS_CHAOS)' . ./history
+	$(GO) test -C tests/chaos -vet=off -timeout $(TIMEOUT) -count=1 -run '$(RACELESS_CHAOS)' .
+	$(GO) test -C tests/chaos -vet=off -timeout $(TIMEOUT) -count=1 ./check # has no goroutines
 
 # The gateways that are installed within seconds. "make gateways" tests all.
 test-gateways:
@@ -191,6 +198,9 @@ fuzz: ## fuzz every target for FUZZTIME (30s)
 
 oracle: ## compare each algorithm with its slow oracle in STEPS (10000000) random steps
 	$(GO) test -timeout 60m -v -run Oracle ./gcra ./window ./windowlog ./tokenbucket ./leaky -args -steps $(STEPS)
+
+schedules: ## simulate SCHEDULES (300) random schedules of faults in clusters, with the race detector
+	$(GO) test -timeout 60m -race -v -run '^TestSchedules$$' ./cluster -args -schedules $(SCHEDULES)
 
 rules-walk: ## compare the matches, and the decisions, of STEPS (10000000) random requests with slow oracles that read the rules literally
 	$(GO) test -timeout 60m -v -run '^TestWalk$$' ./rules -args -steps $(STEPS)

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 24, "number of random schedules of faults")
+	schedules = flag.Int("schedules", 12, "number of random schedules of faults")
 	seed      = flag.Uint64("seed", 1, "seed of the first schedule; the others have the next seeds")
 	traces    = flag.Bool("traces", false, "log the events of each schedule")
 	faultList = flag.String("faults", "", "comma-separated names of the faults to draw from; empty: all")
