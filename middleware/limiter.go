@@ -45,8 +45,9 @@ type Config struct {
 	Decider Decider
 
 	// Timeout is the maximum time of a check. The default is 20 ms: a server that is not overloaded answers in less than 5 ms
-	// including the network of a data center, and Envoy uses the same value. A cluster that elects a leader answers after up
-	// to 400 ms; use half a second if requests should wait for it.
+	// including the network of a data center, and Envoy uses the same value. A cluster that elects a leader answers requests
+	// with Limits after up to leader-wait, 900 ms by default, and those of Rules after up to 400 ms: use a second, or half
+	// a second for Rules, if requests should wait for it.
 	Timeout time.Duration
 	// MaxCalls is the maximum number of concurrent calls of the server. Calls that have not returned within Timeout count
 	// until they return. The default is 1,024.
