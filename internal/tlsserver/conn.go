@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"runtime"
 )
 
 // Conn is a TLS connection whose handshake has succeeded.
@@ -19,8 +20,13 @@ type wire struct {
 	transport io.ReadWriteCloser
 }
 
-// acquire waits until the handshake may compute.
-func (w *wire) acquire() { w.turns <- struct{}{} }
+// acquire waits until the handshake may compute. It then yields, so that the goroutines in the queue of this processor run
+// first: they would otherwise wait for the computation, which takes up to milliseconds, while other processors have
+// goroutines of their own.
+func (w *wire) acquire() {
+	w.turns <- struct{}{}
+	runtime.Gosched()
+}
 
 // release permits another handshake to compute.
 func (w *wire) release() { <-w.turns }

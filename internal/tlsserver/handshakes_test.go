@@ -2,6 +2,8 @@ package tlsserver
 
 import (
 	"net"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -44,5 +46,31 @@ func TestWire_Write(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestWire_Acquire checks that goroutines that are runnable on the processor of a handshake run before it computes. The
+// runtime may rarely choose another order.
+func TestWire_Acquire(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	w := &wire{turns: make(chan struct{}, 1)}
+	const tries = 20
+	before := 0
+	for range tries {
+		var ran atomic.Bool
+		done := make(chan struct{})
+		go func() {
+			ran.Store(true)
+			close(done)
+		}()
+		w.acquire()
+		if ran.Load() {
+			before++
+		}
+		w.release()
+		<-done
+	}
+	if before < tries/2 {
+		t.Errorf("%d of %d runnable goroutines ran before the handshake, want at least half", before, tries)
 	}
 }
