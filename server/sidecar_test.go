@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/testserve"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/ruleset"
@@ -231,7 +232,7 @@ func TestSidecar_UpstreamUndecided(t *testing.T) {
 // answering returns the address of a server that replies to each command of one argument or more with the same line.
 func answering(t *testing.T, line string) string {
 	t.Helper()
-	return serveEach(t, func(conn net.Conn) {
+	return testserve.Each(t, listen(t), func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()
 		for buf := make([]byte, 4096); ; {
 			if _, err := conn.Read(buf); err != nil {
@@ -244,26 +245,13 @@ func answering(t *testing.T, line string) string {
 	})
 }
 
-// serveEach returns the address of a listener that calls serve for each connection.
-func serveEach(t *testing.T, serve func(net.Conn)) (addr string) {
-	t.Helper()
-	ln := listen(t)
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for conn, err := ln.Accept(); err == nil; conn, err = ln.Accept() {
-			go serve(conn)
-		}
-	}()
-	return ln.Addr().String()
-}
-
 // TestSidecar_Suspects checks the timeouts of an upstream that accepts connections and then does not reply: the first
 // command waits, and is reported to the connection.
 func TestSidecar_Suspects(t *testing.T) {
 	t.Parallel()
 	f, _, side := newSidecar(t, nil)
 	side.upstreamTimeout, side.forward.Timeouts.Reply = 20*time.Millisecond, 20*time.Millisecond
-	f.use(serveEach(t, func(conn net.Conn) {
+	f.use(testserve.Each(t, listen(t), func(conn net.Conn) {
 		buf := make([]byte, 4096)
 		_, _ = conn.Read(buf) // the greeting of the stream
 		_, _ = conn.Write([]byte("-ERR unknown subcommand\r\n"))

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/throttledhq/throttled/cluster/raftstore"
+	"github.com/throttledhq/throttled/internal/testserve"
 )
 
 // charges sends charges to servers, and counts those that are acknowledged.
@@ -237,7 +238,7 @@ func stalling(t *testing.T, addr string, closeAfter time.Duration) (front string
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveEach(t, ln, func(c net.Conn) { stall(c, addr, closeAfter) })
+	return testserve.Each(t, ln, func(c net.Conn) { stall(c, addr, closeAfter) })
 }
 
 func stall(c net.Conn, addr string, closeAfter time.Duration) {

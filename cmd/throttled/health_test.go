@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/throttledhq/throttled/internal/testserve"
 )
 
 // executes runs a command of the program, and checks its exit code and a text in its output, which includes the errors.
@@ -100,19 +102,7 @@ func terminateTLS(t *testing.T, addr string) (front, ca string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveEach(t, ln, func(c net.Conn) { relay(c, addr) }), ca
-}
-
-// serveEach calls serve for each connection of a listener until the test ends, and returns the address of the listener.
-func serveEach(t *testing.T, ln net.Listener, serve func(net.Conn)) (addr string) {
-	t.Helper()
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
-			go serve(c)
-		}
-	}()
-	return ln.Addr().String()
+	return testserve.Each(t, ln, func(c net.Conn) { relay(c, addr) }), ca
 }
 
 // relay copies the bytes of a connection to a server, and its replies.

@@ -14,8 +14,8 @@ const patience = 2 * time.Minute
 
 // Server is a server that can be shut down.
 type Server interface {
-	Serve(net.Listener) error
-	Shutdown(context.Context) error
+	Serve(net.Listener) error       // until Shutdown
+	Shutdown(context.Context) error // waits until open requests are answered
 }
 
 // Start runs a server on a free port of 127.0.0.1 until the test ends, and returns its address. The method Serve must return
@@ -38,5 +38,17 @@ func Start(t testing.TB, s Server, closed error) (addr string) {
 			t.Errorf("Serve: %v, want %v", err, closed)
 		}
 	})
+	return ln.Addr().String()
+}
+
+// Each calls serve for each connection of a listener until the test ends, and returns the address of the listener.
+func Each(t testing.TB, ln net.Listener, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for conn, err := ln.Accept(); err == nil; conn, err = ln.Accept() {
+			go serve(conn)
+		}
+	}()
 	return ln.Addr().String()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/testserve"
 	"github.com/throttledhq/throttled/internal/tlstest"
 )
 
@@ -77,16 +78,7 @@ func startEcho(t testing.TB, s Settings, protocol string) *echoServer {
 		t.Fatal(err)
 	}
 	ln := store.Listen(tcp, protocol)
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go echo(conn)
-		}
-	}()
+	testserve.Each(t, ln, echo)
 	return &echoServer{store, t, tcp.Addr().String(), log}
 }
 
