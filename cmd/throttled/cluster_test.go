@@ -26,7 +26,7 @@ func TestProcess_ManyThroughAFollower(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 120 {
 		wait.Go(func() {
-			client := redis.NewClient(&redis.Options{Addr: follower.addr, MaxRetries: -1, PoolSize: 1, DisableIdentity: true})
+			client := redis.NewClient(&redis.Options{Addr: follower.addr, MaxRetries: -1, PoolSize: 1, DisableIdentity: true, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience})
 			defer func() { _ = client.Close() }()
 			for range 5 {
 				for err := errors.New("LOADING"); err != nil; {
