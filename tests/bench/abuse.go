@@ -150,9 +150,9 @@ func (a *abuser) beside(v *victim, bar float64, attack func(stop <-chan struct{}
 // compare compares p99 of other clients as attacked returns it with p99 without an attack. The rounds alternate.
 func (a *abuser) compare(v *victim, bar float64, attacked func() (latencies, error)) error {
 	var alone, beside []latencies
-	var spent processorTime
+	var calm, spent processorTime
 	for range abuseRounds {
-		l, err := a.others(v, politeTime)
+		l, err := calm.during(v.pid(), func() (latencies, error) { return a.others(v, politeTime) })
 		if err != nil {
 			return err
 		}
@@ -163,31 +163,39 @@ func (a *abuser) compare(v *victim, bar float64, attacked func() (latencies, err
 		beside = append(beside, l)
 	}
 	a.note("processors in use beside the attack: %.2f by the server, %.2f by the attackers", spent.server/spent.lasting, spent.self/spent.lasting)
+	a.note("a thread of the server that can run gets a processor after %.0f us on average, beside the attack %.0f us; a request is sent late by at most %.1f ms, %.1f ms", calm.delay.micros(), spent.delay.micros(), middle(alone).late, middle(beside).late)
 	before, during := middle(alone).p99, middle(beside).p99
 	a.note("others: p99 %.3f ms, beside the attack %.3f ms (medians of %d); longest %.1f ms, %.1f ms", before, during, abuseRounds, middle(alone).max, middle(beside).max)
 	a.atMost("p99 of others, beside the attack to alone", during/before, bar, "x")
 	return nil
 }
 
-// processorTime is the time of processors that was used during attacks, in seconds. The process itself runs the attackers.
-type processorTime struct{ lasting, server, self float64 }
+// processorTime is the time of processors that was used during measurements, in seconds. The process itself runs the
+// attackers.
+type processorTime struct {
+	lasting, server, self float64
+	delay                 runDelay // of the server
+}
 
-// during calls attacked, and adds the time that was used meanwhile.
-func (t *processorTime) during(server int, attacked func() (latencies, error)) (latencies, error) {
+// during calls measure, and adds the time that was used meanwhile.
+func (t *processorTime) during(server int, measure func() (latencies, error)) (latencies, error) {
 	begin := time.Now()
 	err := t.add(server, -1)
-	l, attackErr := attacked()
+	l, measureErr := measure()
 	t.lasting += time.Since(begin).Seconds()
-	return l, errors.Join(err, attackErr, t.add(server, 1))
+	return l, errors.Join(err, measureErr, t.add(server, 1))
 }
 
 // add adds the time since the start of both processes, multiplied by sign.
 func (t *processorTime) add(server int, sign float64) error {
 	used, err := cpuSeconds(server)
 	own, ownErr := cpuSeconds(os.Getpid())
+	delay, delayErr := runDelayOf(server)
 	t.server += sign * used
 	t.self += sign * own
-	return errors.Join(err, ownErr)
+	t.delay.seconds += sign * delay.seconds
+	t.delay.times += int64(sign) * delay.times
+	return errors.Join(err, ownErr, delayErr)
 }
 
 // during measures the latencies of other clients during an attack.
