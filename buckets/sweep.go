@@ -11,24 +11,29 @@ const (
 	sweepBusy  = 10 * time.Millisecond  // pause while many records expire
 	sweepQuiet = 100 * time.Millisecond // pause otherwise
 	busyShare  = 16                     // sweepBusy applies if the dropped records exceed 1/busyShare of the examined slots
+	quietShare = 8                      // after sweepQuiet, a slice visits at most 1/quietShare of the shards
 )
 
-// RunSweeper drops expired records, in slices of limited time, until ctx is done. Without RunSweeper,
+// RunSweeper drops expired records, in slices of limited time, until ctx is done. It visits a small table about once per
+// second, and more often while many records expire: more visits would cost processor time while there is nothing to drop. Without RunSweeper,
 // expired records stay in memory until they are accessed or their shard is full.
 func (t *Table) RunSweeper(ctx context.Context) {
 	w := sweeper{table: t}
 	timer := time.NewTimer(sweepQuiet)
 	defer timer.Stop()
+	quiet := max(1, len(t.shards)/quietShare)
+	shards := quiet
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		}
-		pause := sweepQuiet
-		if seen, dropped := w.sweep(sweepSlice); dropped*busyShare > seen {
-			pause = sweepBusy
+		pause, next := sweepQuiet, quiet
+		if seen, dropped := w.sweep(sweepSlice, shards); dropped*busyShare > seen {
+			pause, next = sweepBusy, len(t.shards)
 		}
+		shards = next
 		timer.Reset(pause)
 	}
 }
@@ -40,11 +45,11 @@ type sweeper struct {
 	slot  int
 }
 
-// sweep drops expired records until the time slice is used up or the whole table has been visited.
+// sweep drops expired records until the time slice is used up or the given number of shards has been visited.
 // It returns the number of slots seen and the number of records dropped.
-func (w *sweeper) sweep(slice time.Duration) (seen, dropped int) {
+func (w *sweeper) sweep(slice time.Duration, shards int) (seen, dropped int) {
 	start := time.Now()
-	for visited := 0; visited < len(w.table.shards) && time.Since(start) < slice; {
+	for visited := 0; visited < shards && time.Since(start) < slice; {
 		n, d, last := w.step()
 		seen += n
 		dropped += d

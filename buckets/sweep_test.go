@@ -119,7 +119,7 @@ func TestMillionExpireAtOnce(t *testing.T) {
 	w := sweeper{table: table}
 	slices, seen := 0, 0
 	for ; table.Usage().Keys > 0; slices++ {
-		n, _ := w.sweep(sweepSlice)
+		n, _ := w.sweep(sweepSlice, len(table.shards))
 		seen += n
 	}
 	if slices < 2 || seen < million/race.Factor || seen > slots+len(table.shards)*sweepSlots {
@@ -157,7 +157,8 @@ func TestSweepGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// RunSweeper drops expired records within one pause after their expiry, and not before it.
+// RunSweeper drops expired records soon after their expiry, and not before it: the first slice finds some of them, and the next
+// one visits the whole table.
 func TestRunSweeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New(Config{Shards: 4})
@@ -174,7 +175,7 @@ func TestRunSweeper(t *testing.T) {
 		if u := runFor(5*time.Second - 1); u.Keys != 2000 || u.Expired != 0 {
 			t.Errorf("before the first keys expire the usage is %+v, want 2000 keys, none expired", u)
 		}
-		if u := runFor(sweepQuiet + 1); u.Keys != 1000 || u.Expired != 1000 {
+		if u := runFor(sweepQuiet + sweepBusy + 1); u.Keys != 1000 || u.Expired != 1000 {
 			t.Errorf("after the first keys have expired the usage is %+v, want 1000 keys, 1000 expired", u)
 		}
 		if u := runFor(15 * time.Second); u.Keys != 0 || u.Bytes != 0 {
@@ -213,6 +214,28 @@ func TestRunSweeperPace(t *testing.T) {
 		for i := range want {
 			if looks[i] != want[i]*time.Millisecond {
 				t.Errorf("swept at %v, want %v ms", looks, want)
+			}
+		}
+	})
+}
+
+// While no records expire, each slice visits a part of the shards, and all shards are visited in turn.
+func TestRunSweeperQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 4 * quietShare
+		looks := 0
+		inner := NewClock(time.Now())
+		table := New(Config{Shards: shards, Clock: func() uint64 {
+			looks++
+			return inner()
+		}})
+		for slices := 1; slices <= 2*quietShare; slices++ {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(slices)*sweepQuiet+1)
+			looks = 0
+			table.RunSweeper(ctx)
+			cancel()
+			if want := slices * shards / quietShare; looks != want {
+				t.Fatalf("%d slices visit %d shards, want %d", slices, looks, want)
 			}
 		}
 	})
