@@ -60,6 +60,9 @@ func (st *state) draw(decide Algorithm, req *limiter.Request, now uint64) bool {
 	if failpoint.Is(failpoint.LeaseOutlives) {
 		e.asOf -= uint64(hold) / 2
 	}
+	if failpoint.Is(failpoint.LeaseBeyondEnd) {
+		e.asOf += uint64(hold)
+	}
 	rest := st.rest(decide, req, &e, now)
 	share := ceilDiv(rest, uint64(st.leases.lessees(d.Lessee)))
 	e.units = min(uint64(req.Quantity), rest, share)

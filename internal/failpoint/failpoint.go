@@ -32,6 +32,7 @@ const (
 	StaleRules        Bug = "stale-rules"           // a new leader decides before it has compiled the newest rules
 
 	LeaseAsOfNow      Bug = "lease-as-of-now"       // a strict lease is charged as of the time of its draw
+	LeaseBeyondEnd    Bug = "lease-beyond-end"      // a lease is charged as of a time after its end
 	LeaseReducedBurst Bug = "lease-reduced-burst"   // as LeaseAsOfNow, with a limit reduced by the length of the lease
 	LeaseOutlives     Bug = "lease-outlives-charge" // the units of a lease can be spent after the time as of which they are charged
 	LeaseCreditTwice  Bug = "lease-credited-twice"  // returned units can be returned again

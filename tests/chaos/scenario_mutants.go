@@ -50,6 +50,7 @@ func hunts() []hunt {
 		{failpoint.StaleRules, nil},
 		// These bugs have an effect only if units are leased: the clients of the hunts send no CL.LEASE.
 		{failpoint.LeaseAsOfNow, nil},
+		{failpoint.LeaseBeyondEnd, nil},
 		{failpoint.LeaseReducedBurst, nil},
 		{failpoint.LeaseOutlives, nil},
 		{failpoint.LeaseCreditTwice, nil},

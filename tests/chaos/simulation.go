@@ -70,6 +70,7 @@ var judging = map[string]bool{
 	"TestRulesOfStandaloneNode": true, // checks the rules of a leader
 	// The tests of package lease check the units that are admitted directly and by leases.
 	"TestHistories": true, "TestReturnKeepsLaterLease": true, "TestLateReturn": true, "TestReturn": true, "TestDelete": true,
+	"TestDelay": true, // checks how long leases delay admissions
 }
 
 var (
