@@ -16,8 +16,8 @@
 //   - A lease ends at the lessee before it ends at the authority: its validity is counted from the instant before the draw
 //     was sent, and is shortened by 1/500, the largest difference between the rates of two clocks.
 //   - A request is refused locally only if the authority has refused a unit of the same limit, until the time at which the
-//     authority would admit it or an eighth of a lease has passed, and for at most the wanted validity of a lease. A limit
-//     therefore never refuses a request for longer than that because of leases.
+//     authority would admit it or an eighth of a lease has passed, and for at most the wanted validity of a lease after the
+//     draw with this answer was sent. A limit therefore never refuses a request for longer than that because of leases.
 //   - Memory is bounded: a ledger tracks at most Config.MaxKeys keys. Requests for other keys are forwarded.
 //
 // # Time

@@ -158,7 +158,7 @@ func (l *Ledger) Drawn(c *Call, now int64, d *limiter.Decision) {
 		return
 	}
 	a.answer = answer{now, d.Remaining, d.ResetAfter}
-	a.learnRefusal(d, now)
+	a.learnRefusal(d, c.Sent, now)
 	if !a.keep(c, now) {
 		switch {
 		case d.Limited:
@@ -180,8 +180,9 @@ func (l *Ledger) pauseAfter(err error) time.Duration {
 	return l.config.Hold / 4
 }
 
-// learnRefusal stores that the authority refuses one unit. An admission ends an earlier refusal.
-func (a *account) learnRefusal(d *limiter.Decision, now int64) {
+// learnRefusal stores that the authority refuses one unit, as the answer to a draw that was sent at a time. An admission ends
+// an earlier refusal. Like the validity of a lease, the time for which the refusal is repeated is counted from then: the answer may be late.
+func (a *account) learnRefusal(d *limiter.Decision, sent, now int64) {
 	a.refusal = refusal{}
 	if d.Limited {
 		hold := a.ledger.config.Hold
@@ -189,8 +190,9 @@ func (a *account) learnRefusal(d *limiter.Decision, now int64) {
 		if d.RetryAfter != limiter.NoRetry {
 			wait = max(min(d.RetryAfter, hold), a.hold/drawsPerLease)
 		}
-		a.refusal = refusal{now + int64(wait), now + int64(hold), retryAt(d.RetryAfter, now)}
-		a.pause = a.refusal.until
+		limit := sent + int64(hold)
+		a.pause = now + int64(wait)
+		a.refusal = refusal{min(a.pause, limit), limit, retryAt(d.RetryAfter, now)}
 	}
 }
 

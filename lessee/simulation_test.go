@@ -2,6 +2,7 @@ package lessee_test
 
 import (
 	"container/heap"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -45,6 +46,9 @@ type member struct {
 	paused int64 // does nothing until this time
 	burst  bool  // demands much more than the limit; otherwise less
 	cut    bool  // its draws and returns are lost
+
+	refused int64 // time of the last decision of the authority on its draws that it has received, if this refuses a unit
+	oldest  int64 // age of the oldest such decision when the lessee refused a request itself
 }
 
 // spending is a number of units that were spent or, if negative, restored at a time.
@@ -90,7 +94,7 @@ func newWorld(seed uint64, f faults) *world {
 			drift = -0.5
 		}
 		name := string(rune('a' + len(w.lessees)))
-		m := &member{ledger: lessee.New(lessee.Config{Lessee: name}), rate: 1 + drift, offset: rng.Int64N(int64(time.Hour))}
+		m := &member{ledger: lessee.New(lessee.Config{Lessee: name}), rate: 1 + drift, offset: rng.Int64N(int64(time.Hour)), refused: math.MinInt64 / 2}
 		w.lessees = append(w.lessees, m)
 		w.after(0, func() { w.request(m) })
 		w.after(0, func() { w.send(m) })
@@ -135,6 +139,8 @@ func (w *world) request(m *member) {
 	if m.ledger.Decide(&req, w.clock(m), &d) {
 		if !d.Limited {
 			w.spend(req.Quantity)
+		} else {
+			m.oldest = max(m.oldest, w.now-m.refused)
 		}
 		return
 	}
@@ -204,6 +210,7 @@ func (w *world) call(m *member, c lessee.Call) {
 	there, arrives := w.delay()
 	back, returns := w.delay()
 	var d limiter.Decision
+	decided := w.now + there
 	if arrives && !m.cut {
 		w.after(there, func() { d = w.authority(&c.Request) })
 	}
@@ -215,14 +222,18 @@ func (w *world) call(m *member, c lessee.Call) {
 		w.after(there+back, func() { m.ledger.Drawn(&c, w.clock(m), &limiter.Decision{Err: limiter.ErrUncertain}) })
 		return
 	}
-	w.after(there+back, func() { w.answer(m, &c, &d) })
+	w.after(there+back, func() { w.answer(m, &c, &d, decided) })
 }
 
-// answer passes the answer to a draw to its lessee, after its pause.
-func (w *world) answer(m *member, c *lessee.Call, d *limiter.Decision) {
+// answer passes the answer to a draw, which the authority decided at a time, to its lessee, after its pause.
+func (w *world) answer(m *member, c *lessee.Call, d *limiter.Decision, decided int64) {
 	if w.now < m.paused {
-		w.after(m.paused-w.now, func() { w.answer(m, c, d) })
+		w.after(m.paused-w.now, func() { w.answer(m, c, d, decided) })
 		return
+	}
+	m.refused = math.MinInt64 / 2
+	if d.Limited {
+		m.refused = decided
 	}
 	if w.faults.fromReceipt {
 		c.Sent = w.clock(m)
@@ -356,9 +367,30 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if failed, _, _ := histories(t, 60, f); !failed {
+			if failed, _, _ := histories(t, 200, f); !failed {
 				t.Error("no history exceeds the limit")
 			}
 		})
+	}
+}
+
+// TestRefusalsAreRecent checks that a lessee refuses a request itself only if the authority has refused a unit within the wanted
+// validity of a lease, here the default of a second, and that an answer that admits a unit ends its refusals.
+func TestRefusalsAreRecent(t *testing.T) {
+	t.Parallel()
+	const hold, drift = time.Second, time.Second / 500
+	refused, oldest := int64(0), int64(0)
+	for seed := range uint64(100 / race.Factor) {
+		w := newWorld(seed, faults{})
+		w.run(4 * time.Second)
+		for _, m := range w.lessees {
+			refused, oldest = refused+m.ledger.Counts().Refused.Load(), max(oldest, m.oldest)
+			if m.oldest > int64(hold+drift) {
+				t.Errorf("seed %d: a request is refused %v after the refusal of the authority", seed, time.Duration(m.oldest))
+			}
+		}
+	}
+	if oldest < int64(hold/2) {
+		t.Errorf("%d local refusals, the last %v after that of the authority: too few to prove anything", refused, time.Duration(oldest))
 	}
 }
