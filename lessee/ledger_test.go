@@ -168,6 +168,28 @@ func TestRefusals(t *testing.T) {
 	forwarded(t, l, request("k"), 1)
 }
 
+// TestRefusals_Late checks that the time of a refusal is counted from the sending of the draw, and that the next draw is sent
+// before this time has passed: until its answer arrives, requests are refused and not forwarded.
+func TestRefusals_Late(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	req := request("k")
+	c := heat(t, l, req, 100, 0)
+	l.Drawn(&c, 3*second/10, &limiter.Decision{Limited: true, Limit: 1000, RetryAfter: limiter.NoRetry, ResetAfter: time.Minute})
+	last := second - int64(lead)
+	for now := 3 * second / 10; now < last; now += second / 1000 {
+		local(t, l, req, now)
+		if c, ok := l.Next(now); ok {
+			t.Fatalf("at %v: the next call is %+v, want none before %v", time.Duration(now), c.Request, time.Duration(last))
+		}
+	}
+	local(t, l, req, last)
+	if c, ok := l.Next(last); !ok || c.Request.Draw == nil {
+		t.Errorf("at %v: the next call is %+v, want a draw", time.Duration(last), c.Request)
+	}
+	local(t, l, req, second-1)
+	forwarded(t, l, req, second)
+}
+
 // TestRefusals_TooMany checks that a quantity above the limit has no retry time, that it does not change that of other requests,
 // and that it causes no draw.
 func TestRefusals_TooMany(t *testing.T) {

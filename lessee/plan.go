@@ -31,8 +31,8 @@ type Call struct {
 	account *account
 }
 
-// plan holds the accounts for which a draw is planned, the returns to send, and the next time at which each account is examined. It is
-// locked after the lock of a shard.
+// plan holds the accounts for which a draw is planned, the returns to send, and the next time at which each account is examined.
+// It is locked after the lock of a shard.
 type plan struct {
 	mu      sync.Mutex
 	draws   []*account
@@ -158,7 +158,7 @@ func (l *Ledger) Drawn(c *Call, now int64, d *limiter.Decision) {
 		return
 	}
 	a.answer = answer{now, d.Remaining, d.ResetAfter}
-	a.learnRefusal(d, c.Sent, now)
+	a.storeRefusal(d, c.Sent, now)
 	if !a.keep(c, now) {
 		switch {
 		case d.Limited:
@@ -180,20 +180,24 @@ func (l *Ledger) pauseAfter(err error) time.Duration {
 	return l.config.Hold / 4
 }
 
-// learnRefusal stores that the authority refuses one unit, as the answer to a draw that was sent at a time. An admission ends
-// an earlier refusal. Like the validity of a lease, the time for which the refusal is repeated is counted from then: the answer may be late.
-func (a *account) learnRefusal(d *limiter.Decision, sent, now int64) {
+// storeRefusal stores the answer to a draw that was sent at the time sent: whether the authority refuses one unit. An admission
+// ends an earlier refusal. The refusal is repeated until the authority would admit the unit, and at most for the wanted validity
+// of a lease, which is counted from the sending, since the answer may be late. The next draw is sent early enough for its
+// answer to arrive before the refusal is no longer repeated.
+func (a *account) storeRefusal(d *limiter.Decision, sent, now int64) {
 	a.refusal = refusal{}
-	if d.Limited {
-		hold := a.ledger.config.Hold
-		wait := hold
-		if d.RetryAfter != limiter.NoRetry {
-			wait = max(min(d.RetryAfter, hold), a.hold/drawsPerLease)
-		}
-		limit := sent + int64(hold)
-		a.pause = now + int64(wait)
-		a.refusal = refusal{min(a.pause, limit), limit, retryAt(d.RetryAfter, now)}
+	if !d.Limited {
+		return
 	}
+	hold := a.ledger.config.Hold
+	soonest := now + int64(a.hold/drawsPerLease)
+	again := now + int64(hold)
+	if d.RetryAfter != limiter.NoRetry {
+		again = max(now+int64(min(d.RetryAfter, hold)), soonest)
+	}
+	limit := sent + int64(hold)
+	a.refusal = refusal{min(again, limit), limit, retryAt(d.RetryAfter, now)}
+	a.pause = max(min(again, limit-int64(min(lead, hold/4))), soonest)
 }
 
 // retryAt returns the time at which a refused unit will be admitted, or never.
