@@ -139,11 +139,11 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRules_TooLarge checks that files are refused that a server refuses because of their size.
 // wide returns a text of n bytes, most of them in characters of four bytes, because the YAML parser takes time for each
 // character.
 func wide(n int) string { return strings.Repeat("a", n%4) + strings.Repeat("𝄞", n/4) }
 
+// TestRules_TooLarge checks that files are refused that a server refuses because of their size.
 func TestRules_TooLarge(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

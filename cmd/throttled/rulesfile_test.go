@@ -423,14 +423,18 @@ func TestRulesFile_NewestOfTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for limit, want := range map[string]string{"a": "the text of an earlier version and has no effect", "b": "the rules file is active", "c": "the rules file is active"} {
+	for _, tt := range []struct{ limit, want string }{ // in this order: the last one adds a version
+		{"a", "the text of an earlier version and has no effect"},
+		{"b", "the rules file is active"},
+		{"c", "the rules file is active"},
+	} {
 		path := filepath.Join(t.TempDir(), "rules.yaml")
-		writeFile(t, path, textOfRules(limit))
+		writeFile(t, path, textOfRules(tt.limit))
 		var log bytes.Buffer
 		f := newRulesFile(path, ruleset.NewStore(), leader, slog.New(slog.NewTextHandler(&log, nil)))
 		f.check()
-		if !f.attempt(t.Context()) || !strings.Contains(log.String(), want) {
-			t.Errorf("with the file of limit %s, the log does not contain %q:\n%s", limit, want, &log)
+		if !f.attempt(t.Context()) || !strings.Contains(log.String(), tt.want) {
+			t.Errorf("with the file of limit %s, the log does not contain %q:\n%s", tt.limit, tt.want, &log)
 		}
 	}
 }
