@@ -51,8 +51,10 @@ func outranks(a, b *State) bool {
 	switch {
 	case a.Admitted != b.Admitted:
 		return b.Admitted
-	case a.Admitted:
+	case a.Admitted && a.Remaining != b.Remaining:
 		return a.Remaining < b.Remaining
+	case a.Admitted:
+		return a.ResetAfter > b.ResetAfter
 	case a.RetryAfter < 0 || b.RetryAfter < 0:
 		return a.RetryAfter < 0 && b.RetryAfter >= 0
 	}

@@ -105,3 +105,22 @@ func TestLocal_ExtremeLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestOutranks checks which of two limits decides a request.
+func TestOutranks(t *testing.T) {
+	ordered := []State{ // each outranks those that follow it
+		{RetryAfter: -1},
+		{RetryAfter: 2 * time.Second},
+		{RetryAfter: time.Second},
+		{Admitted: true, Remaining: 1, ResetAfter: 3 * time.Second},
+		{Admitted: true, Remaining: 1, ResetAfter: 2 * time.Second},
+		{Admitted: true, Remaining: 2, ResetAfter: 4 * time.Second},
+	}
+	for i := range ordered {
+		for j := range ordered {
+			if got := outranks(&ordered[i], &ordered[j]); got != (i < j) {
+				t.Errorf("outranks(%+v, %+v) is %v, want %v", ordered[i], ordered[j], got, i < j)
+			}
+		}
+	}
+}
