@@ -26,9 +26,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./rules ./rules/envoy ./tokenbucket ./window ./windowlog
 # Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They also run
 # without the race detector, with the full counts.
-RACED_LESS := ./buckets ./cluster/wal ./lease ./lessee ./ruleset
-# Such tests of the server, which also run without the race detector.
+RACED_LESS := ./buckets ./cluster/wal ./edge/grpc ./lease ./lessee ./ruleset
+# Such tests of the server and the cluster, which also run without the race detector.
 RACED_LESS_SERVER := ^Test(DecisionWalk|RefusalsOfThePast|.*DoNotAllocate)$$
+RACED_LESS_CLUSTER := ^Test(LargeRules|RulesThroughLeaderChanges|UsersThroughLeaderChanges)$$
 # Tests of chaos that run processes without the race detector for most of their time, under a load that the detector would
 # make three times as expensive.
 RACELESS_CHAOS := ^TestSidecars
@@ -73,6 +74,7 @@ test-raced:
 
 test-raceless:
 	$(GO) test -vet=off -timeout $(TIMEOUT) -run '$(RACED_LESS_SERVER)' ./server
+	$(GO) test -vet=off -timeout $(TIMEOUT) -run '$(RACED_LESS_CLUSTER)' ./cluster
 	$(GO) test -vet=off -timeout $(TIMEOUT) -p 1 $(RACED_LESS) $(RACELESS)
 
 test-portable: ## test the server with the socket calls of systems other than Linux
