@@ -1,8 +1,8 @@
 // Package sidecar connects a sidecar to its upstream server.
 //
-// A sidecar is a throttled server that runs beside an application and stores no keys: it decides requests with units that it
-// has leased from an upstream server, and sends all other commands to the upstream, which is a standalone server or any node
-// of a cluster.
+// A sidecar is a throttled server that runs beside an application. It decides requests with units that it has leased from an
+// upstream server, and sends the other commands that need keys to the upstream, which is a standalone server or any node of a
+// cluster.
 //
 // [Upstream] selects one of several addresses of the upstream. It sends a probe to the selected address every 0.5 to 1 s,
 // and immediately after [Upstream.Suspect]. If a probe fails, it connects to all addresses and selects the first one
