@@ -82,6 +82,7 @@ func (c *Caller) advance(replies []byte) []byte {
 	conn, pipe := &c.client.conn, &c.client.pipe
 	conn.turn.acquire()
 	defer conn.turn.release()
+	defer pipe.slice.end(&c.client.srv.polls) // the next commands may follow after any time
 	conn.followUsers()
 	conn.setLimits(true) // also if the user was deleted: the commands are then refused, and not malformed
 	pipe.begin(conn.in)

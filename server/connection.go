@@ -190,6 +190,9 @@ func (c *connection) read() readResult {
 	if growth := c.in.Growth(); growth > 0 {
 		c.awaitRoom(growth)
 	}
+	if c.socket.raw == nil { // Fill may block
+		c.pipe.slice.end(&c.srv.polls)
+	}
 	n, err := c.in.Fill(c.socket)
 	if c.closing.hungUp.Load() {
 		return readStop // no command may run after hangUp
@@ -209,7 +212,7 @@ func (c *connection) read() readResult {
 	case err == errNothing || err == nil && c.socket.drained:
 		c.trimReader()
 		c.endWait()
-		c.pipe.turn.end(&c.srv.polls)
+		c.pipe.slice.end(&c.srv.polls)
 		c.buffers.park()
 		return readWait
 	case err != nil:
@@ -327,6 +330,7 @@ func (c *connection) updateUsage() {
 func (c *connection) awaitRoom(growth int) {
 	c.usage.set(&c.usage.query, int64(c.in.Size()+growth))
 	if c.usage.total() > smallUsage {
+		c.pipe.slice.end(&c.srv.polls)
 		c.usage.awaitMemory(c.srv, &c.closing)
 	}
 }

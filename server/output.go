@@ -24,7 +24,8 @@ type output struct {
 	out      *resp.Reply // replies to write
 	socket   *socket
 	usage    *usage
-	turn     *turn // released while a write waits for the client
+	turn     *turn      // released while a write waits for the client
+	slice    *timeSlice // ended before a write waits for the client
 	activity *activity
 	closing  *closing
 
@@ -42,7 +43,7 @@ type backlog struct {
 func (o *output) init(c *client) {
 	o.srv, o.listener, o.session, o.out = c.srv, c.listener, &c.session, &c.out
 	o.socket, o.usage, o.turn = c.conn.socket, &c.conn.usage, &c.conn.turn
-	o.activity, o.closing = &c.conn.activity, &c.conn.closing
+	o.slice, o.activity, o.closing = &c.pipe.slice, &c.conn.activity, &c.conn.closing
 }
 
 // flush writes the pending replies, and reports whether the connection stays open.
@@ -82,6 +83,7 @@ func (o *output) write(b []byte) error {
 // descriptor, and unauthenticated clients have no queue: for them, writeRest blocks until the bytes are written.
 func (o *output) writeRest(b []byte) error {
 	if o.socket.raw == nil || o.listener.trusted || !o.session.authenticated {
+		o.slice.end(&o.srv.polls)
 		if o.turn.release() {
 			defer o.turn.acquire()
 		}
@@ -104,6 +106,7 @@ func (o *output) queueReplies(b []byte) (ended bool, err error) {
 	if queued || ended {
 		return ended, err
 	}
+	o.slice.end(&o.srv.polls)
 	if o.turn.release() {
 		defer o.turn.acquire()
 	}

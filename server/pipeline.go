@@ -36,7 +36,7 @@ type pipeline struct {
 	execution execution // runs the current command, or a command of the collector
 	long      longToken
 	unread    unread
-	turn      turnClock
+	slice     timeSlice
 	charged   era  // era of the last charge by the client, for WAIT
 	need      need // result of the last advance
 	end       endMode
@@ -92,7 +92,7 @@ const (
 	needMemory              // a long reply needs client memory
 	needLeader              // commands are forwarded to the leader
 	needPause               // CLIENT PAUSE has paused the command
-	needTurn                // the client has used up its turn and has more commands; clients whose commands have arrived run first
+	needYield               // the client has used up its time slice and has more commands; clients whose commands have arrived run first
 	needView                // the cluster has no leader, or the leader refused the commands; wait for a new view
 )
 
@@ -132,8 +132,8 @@ func (p *pipeline) advance() need {
 			p.need = p.advanceCommand()
 		case p.end == endNot && p.out.Len() >= p.flushSize():
 			p.need = needWrite
-		case !p.read.drained && p.turn.due() && p.turn.over(p.srv.uptime()):
-			p.need = needTurn
+		case !p.read.drained && p.mustYield():
+			p.need = needYield
 		case !p.read.drained:
 			p.next()
 			p.need = needNothing
@@ -162,8 +162,17 @@ func (p *pipeline) mustSettle() bool {
 	return p.collector.collected() && (p.current.stage != stageNone || p.collector.batch.complete || p.read.drained)
 }
 
+// mustYield reports whether the client has used up its time slice and has more commands. After the last command, it does
+// not yield, since its replies are not written yet.
+func (p *pipeline) mustYield() bool {
+	return p.slice.due() && p.read.in.Pending() > 0 && p.slice.over(p.srv.uptime())
+}
+
 // wait waits for the need that the last advance returned.
 func (p *pipeline) wait() {
+	if p.need != needYield {
+		p.slice.end(&p.srv.polls)
+	}
 	switch p.need {
 	case needLock:
 		p.execution.lock.wait()
@@ -181,8 +190,9 @@ func (p *pipeline) wait() {
 		p.collector.exchange()
 	case needPause:
 		p.awaitPause()
-	case needTurn:
-		p.turn.next(&p.srv.polls)
+	case needYield:
+		p.slice.yield(&p.srv.polls)
+		p.slice.restart(p.srv.uptime())
 	case needView:
 		p.collector.forwarding.awaitView()
 	}
@@ -241,7 +251,7 @@ func (p *pipeline) abort() { p.end = endNow }
 
 // close releases the resources of the pipeline, which must not be advanced again.
 func (p *pipeline) close() {
-	p.turn.end(&p.srv.polls)
+	p.slice.end(&p.srv.polls)
 	p.execution.close()
 	p.long.release()
 	p.collector.close()

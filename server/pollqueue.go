@@ -1,13 +1,16 @@
 package server
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 )
 
-// pollQueue is a queue of clients that have used up a turn and have more commands. They continue after the runtime has
+// pollQueue is a queue of clients that have used up a time slice and have more commands. They continue after the runtime has
 // polled the network, so that clients whose commands have arrived meanwhile run first.
 //
 // The Go runtime polls the network if a processor has no goroutine to run, and otherwise every 10 ms. If each processor
@@ -17,37 +20,56 @@ import (
 // network has been polled, and the clients whose commands had arrived are runnable. The goroutine then releases at most
 // one client per processor, so that the delay of other clients does not depend on the number of queued ones.
 type pollQueue struct {
-	long    atomic.Int64  // clients that have used up a turn and have not waited for commands since
+	long    atomic.Int64  // clients that have used up a time slice and have not waited for anything else since
 	queued  atomic.Int64  // clients in wait
 	release chan struct{} // each value releases one of them
 
-	opening sync.Once // for the first client
-	read    *os.File  // nil if the pipe could not be created: clients only yield then
-	write   *os.File
-	writeFD uintptr
+	raw      syscall.RawConn // end of the pipe that is read; nil before open and if open has failed: clients only yield then
+	read     *os.File
+	write    *os.File
+	writeFD  uintptr
+	starting sync.Once // of run, for the first client
+	running  sync.WaitGroup
 }
 
-// open creates the pipe and starts the goroutine of the queue.
-func (q *pollQueue) open() {
+// open creates the pipe. It must be called before the first wait.
+func (q *pollQueue) open() error {
 	read, write, err := os.Pipe()
 	if err != nil {
-		return
+		return err
 	}
-	q.release, q.read, q.write, q.writeFD = make(chan struct{}), read, write, write.Fd()
-	go q.run()
+	return q.use(read, write)
 }
 
-// wait blocks until the network has been polled. If fewer clients than processors have used up a turn, wait only yields:
-// a processor that runs no such client polls the network soon.
-func (q *pollQueue) wait() {
-	busy := q.long.Load() >= int64(runtime.GOMAXPROCS(0))
-	if busy {
-		q.opening.Do(q.open)
+// use sets the ends of the pipe, or closes them if the runtime does not poll the end that is read.
+func (q *pollQueue) use(read, write *os.File) error {
+	raw, err := read.SyscallConn()
+	if err == nil {
+		err = read.SetReadDeadline(time.Time{}) // fails if the runtime does not poll
 	}
-	if !busy || q.read == nil {
+	if err != nil {
+		return errors.Join(err, read.Close(), write.Close())
+	}
+	q.release, q.raw, q.read, q.write, q.writeFD = make(chan struct{}), raw, read, write, write.Fd()
+	return nil
+}
+
+// wait blocks until the network has been polled. If fewer clients than processors have used up a time slice, wait only
+// yields: a processor that runs no such client polls the network soon.
+func (q *pollQueue) wait() {
+	if q.raw == nil || q.long.Load() < int64(runtime.GOMAXPROCS(0)) {
 		runtime.Gosched()
 		return
 	}
+	q.starting.Do(q.start)
+	q.join()
+}
+
+// start starts the goroutine of the queue.
+func (q *pollQueue) start() { q.running.Go(q.run) }
+
+// join blocks until polled releases the client.
+func (q *pollQueue) join() {
 	if q.queued.Add(1) == 1 {
 		q.requestPoll()
 	}
@@ -63,13 +85,9 @@ func (q *pollQueue) requestPoll() {
 
 // run releases clients until the queue is closed.
 func (q *pollQueue) run() {
-	raw, err := q.read.SyscallConn()
-	if err != nil {
-		return
-	}
 	var b [1]byte
 	// A single call of raw.Read, as in socket.loop: a byte is read after the event that a poll has returned for it.
-	_ = raw.Read(func(fd uintptr) (done bool) {
+	_ = q.raw.Read(func(fd uintptr) (done bool) {
 		if n, errno := readDescriptor(fd, b[:]); errno == 0 && n > 0 {
 			q.polled()
 		}
@@ -88,9 +106,10 @@ func (q *pollQueue) polled() {
 	}
 }
 
-// close ends run. No client may be in wait, now or later.
+// close stops run. No client may be in wait, now or later.
 func (q *pollQueue) close() {
-	if q.read != nil {
+	if q.raw != nil {
 		_, _ = q.read.Close(), q.write.Close() // there is nothing to flush
+		q.running.Wait()
 	}
 }

@@ -180,6 +180,7 @@ func New(c Config) *Server {
 	s.clientMemory.init(s.opts)
 	s.admission.ended = sync.NewCond(&s.mu)
 	s.checkMaxClients()
+	s.openPolls()
 	s.active.Go(s.runReaper)
 	s.active.Go(s.evictClients)
 	s.active.Go(s.watchUsers)
@@ -216,6 +217,13 @@ func (s *Server) checkMaxClients() {
 	}
 	if memory := o.ClientMemory(); memory > 0 && int64(o.MaxClients)*connectionBytes > memory {
 		s.log.Warn("maxmemory-clients is too small for maxclients idle connections: raise maxmemory-clients", "maxmemory-clients", memory, "bytes of an idle connection", connectionBytes)
+	}
+}
+
+// openPolls opens the queue of long pipelines. If it fails, it logs a warning: other clients then wait longer for them.
+func (s *Server) openPolls() {
+	if err := s.polls.open(); err != nil {
+		s.log.Warn("long pipelines may delay other clients: a pipe cannot be created; raise the limit of open files (ulimit -n), and restart the server", "error", err)
 	}
 }
 

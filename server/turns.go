@@ -1,15 +1,5 @@
 package server
 
-import "time"
-
-const (
-	// turnTime is the time after which a client that has more commands waits for the turns of clients whose commands have
-	// arrived meanwhile. Pipelines of 100 commands take less.
-	turnTime = 100 * time.Microsecond
-	// clockEvery is the number of commands from one reading of the clock to the next. Shorter pipelines do not read it.
-	clockEvery = 16
-)
-
 // turns is a semaphore that bounds the number of goroutines that run client commands concurrently.
 //
 // A node of a cluster must answer heartbeats within tens of milliseconds regardless of the number of clients. The Go
@@ -65,43 +55,4 @@ func (t *turn) release() bool {
 	t.held = false
 	t.turns.release()
 	return true
-}
-
-// turnClock measures how long a client runs commands without a wait for further ones.
-type turnClock struct {
-	commands int           // of the turn
-	began    time.Duration // uptime at the first reading of the clock in the turn; 0 before it
-	long     bool          // the client has used up a turn: it is counted in pollQueue.long
-}
-
-// due counts a command that is about to run, and reports whether the caller must call over.
-func (t *turnClock) due() bool {
-	t.commands++
-	return t.commands%clockEvery == 0
-}
-
-// over reports whether the turn has lasted longer than turnTime. The parameter now is the uptime.
-func (t *turnClock) over(now time.Duration) bool {
-	if t.began == 0 {
-		t.began = now
-	}
-	return now-t.began > turnTime
-}
-
-// next waits until other clients whose commands have arrived run, and begins the next turn.
-func (t *turnClock) next(q *pollQueue) {
-	if !t.long {
-		t.long = true
-		q.long.Add(1)
-	}
-	q.wait()
-	t.commands, t.began = 0, 0
-}
-
-// end must be called before a wait for further commands.
-func (t *turnClock) end(q *pollQueue) {
-	if t.long {
-		q.long.Add(-1)
-	}
-	*t = turnClock{}
 }

@@ -3,12 +3,10 @@ package server
 import (
 	"io"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
@@ -175,86 +173,4 @@ func TestTurns_SlowReaders(t *testing.T) {
 	if !eventually(func() bool { return len(s.turns.slots) == 0 }) {
 		t.Errorf("%d turns are held although no client is running a command", len(s.turns.slots))
 	}
-}
-
-// slowEngine is an engine whose calls of Decide take longer than a turn.
-type slowEngine struct {
-	*buckets.Table
-	calls *atomic.Int64
-	begun chan struct{} // a call sends a value if it is awaited
-}
-
-func newSlowEngine() slowEngine {
-	return slowEngine{buckets.New(buckets.Config{Shards: 8}), new(atomic.Int64), make(chan struct{})}
-}
-
-func (e slowEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
-	e.calls.Add(1)
-	select {
-	case e.begun <- struct{}{}:
-	default:
-	}
-	for begin := time.Now(); time.Since(begin) < 5*turnTime; { // busy, so that the processor is in use
-	}
-	return e.Table.Decide(reqs, out)
-}
-
-// TestPipeline_Turn checks that a client whose commands take longer than a turn waits between them, and that a client with
-// few commands does not. On a busy machine, the client also waits after parsing.
-func TestPipeline_Turn(t *testing.T) {
-	t.Parallel()
-	s := setup{engine: newSlowEngine()}.build(t)
-	for _, tt := range []struct {
-		commands int
-		least    int // the number of waits; 0 means none
-	}{
-		{clockEvery, 0},
-		{3 * batchSize, 2},
-	} {
-		c, e := detached(t, s), newEventLoop()
-		e.feed(t, c, strings.Repeat(throttle("k"), tt.commands))
-		e.run()
-		got := e.needs[c]
-		other := slices.ContainsFunc(got, func(n need) bool { return n != needTurn })
-		if len(got) < tt.least || tt.least == 0 && len(got) > 0 || other {
-			t.Errorf("%d commands: the pipeline waited for the needs %v, want at least %d, all of them turns", tt.commands, got, tt.least)
-		}
-	}
-}
-
-// TestTurns_LongPipelines checks that other clients do not wait for long pipelines that use all processors. It counts the
-// turns of the pipelines during a request. If the runtime did not poll the network between turns, but every 10 ms, each
-// processor would run about 30 turns during a request.
-func TestTurns_LongPipelines(t *testing.T) {
-	engine := newSlowEngine()
-	s := setup{engine: engine}.start(t)
-	processors := int64(runtime.GOMAXPROCS(0))
-	other := s.greet()
-	for range 2 * processors {
-		s.flood(strings.Repeat(throttle("k"), 100*batchSize))
-	}
-	turns := make([]int64, 51)
-	for i := range turns {
-		for range 2 * processors { // all pipelines have commands
-			<-engine.begun
-		}
-		before := engine.calls.Load()
-		other.do("+PONG\r\n", "PING")
-		turns[i] = engine.calls.Load() - before
-	}
-	slices.Sort(turns)
-	if median := turns[len(turns)/2]; median > 8*processors {
-		t.Errorf("the pipelines had %d turns during a request (median), on %d processors; want at most 8 per processor. All requests: %v", median, processors, turns)
-	}
-}
-
-// flood sends commands again and again until the end of the test, and drops the replies.
-func (s *testServer) flood(commands string) {
-	p := s.dial()
-	go func() { _, _ = io.Copy(io.Discard, p.Conn) }()
-	go func() {
-		for _, err := io.WriteString(p.Conn, commands); err == nil; {
-			_, err = io.WriteString(p.Conn, commands)
-		}
-	}()
 }
