@@ -91,6 +91,15 @@ func endureAbuse(s settings, b *board) error {
 	return errors.Join(err, lowerPriority(-niceness))
 }
 
+// usualPriority runs f with the usual priority of this process instead of that of attackers. f must not start the programs of
+// an abuser, which set their priority relative to that of attackers.
+func usualPriority(f func() error) error {
+	if err := lowerPriority(-niceness); err != nil {
+		return err
+	}
+	return errors.Join(f(), lowerPriority(niceness))
+}
+
 // lowerPriority adds n to the nice value of all threads of this process. A negative number needs root.
 func lowerPriority(n int) error {
 	threads, err := os.ReadDir("/proc/self/task")
@@ -180,22 +189,22 @@ type processorTime struct {
 // during calls measure, and adds the time that was used meanwhile.
 func (t *processorTime) during(server int, measure func() (latencies, error)) (latencies, error) {
 	begin := time.Now()
+	before, delaysErr := threadDelaysOf(server)
 	err := t.add(server, -1)
 	l, measureErr := measure()
 	t.lasting += time.Since(begin).Seconds()
-	return l, errors.Join(err, measureErr, t.add(server, 1))
+	after, laterErr := threadDelaysOf(server)
+	t.delay.add(after.since(before))
+	return l, errors.Join(delaysErr, err, measureErr, laterErr, t.add(server, 1))
 }
 
 // add adds the time since the start of both processes, multiplied by sign.
 func (t *processorTime) add(server int, sign float64) error {
 	used, err := cpuSeconds(server)
 	own, ownErr := cpuSeconds(os.Getpid())
-	delay, delayErr := runDelayOf(server)
 	t.server += sign * used
 	t.self += sign * own
-	t.delay.seconds += sign * delay.seconds
-	t.delay.times += int64(sign) * delay.times
-	return errors.Join(err, ownErr, delayErr)
+	return errors.Join(err, ownErr)
 }
 
 // during measures the latencies of other clients during an attack.

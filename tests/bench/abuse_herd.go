@@ -22,18 +22,12 @@ const (
 // herd kills the leader of a cluster that has many clients. All of them reconnect to the other nodes at once, and charge a
 // limit. These clients are measured, so they have the usual priority, not that of attackers.
 func (a *abuser) herd() error {
-	if err := lowerPriority(-niceness); err != nil {
-		return err
-	}
-	return errors.Join(a.reconnectAll(), lowerPriority(niceness))
-}
-
-func (a *abuser) reconnectAll() error {
 	nodes, err := startGroupUnder(a.binary, "--raft-fsync", "no", "--maxclients", strconv.Itoa(herdClients+herdRoom))
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.killLeader(nodes), nodes.stop())
+	err = usualPriority(func() error { return a.killLeader(nodes) })
+	return errors.Join(err, nodes.stop())
 }
 
 func (a *abuser) killLeader(nodes *group) error {

@@ -15,13 +15,29 @@ func TestParseSchedstat(t *testing.T) {
 	}
 }
 
-// TestRunDelayOf reads the delays of this process, whose threads have got processors.
-func TestRunDelayOf(t *testing.T) {
-	d, err := runDelayOf(os.Getpid())
-	if err != nil || d.times == 0 {
-		t.Errorf("got %+v, error %v; want threads that got a processor", d, err)
+// TestThreadDelaysOf reads the delays of this process, whose threads have got processors.
+func TestThreadDelaysOf(t *testing.T) {
+	d, err := threadDelaysOf(os.Getpid())
+	if total := d.since(nil); err != nil || len(d) == 0 || total != (runDelay{}) {
+		t.Errorf("got %+v, error %v; want threads", d, err)
 	}
-	if _, err := runDelayOf(1 << 30); err == nil {
+	times := int64(0)
+	for _, thread := range d {
+		times += thread.times
+	}
+	if times == 0 {
+		t.Error("no thread got a processor")
+	}
+	if _, err := threadDelaysOf(1 << 30); err == nil {
 		t.Error("a process that does not exist has a delay")
+	}
+}
+
+// TestThreadDelays_Since checks that threads that have exited or were started between two readings do not count.
+func TestThreadDelays_Since(t *testing.T) {
+	before := threadDelays{"stays": {1, 10}, "exits": {50, 500}}
+	after := threadDelays{"stays": {1.5, 14}, "starts": {3, 30}}
+	if d := after.since(before); d != (runDelay{0.5, 4}) {
+		t.Errorf("got %+v, want 0.5 s and 4 times", d)
 	}
 }
