@@ -27,10 +27,21 @@ func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.
 	}
 	defer e.Release()
 	t := e.table.Decide(reqs, out)
-	if full := e.leaderships.submitted.decide(len(reqs)); full || e.async {
+	if full := e.leaderships.submitted.decide(admissions(out)); full || e.async {
 		e.leaderships.hasten(t)
 	}
 	return t
+}
+
+// admissions returns the number of requests that were admitted. Refused and failed requests change nothing, and are not
+// a part of an entry.
+func admissions(out []limiter.Decision) (n int) {
+	for i := range out {
+		if !out[i].Limited && out[i].Err == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // Hold delays hand-overs until Release is called, and reports whether this node makes decisions. A command with several

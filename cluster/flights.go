@@ -113,8 +113,9 @@ type wait struct {
 func (w *waiters) isCommitted(generation uint64) bool { return generation <= w.committed.Load() }
 
 // channel adds a waiter of a generation. It returns a channel that is closed when the generation is committed, or nil if
-// it is already committed. complete reports whether the waiter is the first of its generation, or all callers wait.
-func (w *waiters) channel(generation uint64) (done <-chan struct{}, complete bool) {
+// it is already committed. wake reports whether the flusher must be woken: the waiter is the first of its generation, or
+// all callers wait.
+func (w *waiters) channel(generation uint64) (done <-chan struct{}, wake bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.isCommitted(generation) {

@@ -38,7 +38,7 @@ type flusher struct {
 	gathering gathering
 }
 
-// decided returns the number of decisions in the open generation. In async mode, the generation counts as full, because
+// decided returns the number of admissions in the open generation. In async mode, the generation counts as full, because
 // no reply waits for it.
 func (f *flusher) decided() int64 {
 	if f.async {
@@ -55,15 +55,16 @@ type applier interface {
 // entryCounts counts the entries that a node has submitted.
 type entryCounts struct {
 	entries, bytes atomic.Uint64
-	decided        atomic.Int64 // decisions since the last entry was submitted
+	decided        atomic.Int64 // admissions since the last entry was submitted
 	groups         histogram.Histogram
 	commits        histogram.Histogram
 }
 
 // CommitStats is the statistics of the entries that a node has submitted as the leader since it started.
 type CommitStats struct {
-	// Decisions has the number of decisions in each entry, without entries that have none. A decision that is made while an entry is
-	// collected may be counted in the entry before or after its own.
+	// Decisions has the number of decisions in each entry, without entries that have none. Refusals and errors are not
+	// counted, because they are not a part of an entry. A decision that is made while an entry is collected may be counted
+	// in the entry before or after its own.
 	Decisions histogram.Counts
 	// Latency has the time from the end of the collection of an entry to its commit, for all entries that were committed.
 	Latency histogram.Counts
@@ -72,7 +73,7 @@ type CommitStats struct {
 // stats returns the statistics.
 func (c *entryCounts) stats() CommitStats { return CommitStats{c.groups.Load(), c.commits.Load()} }
 
-// decide counts decisions, and reports whether they complete a full entry.
+// decide counts admissions, and reports whether they complete a full entry.
 func (c *entryCounts) decide(n int) (full bool) {
 	sum := c.decided.Add(int64(n))
 	return sum >= fullEntry && sum-int64(n) < fullEntry

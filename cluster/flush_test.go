@@ -27,6 +27,7 @@ func (s entrySink) Apply(entry []byte, _ time.Duration) raft.ApplyFuture {
 type flusherRig struct {
 	*flusher
 	t       *testing.T
+	engine  *engine
 	entries entrySink
 }
 
@@ -37,9 +38,11 @@ func newFlusherRig(t *testing.T) *flusherRig {
 	clock.run(uint64(time.Hour))
 	l := newLeadership(3, 7)
 	table.Lead(l.epoch)
-	r := &flusherRig{t: t, entries: make(entrySink, 8)}
+	s := newLeaderships()
+	s.set(l)
+	r := &flusherRig{t: t, entries: make(entrySink, 8), engine: &engine{table: table, clock: clock, leaderships: s}}
 	r.flusher = &flusher{
-		leadership: l, table: table, clock: clock, raft: r.entries, counts: new(entryCounts),
+		leadership: l, table: table, clock: clock, raft: r.entries, counts: &s.submitted,
 		futures: make(chan raft.ApplyFuture, 8),
 	}
 	return r

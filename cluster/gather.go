@@ -7,7 +7,7 @@ const gatherLongest = 5 * time.Millisecond
 
 // gathering decides whether the flusher waits before it submits a generation.
 type gathering struct {
-	misses int // number of consecutive waits that were in vain
+	misses int // number of consecutive waits that timed out
 	skip   int // number of generations to submit without a wait
 }
 
@@ -20,7 +20,7 @@ func (g *gathering) due() bool {
 	return true
 }
 
-// record records the result of a wait. After waits in vain, up to 31 generations are submitted without one.
+// record records the result of a wait. After waits that timed out, up to 31 generations are submitted without one.
 func (g *gathering) record(useful bool) {
 	if useful {
 		g.misses = 0
@@ -31,8 +31,8 @@ func (g *gathering) record(useful bool) {
 }
 
 // gather waits until as many callers wait for the open generation as have waited at the last commit. Most of them send
-// their next requests soon after the replies, and one entry for all of them costs less than several. It returns false
-// if the leadership ends first.
+// their next requests soon after the replies, and one entry for all of them costs less than several. It returns
+// false if the leadership ends first.
 func (f *flusher) gather() bool {
 	took, idle := f.leadership.flights.idle()
 	first, callers := f.leadership.waiters.open(f.closed)
@@ -42,7 +42,7 @@ func (f *flusher) gather() bool {
 	timer := time.NewTimer(min(took, gatherLongest))
 	defer timer.Stop()
 	for {
-		n, _ := f.leadership.waiters.open(f.closed)
+		n, callers := f.leadership.waiters.open(f.closed)
 		if n >= callers || f.decided() >= fullEntry {
 			f.gathering.record(true)
 			return true

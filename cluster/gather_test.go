@@ -14,8 +14,7 @@ func (r *flusherRig) call(n int) {
 	rule := rules['s']
 	for i := range n {
 		req := limiter.Request{Kind: rule.kind, Key: fmt.Append(nil, i), Limit: rule.limit, Quantity: 1}
-		token := r.table.Decide([]limiter.Request{req}, make([]limiter.Decision, 1))
-		r.counts.decide(1)
+		token := r.engine.Decide([]limiter.Request{req}, make([]limiter.Decision, 1))
 		go func() { _ = r.leadership.await(token.Generation) }()
 	}
 	synctest.Wait()
@@ -36,7 +35,8 @@ func (r *flusherRig) submits(want bool, commitAfter time.Duration, when string) 
 }
 
 // TestGather checks that a generation is submitted when as many callers wait as at the last commit, and otherwise after
-// the duration of a commit. After a wait in vain, the next generation must be submitted immediately.
+// the duration of a commit. If less than half of the missing callers have come by then, the next generation must be
+// submitted immediately.
 func TestGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took = 2 * time.Millisecond
@@ -56,7 +56,50 @@ func TestGather(t *testing.T) {
 		pass(1)
 		r.submits(true, took, "three of ten callers, when a commit could have been made")
 		r.call(1)
-		r.submits(true, took, "one of three callers, after a wait in vain")
+		r.submits(true, took, "one of three callers, after a wait that timed out")
+		close(r.leadership.over)
+		<-r.leadership.done
+	})
+}
+
+// TestGatherFewerCallers checks that the flusher uses the number of callers that a commit records during the wait.
+func TestGatherFewerCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFlusherRig(t)
+		go r.run()
+		r.leadership.flights.took = 2 * time.Millisecond
+		r.leadership.waiters.callers = 10
+		r.call(1)
+		r.submits(false, 0, "one of ten callers")
+		r.leadership.waiters.mu.Lock()
+		r.leadership.waiters.callers = 2
+		r.leadership.waiters.mu.Unlock()
+		r.call(1)
+		r.submits(true, 0, "two of two callers")
+		close(r.leadership.over)
+		<-r.leadership.done
+	})
+}
+
+// TestGatherRefusals checks that refusals do not fill a generation.
+func TestGatherRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFlusherRig(t)
+		go r.run()
+		r.leadership.flights.took = 2 * time.Millisecond
+		r.leadership.waiters.callers = 10
+		r.call(1)
+		rule := rules['s']
+		reqs := make([]limiter.Request, fullEntry)
+		for i := range reqs {
+			reqs[i] = limiter.Request{Kind: rule.kind, Key: []byte("refused"), Limit: rule.limit, Quantity: 2 * rule.limit.Max}
+		}
+		r.engine.Decide(reqs, make([]limiter.Decision, len(reqs)))
+		r.leadership.wakeFlusher()
+		r.submits(false, 0, "one admission and many refusals")
+		if n := r.counts.decided.Load(); n != 1 {
+			t.Errorf("counted %d decisions, want the only admission", n)
+		}
 		close(r.leadership.over)
 		<-r.leadership.done
 	})
@@ -67,12 +110,11 @@ func TestGatherFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFlusherRig(t)
 		go r.run()
-		r.leadership.flights.took = time.Millisecond
+		r.leadership.flights.took = 2 * time.Millisecond
 		r.leadership.waiters.callers = 2 * fullEntry
 		r.call(fullEntry - 1)
 		r.submits(false, 0, "a generation that is not full")
 		r.call(1)
-		r.leadership.wakeFlusher() // as the engine does when a generation is full
 		r.submits(true, 0, "a full generation")
 		close(r.leadership.over)
 		<-r.leadership.done

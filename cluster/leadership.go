@@ -81,11 +81,11 @@ func (l *leadership) await(generation uint64) error {
 		return nil
 	}
 	l.demand(generation)
-	done, complete := l.waiters.channel(generation)
+	done, wake := l.waiters.channel(generation)
 	if done == nil {
 		return nil
 	}
-	if complete {
+	if wake {
 		l.wakeFlusher()
 	}
 	select {

@@ -44,7 +44,7 @@ var clusterRows = []row{
 		logged(func(s *snapshot, out *values) { out.add(s.status.Contact.Seconds()) })},
 	{"throttled_commit_seconds", distribution, nil, "On the leader: time from the collection of an entry to its commit.",
 		logged(func(s *snapshot, out *values) { out.durations(&s.commits.Latency) })},
-	{"throttled_commit_decisions", distribution, nil, "On the leader: decisions in each entry (size of group commits).",
+	{"throttled_commit_decisions", distribution, nil, "On the leader: admissions in each entry (size of group commits).",
 		logged(func(s *snapshot, out *values) { out.numbers(&s.commits.Decisions) })},
 	{"throttled_uncommitted_entries", gauge, nil, "Entries of this node that are not committed.",
 		logged(func(s *snapshot, out *values) { out.count(int64(s.status.Waiting)) })},
