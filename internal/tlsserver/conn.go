@@ -20,12 +20,13 @@ type wire struct {
 	transport io.ReadWriteCloser
 }
 
-// acquire waits until the handshake may compute. It then yields, so that the goroutines in the queue of this processor run
-// first: they would otherwise wait for the computation, which takes up to milliseconds, while other processors have
-// goroutines of their own.
+// acquire waits until the handshake may compute. Before that, it yields, so that the goroutines in the queue of this
+// processor run first: they would otherwise wait for the computation, which takes up to milliseconds, while other
+// processors have goroutines of their own. It does not yield during its turn, because no other handshake could compute
+// while those goroutines run.
 func (w *wire) acquire() {
-	w.turns <- struct{}{}
 	runtime.Gosched()
+	w.turns <- struct{}{}
 }
 
 // release permits another handshake to compute.

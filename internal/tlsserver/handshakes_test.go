@@ -49,19 +49,25 @@ func TestWire_Write(t *testing.T) {
 	}
 }
 
-// TestWire_Acquire checks that goroutines that are runnable on the processor of a handshake run before it computes. The
-// runtime may rarely choose another order.
+// TestWire_Acquire checks that goroutines that are runnable on the processor of a handshake run before it computes, and
+// before it has its turn: another handshake can take the turn. The runtime may rarely choose another order.
 func TestWire_Acquire(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	w := &wire{turns: make(chan struct{}, 1)}
 	const tries = 20
-	before := 0
+	before, free := 0, 0
 	for range tries {
 		var ran atomic.Bool
 		done := make(chan struct{})
 		go func() {
+			defer close(done)
+			select {
+			case w.turns <- struct{}{}:
+				free++
+				w.release()
+			default:
+			}
 			ran.Store(true)
-			close(done)
 		}()
 		w.acquire()
 		if ran.Load() {
@@ -72,5 +78,8 @@ func TestWire_Acquire(t *testing.T) {
 	}
 	if before < tries/2 {
 		t.Errorf("%d of %d runnable goroutines ran before the handshake, want at least half", before, tries)
+	}
+	if free < tries/2 {
+		t.Errorf("the turn was free for %d of %d runnable goroutines, want at least half", free, tries)
 	}
 }
