@@ -15,8 +15,8 @@ const (
 )
 
 // RunSweeper drops expired records, in slices of limited time, until ctx is done. It visits a small table about once per
-// second, and more often while many records expire: more visits would cost processor time while there is nothing to drop. Without RunSweeper,
-// expired records stay in memory until they are accessed or their shard is full.
+// second, and more often while many records expire: more visits would cost processor time while there is nothing to
+// drop. Without RunSweeper, expired records stay in memory until they are accessed or their shard is full.
 func (t *Table) RunSweeper(ctx context.Context) {
 	w := sweeper{table: t}
 	timer := time.NewTimer(sweepQuiet)

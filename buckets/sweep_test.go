@@ -219,24 +219,32 @@ func TestRunSweeperPace(t *testing.T) {
 	})
 }
 
-// While no records expire, each slice visits a part of the shards, and all shards are visited in turn.
+// While few records expire, each slice visits a part of the shards, and all shards are visited in turn.
 func TestRunSweeperQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const shards = 4 * quietShare
-		looks := 0
-		inner := NewClock(time.Now())
-		table := New(Config{Shards: shards, Clock: func() uint64 {
-			looks++
-			return inner()
-		}})
-		for slices := 1; slices <= 2*quietShare; slices++ {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(slices)*sweepQuiet+1)
-			looks = 0
-			table.RunSweeper(ctx)
-			cancel()
-			if want := slices * shards / quietShare; looks != want {
-				t.Fatalf("%d slices visit %d shards, want %d", slices, looks, want)
+		const shards, live = 4 * quietShare, 40 // live keys per shard: an expired one is less than 1/busyShare of the slots
+		table := New(Config{Shards: shards, Clock: NewClock(time.Now())})
+		filled := make([]int, shards)
+		for i, full := 0, 0; full < shards; i++ {
+			key, ttl := fmt.Sprint(i), time.Hour
+			at := table.shardOf(table.hash([]byte(key)))
+			switch filled[at]++; {
+			case filled[at] > live+1:
+				continue
+			case filled[at] == live+1:
+				ttl = time.Millisecond
+				full++
 			}
+			ask(table, key, limiter.Limit{Max: 1, Interval: ttl}, 1)
+		}
+		go table.RunSweeper(t.Context())
+		<-time.After(1)
+		for slices := range quietShare + 1 {
+			want := int64(live*shards + shards - slices*shards/quietShare)
+			if got := table.Usage().Keys; got != want {
+				t.Fatalf("%d slices leave %d keys, want %d", slices, got, want)
+			}
+			<-time.After(sweepQuiet)
 		}
 	})
 }
