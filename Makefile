@@ -27,9 +27,8 @@ RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./res
 # Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They also run
 # without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal ./edge/grpc ./lease ./lessee ./ruleset
-# Such tests of the server and the cluster, which also run without the race detector.
+# Such tests of the server, which also run without the race detector.
 RACED_LESS_SERVER := ^Test(DecisionWalk|RefusalsOfThePast|.*DoNotAllocate)$$
-RACED_LESS_CLUSTER := ^Test(LargeRules|RulesThroughLeaderChanges|UsersThroughLeaderChanges)$$
 # Tests of chaos that run processes without the race detector for most of their time, under a load that the detector would
 # make three times as expensive.
 RACELESS_CHAOS := ^TestSidecars
@@ -74,7 +73,6 @@ test-raced:
 
 test-raceless:
 	$(GO) test -vet=off -timeout $(TIMEOUT) -run '$(RACED_LESS_SERVER)' ./server
-	$(GO) test -vet=off -timeout $(TIMEOUT) -run '$(RACED_LESS_CLUSTER)' ./cluster
 	$(GO) test -vet=off -timeout $(TIMEOUT) -p 1 $(RACED_LESS) $(RACELESS)
 
 test-portable: ## test the server with the socket calls of systems other than Linux
@@ -204,6 +202,7 @@ oracle: ## compare each algorithm with its slow oracle in STEPS (10000000) rando
 
 schedules: ## simulate SCHEDULES (300) random schedules of faults in clusters, with the race detector
 	$(GO) test -timeout 60m -race -v -run '^TestSchedules$$' ./cluster -args -schedules $(SCHEDULES)
+	$(GO) test -timeout 60m -v -run '^Test(LargeRules|RulesThroughLeaderChanges|UsersThroughLeaderChanges)$$' ./cluster
 
 rules-walk: ## compare the matches, and the decisions, of STEPS (10000000) random requests with slow oracles that read the rules literally
 	$(GO) test -timeout 60m -v -run '^TestWalk$$' ./rules -args -steps $(STEPS)
