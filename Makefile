@@ -41,7 +41,7 @@ TIMEOUT := 20m
 TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle schedules rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars chaos-sidecars tools clean clients packages packages-test helm-test vulncheck security
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-chaos test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle schedules rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars chaos-sidecars tools clean clients packages packages-test helm-test vulncheck security
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -64,7 +64,7 @@ cluster: server tools ## start three nodes on loopback, with certificates, until
 test: tools ## run every test, with the race detector where goroutines share memory
 	for dir in . $(MODULES); do $(GO) vet -C $$dir ./... || exit 1; done
 	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && \
-	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-modules test-gateways
+	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-chaos test-modules test-gateways
 
 # The slowest packages come first, so that none of them runs alone at the end. "make test" has already run go vet.
 test-raced:
@@ -88,6 +88,8 @@ test-modules:
 	for dir in $(filter-out tests/chaos tests/clients tests/gateways,$(MODULES)); do \
 	  $(GO) test -C $$dir -vet=off -timeout $(TIMEOUT) -count=1 -race ./... || exit 1; \
 	done
+
+test-chaos:
 	$(GO) test -C tests/chaos -vet=off -timeout $(TIMEOUT) -count=1 -race -skip '$(RACELESS_CHAOS)' . ./history
 	$(GO) test -C tests/chaos -vet=off -timeout $(TIMEOUT) -count=1 -run '$(RACELESS_CHAOS)' .
 	$(GO) test -C tests/chaos -vet=off -timeout $(TIMEOUT) -count=1 ./check # has no goroutines
