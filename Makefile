@@ -62,11 +62,10 @@ cluster: server tools ## start three nodes on loopback, with certificates, until
 	scripts/cluster.sh $(ARGS)
 
 test: tools ## run every test, with the race detector where goroutines share memory
-	for dir in . $(MODULES); do $(GO) vet -C $$dir ./... || exit 1; done
 	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && \
 	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-chaos test-modules test-gateways
 
-# The slowest packages come first, so that none of them runs alone at the end. "make test" has already run go vet.
+# The slowest packages come first, so that none of them runs alone at the end. "make lint" runs go vet.
 test-raced:
 	$(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -race ./server ./cluster ./cmd/throttled ./buckets \
 	  $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
