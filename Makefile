@@ -9,6 +9,8 @@ STEPS ?= 10000000
 SCHEDULES ?= 300
 LINT_VERSION := v2.6.2
 LINT := bin/golangci-lint-$(LINT_VERSION)
+# The linters that do not analyze the source of all dependencies, which takes minutes for the modules of tests.
+QUICK_LINTERS := bidichk,errcheck,errorlint,govet,ineffassign,misspell,usetesting
 NFPM_VERSION := v2.45.2
 NFPM := bin/nfpm-$(NFPM_VERSION)
 VULNCHECK_VERSION := v1.9.0
@@ -41,7 +43,7 @@ TIMEOUT := 20m
 TOOLS := systemd-analyze redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip zsh fish mandoc man
 
 .DEFAULT_GOAL := help
-.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-chaos test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint shape fmt fuzz oracle schedules rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars chaos-sidecars tools clean clients packages packages-test helm-test vulncheck security
+.PHONY: help build server man run cluster test test-raced test-raceless test-clients test-chaos test-modules test-gateways test-portable client-tests-java recipes handover-bars upgrade lint lint-tests shape fmt fuzz oracle schedules rules-walk rules-bench rules-fuzz rules-chaos plots gateways gateways-rolling bench abuse chaos chaos-bars chaos-sidecars tools clean clients packages packages-test helm-test vulncheck security
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -138,7 +140,11 @@ lint: $(LINT) ## check style and common mistakes, and that the product builds fo
 	GOOS=darwin $(GO) build ./...
 	GOOS=darwin $(GO) vet ./server
 	for dir in $(filter-out tests/%,$(MODULES)); do GOOS=darwin $(GO) build -C $$dir -o /dev/null ./... || exit 1; done
-	for dir in $(MODULES); do (cd $$dir && $(CURDIR)/$(LINT) run ./...) || exit 1; done
+	for dir in $(filter-out tests/%,$(MODULES)); do (cd $$dir && $(CURDIR)/$(LINT) run ./...) || exit 1; done
+	for dir in $(filter tests/%,$(MODULES)); do (cd $$dir && $(CURDIR)/$(LINT) run --enable-only $(QUICK_LINTERS) ./...) || exit 1; done
+
+lint-tests: $(LINT) ## check the modules of tests with all linters
+	for dir in $(filter tests/%,$(MODULES)); do (cd $$dir && $(CURDIR)/$(LINT) run ./...) || exit 1; done
 
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
