@@ -62,13 +62,23 @@ func TestGather(t *testing.T) {
 	})
 }
 
-// TestGatherFewerCallers checks that the flusher uses the number of callers that a commit records during the wait.
-func TestGatherFewerCallers(t *testing.T) {
+// testGather runs a test with a flusher whose last commit took 2 ms and had a number of callers.
+func testGather(t *testing.T, callers int, test func(r *flusherRig)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newFlusherRig(t)
 		go r.run()
 		r.leadership.flights.took = 2 * time.Millisecond
-		r.leadership.waiters.callers = 10
+		r.leadership.waiters.callers = callers
+		test(r)
+		close(r.leadership.over)
+		<-r.leadership.done
+	})
+}
+
+// TestGatherFewerCallers checks that the flusher uses the number of callers that a commit records during the wait.
+func TestGatherFewerCallers(t *testing.T) {
+	testGather(t, 10, func(r *flusherRig) {
 		r.call(1)
 		r.submits(false, 0, "one of ten callers")
 		r.leadership.waiters.mu.Lock()
@@ -76,18 +86,12 @@ func TestGatherFewerCallers(t *testing.T) {
 		r.leadership.waiters.mu.Unlock()
 		r.call(1)
 		r.submits(true, 0, "two of two callers")
-		close(r.leadership.over)
-		<-r.leadership.done
 	})
 }
 
 // TestGatherRefusals checks that refusals do not fill a generation.
 func TestGatherRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newFlusherRig(t)
-		go r.run()
-		r.leadership.flights.took = 2 * time.Millisecond
-		r.leadership.waiters.callers = 10
+	testGather(t, 10, func(r *flusherRig) {
 		r.call(1)
 		rule := rules['s']
 		reqs := make([]limiter.Request, fullEntry)
@@ -100,23 +104,15 @@ func TestGatherRefusals(t *testing.T) {
 		if n := r.counts.decided.Load(); n != 1 {
 			t.Errorf("counted %d decisions, want the only admission", n)
 		}
-		close(r.leadership.over)
-		<-r.leadership.done
 	})
 }
 
 // TestGatherFull checks that a full generation is submitted without its remaining callers.
 func TestGatherFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newFlusherRig(t)
-		go r.run()
-		r.leadership.flights.took = 2 * time.Millisecond
-		r.leadership.waiters.callers = 2 * fullEntry
+	testGather(t, 2*fullEntry, func(r *flusherRig) {
 		r.call(fullEntry - 1)
 		r.submits(false, 0, "a generation that is not full")
 		r.call(1)
 		r.submits(true, 0, "a full generation")
-		close(r.leadership.over)
-		<-r.leadership.done
 	})
 }
