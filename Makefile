@@ -29,8 +29,8 @@ RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./res
 # Packages whose single-goroutine tests use smaller counts under the race detector (internal/race). They also run
 # without the race detector, with the full counts.
 RACED_LESS := ./buckets ./cluster/wal ./edge/grpc ./lease ./lessee ./ruleset
-# Such tests of the server, which also run without the race detector.
-RACED_LESS_SERVER := ^Test(DecisionWalk|RefusalsOfThePast|.*DoNotAllocate)$$
+# Such tests of the server, which also run without the race detector, and those of allocations, which run only without it.
+RACED_LESS_SERVER := ^Test(DecisionWalk|RefusalsOfThePast|.*Do(es)?NotAllocate)$$
 # Tests of chaos that run processes without the race detector for most of their time, under a load that the detector would
 # make three times as expensive.
 RACELESS_CHAOS := ^TestSidecars

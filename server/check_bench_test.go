@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/throttledhq/throttled/buckets"
 )
 
 // fourRules has four limits that apply to the requests of fourCheck. They are those of fourAll.
@@ -32,24 +30,7 @@ var checkPaths = []struct{ name, input string }{
 	{"sixteen checks", strings.Repeat(fourCheck, 16)},
 	{"a peek, a dry run, and a refund", request("CL.CHECK", "shop", "PEEK", "path", "/api/x") + request("CL.CHECK", "shop", "DRYRUN", "MS", "path", "/api/x") +
 		request("CL.CHECK", "shop", "COST", "-1", "path", "/api/x")},
-	// Few commands: under the race detector, a sync.Pool drops a quarter of the values, so each call to the engine counts as a
-	// quarter of an allocation.
 	{"checks among other commands", strings.Repeat(fourCheck+request("CL.THROTTLE", "k", "15", "30", "60")+fourAll, 4)},
-}
-
-// TestChecksDoNotAllocate is TestHotPathsDoNotAllocate for CL.CHECK, in both versions of the protocol.
-func TestChecksDoNotAllocate(t *testing.T) {
-	for _, protocol := range []int{2, 3} {
-		c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8}), snapshots: &fakeSnapshots{}, rules: newRules(t, fourRules)})
-		c.out.SetProtocol(protocol)
-		var input strings.Reader
-		for _, path := range checkPaths {
-			c.respond(t, &input, path.input)
-			if n := leastAllocs(func() { c.respond(t, &input, path.input) }); n != 0 {
-				t.Errorf("%s: %v allocations with RESP%d, want 0", path.name, n, protocol)
-			}
-		}
-	}
 }
 
 // BenchmarkCheck compares CL.CHECK with a CL.ALL of the same four limits.

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/throttledhq/throttled/options"
-	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/ruleset"
 )
 
@@ -160,23 +159,4 @@ func TestCallerAs(t *testing.T) {
 	}
 	c.As(Login{})
 	ping("+PONG\r\n")
-}
-
-// TestRestrictedDoesNotAllocate checks that the commands of a restricted user allocate no memory.
-func TestRestrictedDoesNotAllocate(t *testing.T) {
-	u := withUsers("user app on nopass ~app:* +cl.throttle +cl.all\n")
-	u.snapshots = &fakeSnapshots{}
-	c := silentClient(t, u)
-	c.become(c.srv.users.Get().Get("app"))
-	c.conn.in = resp.NewReader(readLimits(c.conn.appliedOptions, true))
-	var input strings.Reader
-	for _, commands := range []string{
-		request("CL.THROTTLE", "app:1", "15", "30", "60"),
-		request(words("CL.ALL 1 WINDOW app:w 1000000 1s FIXED BUCKET app:b 1000000 30 1h")...),
-	} {
-		c.respond(t, &input, commands)
-		if n := leastAllocs(func() { c.respond(t, &input, commands) }); n != 0 {
-			t.Errorf("%.30q: %v allocations, want 0", commands, n)
-		}
-	}
 }
