@@ -233,6 +233,36 @@ func TestRefusalWhileDrawing(t *testing.T) {
 	forwarded(t, l, req, second)
 }
 
+// TestDrawWithoutUnits checks the time until the next draw after one that is not granted any units, although the authority admits
+// a unit. It is long if the authority may never lease the limit, and short if it has leases of the account on record.
+func TestDrawWithoutUnits(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	req := request("k")
+	const valid = second / 8
+	next := func(now, pause int64) {
+		t.Helper()
+		forwarded(t, l, req, now+pause-1)
+		if c, ok := l.Next(now + pause - 1); ok {
+			t.Fatalf("%v after an answer without units, the next call is %+v, want none", time.Duration(pause-1), c.Request)
+		}
+		for range 100 { // the demand has decreased during the pause
+			forwarded(t, l, req, now+pause)
+		}
+	}
+	grant(l, heat(t, l, req, 100, 0), 0, 0, 0)
+	next(0, second)
+	draw, _ := l.Next(second)
+	grant(l, draw, 1, time.Duration(valid), second)
+	local(t, l, req, second)
+	draw, _ = l.Next(second)
+	grant(l, draw, 0, 0, second)
+	next(second, valid/drawsPerLease)
+	end := second + valid
+	draw, _ = l.Next(second + valid/drawsPerLease)
+	grant(l, draw, 0, 0, end)
+	next(end, second)
+}
+
 // TestDrawsInAdvance checks that the next lease is drawn before the units in hand run out or their lease ends, one draw at
 // a time.
 func TestDrawsInAdvance(t *testing.T) {
