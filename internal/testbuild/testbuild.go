@@ -6,7 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -30,14 +30,26 @@ func Build() (program string, remove func(), err error) {
 	}
 	remove = func() { _ = os.RemoveAll(dir) } // it is a temporary directory
 	program = filepath.Join(dir, "throttled")
-	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
-	_, source, _, _ := runtime.Caller(0)
-	build.Dir = filepath.Join(filepath.Dir(source), "..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
+	if err := buildInto(program); err != nil {
 		remove()
-		return "", nil, fmt.Errorf("build the server: %w\n%s", err, out)
+		return "", nil, fmt.Errorf("build the server: %w", err)
 	}
 	return program, remove, nil
+}
+
+// buildInto builds the program in the directory of its module, which is another one than that of the tests if these have a
+// module of their own.
+func buildInto(program string) error {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/throttledhq/throttled").Output()
+	if err != nil {
+		return fmt.Errorf("find the module: %w", err)
+	}
+	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
 }
 
 // Fail prints an error, and returns the exit code of a failure.

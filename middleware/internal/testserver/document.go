@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"testing"
 )
 
@@ -15,8 +14,11 @@ var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 // Programs returns the Go programs in docs/middleware.md.
 func Programs(t testing.TB) (programs []string) {
 	t.Helper()
-	_, source, _, _ := runtime.Caller(0)
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(source), "..", "..", "..", "docs", "middleware.md"))
+	root, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "middleware.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,14 +28,33 @@ func Build() (program string, remove func(), err error) {
 	}
 	remove = func() { _ = os.RemoveAll(dir) } // it is a temporary directory
 	program = filepath.Join(dir, "throttled")
-	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
-	_, source, _, _ := runtime.Caller(0)
-	build.Dir = filepath.Join(filepath.Dir(source), "..", "..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
+	if err := buildInto(program); err != nil {
 		remove()
-		return "", nil, fmt.Errorf("build the server: %w\n%s", err, out)
+		return "", nil, fmt.Errorf("build the server: %w", err)
 	}
 	return program, remove, nil
+}
+
+func buildInto(program string) error {
+	root, err := repository()
+	if err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+// repository returns the root directory of the repository, which contains the module of this package.
+func repository() (string, error) {
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/throttledhq/throttled/middleware").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(module))), nil
 }
 
 // Main builds the program, sets *program to its path, runs the tests of a package, and returns the exit code.
