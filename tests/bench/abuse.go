@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // abuse is a kind of hostile or careless use of the server. The row is its number, which docs/security.md uses too.
@@ -48,8 +49,8 @@ const (
 	abuseP99     = 2.0 // bar: ratio of p99 beside an abuse to p99 without it
 )
 
-// abuser runs the rows. Attackers are threads of this process. It has a lower priority than the servers and the load generator,
-// since attackers are on other machines. Rows that need a rate check it.
+// abuser runs the rows. Attackers are threads of this process. They have the policy SCHED_IDLE, so that they use no processor
+// time that the servers and the load generator need: attackers are on other machines. Rows that need a rate of attacks check it.
 type abuser struct {
 	settings
 	*board
@@ -59,28 +60,22 @@ type abuser struct {
 	polite  generator
 }
 
-// zeroPriority is the result of getpriority for a nice value of 0: the system call returns 20 minus the nice value.
-const zeroPriority = 20
-
-// niceness is the difference between the priorities of attackers and of all other processes.
-const niceness = 19
-
-// Commands that run their argument with the priority of other processes, or with real-time priorities: then neither attackers
-// nor other programs on the machine delay the servers, and servers do not delay the load generator, which measures them.
+// Commands that run their argument with the usual scheduling policy, not with that of attackers, or with real-time priorities:
+// then no other program on the machine delays the servers, and servers do not delay the load generator, which measures them.
 var (
-	preferred         = []string{"nice", "-n", strconv.Itoa(-niceness)}
+	usualPolicy       = []string{"chrt", "--other", "0"}
 	realTimeServer    = []string{"chrt", "-r", "10"}
 	realTimeGenerator = []string{"chrt", "-r", "20"}
 )
 
 // endureAbuse runs the rows that the flag -rows selects, by default all.
 func endureAbuse(s settings, b *board) error {
-	if err := lowerPriority(niceness); err != nil {
+	if err := setPolicy(unix.SCHED_IDLE); err != nil {
 		return err
 	}
 	err := withPrograms(func(server string, g generator) error {
-		wrapper := preferred
-		g.wrapper = preferred
+		wrapper := usualPolicy
+		g.wrapper = usualPolicy
 		if s.realTime {
 			wrapper, g.wrapper = realTimeServer, realTimeGenerator
 		}
@@ -88,38 +83,15 @@ func endureAbuse(s settings, b *board) error {
 		return a.runRows()
 	})
 	b.prefix = ""
-	return errors.Join(err, lowerPriority(-niceness))
+	return errors.Join(err, setPolicy(unix.SCHED_NORMAL))
 }
 
-// usualPriority runs f with the usual priority of this process instead of that of attackers. f must not start the programs of
-// an abuser, which set their priority relative to that of attackers.
-func usualPriority(f func() error) error {
-	if err := lowerPriority(-niceness); err != nil {
+// withUsualPolicy runs f with the usual scheduling policy of this process instead of that of attackers.
+func withUsualPolicy(f func() error) error {
+	if err := setPolicy(unix.SCHED_NORMAL); err != nil {
 		return err
 	}
-	return errors.Join(f(), lowerPriority(niceness))
-}
-
-// lowerPriority adds n to the nice value of all threads of this process. A negative number needs root.
-func lowerPriority(n int) error {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return err
-	}
-	for _, t := range threads {
-		id, err := strconv.Atoi(t.Name())
-		if err != nil {
-			return err
-		}
-		now, err := syscall.Getpriority(syscall.PRIO_PROCESS, id)
-		if err != nil {
-			return fmt.Errorf("priority of a thread: %w", err)
-		}
-		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, zeroPriority-now+n); err != nil {
-			return fmt.Errorf("priority of a thread: %w", err)
-		}
-	}
-	return nil
+	return errors.Join(f(), setPolicy(unix.SCHED_IDLE))
 }
 
 func (a *abuser) runRows() error {
