@@ -60,8 +60,9 @@ type abuser struct {
 	polite  generator
 }
 
-// Commands that run their argument with the usual scheduling policy, not with that of attackers, or with real-time priorities:
-// then no other program on the machine delays the servers, and servers do not delay the load generator, which measures them.
+// Commands that run servers with the usual scheduling policy, not with that of attackers, and the load generator with a real-time
+// priority: the servers do not delay it, since it measures them. With realTimeServer, no other program on the machine delays
+// the servers either.
 var (
 	usualPolicy       = []string{"chrt", "--other", "0"}
 	realTimeServer    = []string{"chrt", "-r", "10"}
@@ -75,7 +76,7 @@ func endureAbuse(s settings, b *board) error {
 	}
 	err := withPrograms(func(server string, g generator) error {
 		wrapper := usualPolicy
-		g.wrapper = usualPolicy
+		g.wrapper = realTimeGenerator
 		if s.realTime {
 			wrapper, g.wrapper = realTimeServer, realTimeGenerator
 		}

@@ -122,7 +122,7 @@ func run(args []string) error {
 	flags.DurationVar(&s.lasting, "lasting", 10*time.Second, "duration of hotkey")
 	flags.DurationVar(&s.groups, "groups", 30*time.Second, "duration of groups")
 	flags.StringVar(&s.rows, "rows", "", "comma-separated rows of abuse, such as F71,F72; all if empty")
-	flags.BoolVar(&s.realTime, "realtime", false, "abuse: run servers and other clients with a real-time priority, on a busy machine")
+	flags.BoolVar(&s.realTime, "realtime", false, "abuse: run servers with a real-time priority, on a busy machine")
 	if len(args) == 0 {
 		args = []string{"all"}
 	}
