@@ -43,7 +43,6 @@ var floors = map[string]int{
 	"internal/fields":     0, // binary fields of changes and leases
 	"internal/sourceaddr": 0, // addresses under which clients are counted
 	"internal/background": 0, // long computations with a low priority
-	"internal/thread":     0, // yields to other threads of the system
 	"internal/histogram":  0, // durations and numbers by powers of two
 	"ruleset/counts":      0, // decisions by limit and outcome
 	"server/statistics":   1, // statistics of a server, for metrics

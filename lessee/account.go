@@ -19,7 +19,7 @@ type account struct {
 	used    int64 // time of the last request
 	answer  answer
 	hold    time.Duration // validity of the last lease, or the wanted validity
-	leased  int64         // until this time, the authority may have the last lease on record
+	leased  int64         // until this time, the authority may have a lease of this account on record
 	refusal refusal
 	drawing bool  // a draw is planned, or sent and not answered
 	pause   int64 // no draw is planned before this time

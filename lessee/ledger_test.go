@@ -234,33 +234,36 @@ func TestRefusalWhileDrawing(t *testing.T) {
 }
 
 // TestDrawWithoutUnits checks the time until the next draw after one that is not granted any units, although the authority admits
-// a unit. It is long if the authority may never lease the limit, and short if it has leases of the account on record.
+// a unit. It is long if the authority may never lease the limit, and short if it may have had leases of the account on record
+// when it decided the draw.
 func TestDrawWithoutUnits(t *testing.T) {
 	l := New(Config{Lessee: "a"})
 	req := request("k")
 	const valid = second / 8
-	next := func(now, pause int64) {
+	next := func(now, pause int64) Call {
 		t.Helper()
-		forwarded(t, l, req, now+pause-1)
+		for range 100 {
+			forwarded(t, l, req, now+pause-1)
+		}
 		if c, ok := l.Next(now + pause - 1); ok {
 			t.Fatalf("%v after an answer without units, the next call is %+v, want none", time.Duration(pause-1), c.Request)
 		}
-		for range 100 { // the demand has decreased during the pause
-			forwarded(t, l, req, now+pause)
-		}
+		return heat(t, l, req, 1, now+pause)
 	}
 	grant(l, heat(t, l, req, 100, 0), 0, 0, 0)
-	next(0, second)
-	draw, _ := l.Next(second)
-	grant(l, draw, 1, time.Duration(valid), second)
+	grant(l, next(0, second), 1, time.Duration(valid), second)
 	local(t, l, req, second)
-	draw, _ = l.Next(second)
+	draw, ok := l.Next(second)
+	if !ok {
+		t.Fatal("no draw follows a lease of one unit")
+	}
 	grant(l, draw, 0, 0, second)
-	next(second, valid/drawsPerLease)
-	end := second + valid
-	draw, _ = l.Next(second + valid/drawsPerLease)
-	grant(l, draw, 0, 0, end)
-	next(end, second)
+	draw = next(second, valid/drawsPerLease)
+	late := second + valid // the lease has ended since the draw was sent
+	grant(l, draw, 0, 0, late)
+	draw = next(late, valid/drawsPerLease)
+	grant(l, draw, 0, 0, draw.Sent)
+	next(draw.Sent, second)
 }
 
 // TestDrawsInAdvance checks that the next lease is drawn before the units in hand run out or their lease ends, one draw at

@@ -164,7 +164,7 @@ func (l *Ledger) Drawn(c *Call, now int64, d *limiter.Decision) {
 		case d.Limited:
 		case c.Request.Draw.Granted > 0: // the answer is late
 			a.pause = now + int64(l.config.Hold)/drawsPerLease
-		case now < a.leased: // the authority grants no more leases at a time
+		case c.Sent < a.leased: // the authority may have too many leases on record
 			a.pause = now + int64(a.hold)/drawsPerLease
 		default: // the authority does not lease this limit, or has no units to lease
 			a.pause = now + int64(l.config.Hold)
@@ -217,7 +217,7 @@ func (a *account) keep(c *Call, now int64) bool {
 	if draw.Granted <= 0 {
 		return false
 	}
-	a.hold, a.leased = draw.Valid, now+int64(draw.Valid)
+	a.hold, a.leased = draw.Valid, max(a.leased, now+int64(draw.Valid))
 	a.ledger.counts.Drawn.Add(draw.Granted)
 	if now >= ends {
 		a.ledger.counts.Lost.Add(draw.Granted)

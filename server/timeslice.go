@@ -1,10 +1,6 @@
 package server
 
-import (
-	"time"
-
-	"github.com/throttledhq/throttled/internal/thread"
-)
+import "time"
 
 const (
 	// sliceTime is the length of a time slice, after which a client that has more commands waits until clients whose commands
@@ -36,14 +32,12 @@ func (t *timeSlice) over(now time.Duration) bool {
 	return now-t.began > sliceTime
 }
 
-// yield waits until other clients whose commands have arrived, and other threads that wait for the processor, run. The caller
-// must then call restart.
+// yield waits until other clients whose commands have arrived run. The caller must then call restart.
 func (t *timeSlice) yield(q *pollQueue) {
 	if !t.long {
 		t.long = true
 		q.long.Add(1)
 	}
-	thread.Yield()
 	q.wait()
 }
 

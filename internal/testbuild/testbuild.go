@@ -40,7 +40,9 @@ func Build() (program string, remove func(), err error) {
 // buildInto builds the program in the directory of its module, which is another one than that of the tests if these have a
 // module of their own.
 func buildInto(program string) error {
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/throttledhq/throttled").Output()
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/throttledhq/throttled")
+	list.Stderr = os.Stderr
+	root, err := list.Output()
 	if err != nil {
 		return fmt.Errorf("find the module: %w", err)
 	}

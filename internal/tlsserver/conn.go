@@ -5,8 +5,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-
-	"github.com/throttledhq/throttled/internal/thread"
 )
 
 // Conn is a TLS connection whose handshake has succeeded.
@@ -24,13 +22,11 @@ type wire struct {
 
 // acquire waits until the handshake may compute. Before that, it yields, so that the goroutines in the queue of this
 // processor run first: they would otherwise wait for the computation, which takes up to milliseconds, while other
-// processors have goroutines of their own. It does not yield to goroutines during its turn, because no other handshake could
-// compute while those run. It does yield to other threads then, since a thread that waits for this processor would wait for
-// the computations of all handshakes in turn.
+// processors have goroutines of their own. It does not yield during its turn, because no other handshake could compute
+// while those goroutines run.
 func (w *wire) acquire() {
 	runtime.Gosched()
 	w.turns <- struct{}{}
-	thread.Yield()
 }
 
 // release permits another handshake to compute.

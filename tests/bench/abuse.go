@@ -49,8 +49,9 @@ const (
 	abuseP99     = 2.0 // bar: ratio of p99 beside an abuse to p99 without it
 )
 
-// abuser runs the rows. Attackers are threads of this process. They have the policy SCHED_IDLE, so that they use no processor
-// time that the servers and the load generator need: attackers are on other machines. Rows that need a rate of attacks check it.
+// abuser runs the rows. Attackers are threads of this process. They have the policy SCHED_IDLE, since attackers are on
+// other machines: they have the least share of the processors, but some kernels interrupt them only at a tick. Rows that
+// need a rate of attacks check it.
 type abuser struct {
 	settings
 	*board
@@ -60,11 +61,11 @@ type abuser struct {
 	polite  generator
 }
 
-// Commands that run servers with the usual scheduling policy, not with that of attackers, and the load generator with a real-time
+// Commands that run servers with the normal scheduling policy, not with that of attackers, and the load generator with a real-time
 // priority: the servers do not delay it, since it measures them. With realTimeServer, no other program on the machine delays
 // the servers either.
 var (
-	usualPolicy       = []string{"chrt", "--other", "0"}
+	normalPolicy      = []string{"chrt", "--other", "0"}
 	realTimeServer    = []string{"chrt", "-r", "10"}
 	realTimeGenerator = []string{"chrt", "-r", "20"}
 )
@@ -75,10 +76,10 @@ func endureAbuse(s settings, b *board) error {
 		return err
 	}
 	err := withPrograms(func(server string, g generator) error {
-		wrapper := usualPolicy
 		g.wrapper = realTimeGenerator
+		wrapper := normalPolicy
 		if s.realTime {
-			wrapper, g.wrapper = realTimeServer, realTimeGenerator
+			wrapper = realTimeServer
 		}
 		a := &abuser{settings: s, board: b, server: server, polite: g, wrapper: wrapper, binary: append(slices.Clone(wrapper), server)}
 		return a.runRows()
@@ -87,8 +88,8 @@ func endureAbuse(s settings, b *board) error {
 	return errors.Join(err, setPolicy(unix.SCHED_NORMAL))
 }
 
-// withUsualPolicy runs f with the usual scheduling policy of this process instead of that of attackers.
-func withUsualPolicy(f func() error) error {
+// withNormalPolicy runs f with the normal scheduling policy of this process instead of that of attackers.
+func withNormalPolicy(f func() error) error {
 	if err := setPolicy(unix.SCHED_NORMAL); err != nil {
 		return err
 	}

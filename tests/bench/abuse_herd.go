@@ -20,13 +20,13 @@ const (
 )
 
 // herd kills the leader of a cluster that has many clients. All of them reconnect to the other nodes at once, and charge a
-// limit. These clients are measured, so they have the usual scheduling policy, not that of attackers.
+// limit. These clients are measured, so they have the normal scheduling policy, not that of attackers.
 func (a *abuser) herd() error {
 	nodes, err := startGroupUnder(a.binary, "--raft-fsync", "no", "--maxclients", strconv.Itoa(herdClients+herdRoom))
 	if err != nil {
 		return err
 	}
-	err = withUsualPolicy(func() error { return a.killLeader(nodes) })
+	err = withNormalPolicy(func() error { return a.killLeader(nodes) })
 	return errors.Join(err, nodes.stop())
 }
 

@@ -13,22 +13,36 @@ import (
 )
 
 // setPolicy sets the scheduling policy of all threads of this process, and of the threads and programs that they start later.
-// Threads with SCHED_IDLE run only while no thread with another policy can.
 func setPolicy(policy uint32) error {
+	for {
+		changed, err := changePolicies(policy)
+		if err != nil || changed == 0 { // otherwise a changed thread may have started another one before
+			return err
+		}
+	}
+}
+
+// changePolicies sets the scheduling policy of the threads of this process that have another one, and returns their number.
+func changePolicies(policy uint32) (changed int, err error) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, t := range threads {
 		id, err := strconv.Atoi(t.Name())
 		if err != nil {
-			return err
+			return changed, err
 		}
-		if err := setThreadPolicy(id, policy); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the thread has exited
-			return err
+		attr, err := unix.SchedGetAttr(id, 0)
+		if err == nil && attr.Policy != policy {
+			changed++
+			err = setThreadPolicy(id, policy)
+		}
+		if err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the thread has exited
+			return changed, err
 		}
 	}
-	return nil
+	return changed, nil
 }
 
 // setThreadPolicy sets the scheduling policy of a thread. The id 0 is that of the calling thread.
@@ -39,32 +53,34 @@ func setThreadPolicy(id int, policy uint32) error {
 	return nil
 }
 
-// keepAwake calls f while all processors are kept from sleeping, by threads that run while no other thread can. A processor
-// that sleeps, in particular that of a virtual machine, takes tens of microseconds to run a thread.
-func keepAwake(f func() error) error {
+// withoutIdle calls f while no processor is idle: a thread with the policy SCHED_IDLE loops on each. An idle processor, in particular
+// that of a virtual machine, takes tens of microseconds to run a thread.
+func withoutIdle(f func() error) error {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + runtime.NumCPU()))
 	var stop atomic.Bool
 	var loops sync.WaitGroup
-	failed := make(chan error, runtime.NumCPU())
+	started := make(chan error)
 	for range runtime.NumCPU() {
-		loops.Go(func() { failed <- loopIdly(&stop) })
+		loops.Go(func() { loopIdly(started, &stop) })
 	}
-	err := f()
+	var err error
+	for range runtime.NumCPU() {
+		err = errors.Join(err, <-started)
+	}
+	if err == nil {
+		err = f()
+	}
 	stop.Store(true)
 	loops.Wait()
-	close(failed)
-	for loopErr := range failed {
-		err = errors.Join(err, loopErr)
-	}
 	return err
 }
 
-// loopIdly loops until stop, on a thread with SCHED_IDLE, which ends with the goroutine.
-func loopIdly(stop *atomic.Bool) error {
+// loopIdly loops until stop, on a thread with SCHED_IDLE, which exits with the goroutine. The scheduler runs such threads on
+// different processors.
+func loopIdly(started chan<- error, stop *atomic.Bool) {
 	runtime.LockOSThread()
-	if err := setThreadPolicy(0, unix.SCHED_IDLE); err != nil {
-		return err
+	err := setThreadPolicy(0, unix.SCHED_IDLE)
+	started <- err
+	for err == nil && !stop.Load() {
 	}
-	for !stop.Load() {
-	}
-	return nil
 }

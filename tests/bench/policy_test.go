@@ -2,50 +2,62 @@ package main
 
 import (
 	"errors"
+	"os"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// policyOf returns the scheduling policy of the calling thread.
-func policyOf(t *testing.T) uint32 {
+// threadsWith returns the number of threads of this process that have a scheduling policy, and of all threads.
+func threadsWith(t *testing.T, policy uint32) (n, all int) {
 	t.Helper()
-	attr, err := unix.SchedGetAttr(0, 0)
+	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return attr.Policy
-}
-
-func TestSetThreadPolicy(t *testing.T) {
-	runtime.LockOSThread() // not unlocked: the thread ends with the test
-	for _, policy := range []uint32{unix.SCHED_BATCH, unix.SCHED_IDLE} {
-		if err := setThreadPolicy(0, policy); err != nil {
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got := policyOf(t); got != policy {
-			t.Errorf("the thread has policy %d, want %d", got, policy)
+		attr, err := unix.SchedGetAttr(id, 0)
+		if errors.Is(err, unix.ESRCH) { // the thread has exited
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all++
+		if attr.Policy == policy {
+			n++
+		}
+	}
+	return n, all
+}
+
+// TestSetPolicy uses SCHED_BATCH, which a process without privileges may leave.
+func TestSetPolicy(t *testing.T) {
+	for _, policy := range []uint32{unix.SCHED_BATCH, unix.SCHED_NORMAL} {
+		if err := setPolicy(policy); err != nil {
+			t.Fatal(err)
+		}
+		if n, all := threadsWith(t, policy); n != all || n == 0 {
+			t.Errorf("%d of %d threads have policy %d, want all", n, all, policy)
 		}
 	}
 }
 
-func TestSetPolicy(t *testing.T) {
-	if err := setPolicy(unix.SCHED_BATCH); err != nil {
-		t.Fatal(err)
-	}
-	got := policyOf(t)
-	if err := setPolicy(unix.SCHED_NORMAL); err != nil {
-		t.Fatal(err)
-	}
-	if now := policyOf(t); got != unix.SCHED_BATCH || now != unix.SCHED_NORMAL {
-		t.Errorf("the thread has policy %d and then %d, want %d and then %d", got, now, unix.SCHED_BATCH, unix.SCHED_NORMAL)
-	}
-}
-
-func TestKeepAwake(t *testing.T) {
+func TestWithoutIdle(t *testing.T) {
 	failure := errors.New("failure")
-	if err := keepAwake(func() error { return failure }); !errors.Is(err, failure) {
-		t.Errorf("keepAwake returns %v, want the error of its function", err)
+	err := withoutIdle(func() error {
+		if n, _ := threadsWith(t, unix.SCHED_IDLE); n != runtime.NumCPU() {
+			t.Errorf("%d threads loop, want %d", n, runtime.NumCPU())
+		}
+		return failure
+	})
+	if !errors.Is(err, failure) {
+		t.Errorf("withoutIdle returns %v, want the error of its function", err)
 	}
 }

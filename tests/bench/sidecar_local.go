@@ -38,13 +38,13 @@ func (g generator) hotSidecar(binary string, up upstream, s settings, b *board) 
 	})
 }
 
-// hotLatency compares the latency of one connection that waits for each reply, while the processors sleep between requests, and
-// while they do not, as on a machine with other work.
+// hotLatency compares the latency of one connection that waits for each reply, on processors that are idle between requests, and
+// on busy ones, as on a machine with other work.
 func (g generator) hotLatency(up upstream, side string, s settings, b *board) error {
 	if err := g.compareLatency("", up, side, s, b); err != nil {
 		return err
 	}
-	return keepAwake(func() error { return g.compareLatency(", processors kept awake", up, side, s, b) })
+	return withoutIdle(func() error { return g.compareLatency(", no idle processor", up, side, s, b) })
 }
 
 func (g generator) compareLatency(condition string, up upstream, side string, s settings, b *board) error {

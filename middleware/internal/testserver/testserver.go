@@ -35,6 +35,7 @@ func Build() (program string, remove func(), err error) {
 	return program, remove, nil
 }
 
+// buildInto builds the program in the root directory of the repository.
 func buildInto(program string) error {
 	root, err := repository()
 	if err != nil {
@@ -50,7 +51,9 @@ func buildInto(program string) error {
 
 // repository returns the root directory of the repository, which contains the module of this package.
 func repository() (string, error) {
-	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/throttledhq/throttled/middleware").Output()
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/throttledhq/throttled/middleware")
+	list.Stderr = os.Stderr
+	module, err := list.Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}

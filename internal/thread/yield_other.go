@@ -1,6 +1,0 @@
-//go:build !linux
-
-package thread
-
-// Yield does nothing.
-func Yield() {}
