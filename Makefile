@@ -79,7 +79,7 @@ test-raced:
 	  $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) $(UNCACHED) | sort))
 
 test-programs:
-	$(GO) test -vet=off -timeout $(TIMEOUT) -count=1 -race $(UNCACHED)
+	$(GO) test -vet=off -timeout $(TIMEOUT) -count=1 $(UNCACHED)
 
 test-raceless:
 	$(GO) test -vet=off -timeout $(TIMEOUT) -run '$(RACED_LESS_SERVER)' ./server

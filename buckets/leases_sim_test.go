@@ -146,7 +146,7 @@ func (r *replicas) evict() {
 // rollbacks, snapshots and eviction: no interval admits more than the algorithm.
 func TestLeaseHistories(t *testing.T) {
 	for i := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
-		for seed := range uint64(400 / race.Factor) {
+		for seed := range uint64(240 / race.Factor) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			s := leasetest.Subjects(rng)[i]
 			if _, err := leasetest.Simulate(s, newReplicas(t, rng), rng); err != nil {

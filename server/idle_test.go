@@ -54,7 +54,7 @@ func TestIdleBuffers_WhileServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	other := s.greet()
-	for i := range 20 {
+	for i := range 8 {
 		p := s.greet()
 		c := &s.sortedClients()[1].conn
 		left := make(chan struct{})

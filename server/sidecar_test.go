@@ -250,7 +250,7 @@ func answering(t *testing.T, line string) string {
 func TestSidecar_Suspects(t *testing.T) {
 	t.Parallel()
 	f, _, side := newSidecar(t, nil)
-	side.upstreamTimeout, side.forward.Timeouts.Reply = 20*time.Millisecond, 20*time.Millisecond
+	side.upstreamTimeout, side.forward.Timeouts.Reply = patience, 20*time.Millisecond // patience: until the connection is open
 	f.use(testserve.Each(t, listen(t), func(conn net.Conn) {
 		buf := make([]byte, 4096)
 		_, _ = conn.Read(buf) // the greeting of the stream
