@@ -23,7 +23,8 @@ type forwarding struct {
 	closing  *closing
 	charged  *era
 	stage    forwardStage
-	deadline time.Time
+	deadline time.Time      // for sending
+	until    time.Time      // for the replies, on a sidecar; otherwise zero
 	hasty    bool           // calls are given up without an attempt, unless this node is the leader
 	view     *topology.View // view of the current attempt
 	// failedView is the View.Changed channel of the view in which forwarding failed. Until the channel is closed, later
@@ -57,7 +58,11 @@ func (f *forwarding) begin(b *batch) {
 	if b.onlyChecks() {
 		wait = min(wait, policyPatience)
 	}
-	f.stage, f.deadline = forwardAttempt, time.Now().Add(wait)
+	now := time.Now()
+	f.stage, f.deadline, f.until = forwardAttempt, now.Add(wait), time.Time{}
+	if srv.isSidecar() {
+		f.until = now.Add(srv.upstreamTimeout)
+	}
 	f.hasty = srv.skipsWait(b)
 }
 
@@ -159,6 +164,7 @@ func (f *forwarding) awaitView() {
 func (f *forwarding) exchange(b *batch) {
 	f.watch, f.reusable = nil, false
 	deadline := time.Now().Add(min(time.Until(f.deadline), streamPatience))
+	b.forwarded.Until = f.until
 	if b.calls[0].ownStream() {
 		f.exchangeWatched(b, deadline)
 		return

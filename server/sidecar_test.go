@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttledhq/throttled/internal/testserve"
@@ -22,6 +23,7 @@ type fakeSidecar struct {
 	topology.Cluster // nil: the other methods are not called
 	addr             string
 	decides          bool
+	slowly           bool // Dial takes 30 ms, and the connection is a pipe to a server that replies to the greeting only
 	silent           atomic.Bool
 	suspected        atomic.Int32
 
@@ -59,6 +61,12 @@ func (f *fakeSidecar) Upstream() topology.Upstream {
 }
 
 func (f *fakeSidecar) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	if f.slowly {
+		<-time.After(30 * time.Millisecond) // the time of a handshake
+		near, far := net.Pipe()
+		go greetOnly(far)
+		return near, nil
+	}
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }
 
@@ -68,6 +76,12 @@ func newSidecar(t *testing.T, engine limiter.Engine) (f *fakeSidecar, up, side *
 	up = setup{rules: newRules(t, labRules)}.start(t)
 	f = &fakeSidecar{addr: up.addr, decides: engine != nil}
 	f.use(up.addr)
+	return f, up, f.serve(t, listen(t), engine, patience)
+}
+
+// serve starts a sidecar on a listener. Its engine decides no requests if it is nil.
+func (f *fakeSidecar) serve(t *testing.T, ln net.Listener, engine limiter.Engine, timeout time.Duration) *testServer {
+	t.Helper()
 	if engine == nil {
 		engine = decidesPrefix("\x00no key has this prefix")
 	}
@@ -76,12 +90,42 @@ func newSidecar(t *testing.T, engine limiter.Engine) (f *fakeSidecar, up, side *
 		t.Fatal(err)
 	}
 	rules := ruleset.NewStore()
-	srv := New(Config{Engine: engine, Sidecar: f, UpstreamTimeout: patience, Options: store, Version: "test", Rules: rules, RulesLog: ruleset.NewLocal(rules, time.Now)})
-	ln := listen(t)
-	side = &testServer{Server: srv, t: t, addr: ln.Addr().String(), ln: ln, served: make(chan error, 1)}
+	srv := New(Config{Engine: engine, Sidecar: f, UpstreamTimeout: timeout, Options: store, Version: "test", Rules: rules, RulesLog: ruleset.NewLocal(rules, time.Now)})
+	side := &testServer{Server: srv, t: t, addr: ln.Addr().String(), ln: ln, served: make(chan error, 1)}
 	go func() { side.served <- srv.Serve(ln) }()
 	t.Cleanup(side.end)
-	return f, up, side
+	return side
+}
+
+// greetOnly is an upstream that replies to the greeting of a stream, and then does not reply.
+func greetOnly(conn net.Conn) {
+	buf := make([]byte, 4096)
+	_, _ = conn.Read(buf) // the greeting of the stream
+	_, _ = conn.Write([]byte("-ERR unknown subcommand\r\n"))
+	for {
+		if _, err := conn.Read(buf); err != nil {
+			return
+		}
+	}
+}
+
+// TestSidecar_Deadline checks that a command of a sidecar waits for upstream-timeout at most, although the connection to the
+// upstream is open late and the upstream then does not reply.
+func TestSidecar_Deadline(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	for _, input := range []string{throttle("k"), throttle("k") + throttle("l"), request("CL.CHECK", "d", "a", "x"), request("CL.ALL", "1", "WINDOW", "w", "5", "60"), request("DEL", "k"), request("TTL", "k"), request("KEYS", "*")} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeSidecar{slowly: true}
+			f.use("up")
+			p := f.serve(t, newPipes(), nil, timeout).dial()
+			begun := time.Now()
+			p.send(input)
+			p.read()
+			if took := time.Since(begun); took != timeout || f.suspected.Load() == 0 {
+				t.Errorf("%q: the reply takes %v, want %v; Suspect is called %d times, want at least once", input, took, timeout, f.suspected.Load())
+			}
+		})
+	}
 }
 
 // TestSidecar_Forwards checks that commands run on the upstream, and others on the sidecar.
@@ -251,16 +295,7 @@ func TestSidecar_Suspects(t *testing.T) {
 	t.Parallel()
 	f, _, side := newSidecar(t, nil)
 	side.upstreamTimeout, side.forward.Timeouts.Reply = patience, 20*time.Millisecond // patience: until the connection is open
-	f.use(testserve.Each(t, listen(t), func(conn net.Conn) {
-		buf := make([]byte, 4096)
-		_, _ = conn.Read(buf) // the greeting of the stream
-		_, _ = conn.Write([]byte("-ERR unknown subcommand\r\n"))
-		for {
-			if _, err := conn.Read(buf); err != nil {
-				return
-			}
-		}
-	}))
+	f.use(testserve.Each(t, listen(t), greetOnly))
 	p := side.dial()
 	p.do(five(1, 3, 0, 1, 1), "CL.THROTTLE", "k", "2", "1", "60")
 	if f.suspected.Load() == 0 {

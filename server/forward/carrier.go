@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -36,13 +37,14 @@ type carrier struct {
 	retired bool         // the node is no longer the leader; guarded by Forwarder.mu
 }
 
-// passenger is a batch that is sent over a carrier.
+// passenger is a batch that is sent over a carrier. It is a copy of the batch of the caller, who may give up the replies
+// before they arrive.
 type passenger struct {
-	batch    *Batch
+	batch    Batch
 	deadline time.Time     // for sending
 	done     chan struct{} // receives a token when the outcomes are set
 	err      error         // result of Forward; set before done
-	timer    *time.Timer   // expires at the deadline
+	timer    *time.Timer   // used by finished
 }
 
 // passenger returns an unused passenger.
@@ -61,30 +63,61 @@ func (p *passenger) finish(err error) {
 	p.done <- struct{}{}
 }
 
-// forwardShared sends a batch over a carrier, and waits for the outcomes.
-func (f *Forwarder) forwardShared(to string, protocol int, deadline time.Time, b *Batch) error {
-	p := f.passenger()
-	p.batch, p.deadline = b, deadline
-	defer func() {
-		p.batch, p.err = nil, nil
-		f.passengers.Put(p)
-	}()
-	c, err := f.board(to, protocol, p)
-	if err != nil {
-		return err
-	}
-	p.timer.Reset(time.Until(deadline))
+// finished waits until a passenger is finished, at most until a time, and reports whether it is.
+func (p *passenger) finished(until time.Time) bool {
+	p.timer.Reset(time.Until(until))
 	defer p.timer.Stop()
 	select {
 	case <-p.done:
-		return p.err
+		return true
 	case <-p.timer.C:
 	}
-	if c.leave(p) {
-		return errNotSent
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
 	}
-	<-p.done // the batch was sent: the wait for the replies is bounded by Timeouts.Reply
-	return p.err
+}
+
+// errGivenUp means that a passenger is not finished in time. The carrier still uses it.
+var errGivenUp = errors.New("the replies are not awaited any longer")
+
+// forwardShared sends a batch over a carrier, and waits for the outcomes.
+func (f *Forwarder) forwardShared(to string, protocol int, deadline time.Time, b *Batch) error {
+	p := f.passenger()
+	p.deadline = deadline
+	p.batch.Calls = append(p.batch.Calls, b.Calls...)
+	p.batch.replies, b.replies = b.replies, nil
+	err := f.ride(to, protocol, p, b.Until)
+	if err == errGivenUp {
+		b.giveUp()
+		return ErrSilent
+	}
+	copy(b.Calls, p.batch.Calls)
+	b.replies, p.batch.replies = p.batch.replies, nil
+	p.batch.Reset()
+	f.passengers.Put(p)
+	return err
+}
+
+// ride waits until a passenger is finished, at most until a time that may be zero, and returns its result.
+func (f *Forwarder) ride(to string, protocol int, p *passenger, until time.Time) error {
+	c, err := f.board(to, protocol, p)
+	switch {
+	case err != nil:
+		return err
+	case p.finished(p.deadline):
+		return p.err
+	case c.leave(p):
+		return errNotSent
+	case until.IsZero():
+		<-p.done // the batch was sent: the wait for the replies is bounded by Timeouts.Reply
+		return p.err
+	case p.finished(until):
+		return p.err
+	}
+	return errGivenUp
 }
 
 // board adds a batch to the carrier that it will be sent over. The error is errNotDialed if the node is not the leader,
@@ -225,18 +258,18 @@ func (c *carrier) open(deadline time.Time) *stream {
 	if err == nil {
 		return st
 	}
-	for _, p := range c.takeAll() {
-		p.finish(err)
-	}
+	c.refuse(err)
 	return nil
 }
 
-func (c *carrier) takeAll() []*passenger {
+// refuse finishes the batches that wait.
+func (c *carrier) refuse(err error) {
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
-	all := c.waiting
+	for _, p := range c.waiting {
+		p.finish(err)
+	}
 	c.waiting = nil
-	return all
 }
 
 // gather waits for batches of the callers that have used the carrier recently: they usually send the next command soon
@@ -272,13 +305,13 @@ func (c *carrier) fly(st *stream) bool {
 	if c.depart(st); len(c.flight) == 0 { // all callers have left
 		return true
 	}
-	x := c.f.send(st)
-	patience := c.f.replyTimeout(&Call{}, x.writeErr)
+	x := c.f.send(st, time.Time{})
+	patience := x.timeout(&Call{})
 	sent := time.Now()
 	until := sent.Add(patience)
 	for j, p := range c.flight {
 		for i := range p.batch.Calls {
-			x.takeReply(p.batch, &p.batch.Calls[i], patience)
+			x.takeReply(&p.batch, &p.batch.Calls[i], patience)
 			if patience = time.Until(until); j == 0 && i == 0 {
 				c.took = time.Since(sent)
 				c.countCallers()

@@ -21,9 +21,15 @@ var (
 // Forward sends the calls to the node that the caller considers the leader, and sets their outcomes. It waits until
 // the deadline for a stream that carries the given version of RESP. Then it waits for each reply for at most
 // Timeouts.Reply plus the Wait of the call. The calls of a Batch with Shared are sent together with those of other
-// callers, and the wait for all of their replies together is at most Timeouts.Reply. The replies are valid until b is
-// reset.
+// callers, and the wait for all of their replies together is at most Timeouts.Reply. Replies are not awaited after
+// Batch.Until. The replies are valid until b is reset.
 func (f *Forwarder) Forward(to string, protocol int, deadline time.Time, b *Batch) error {
+	err := f.forward(to, protocol, deadline, b)
+	f.count(b.Calls)
+	return err
+}
+
+func (f *Forwarder) forward(to string, protocol int, deadline time.Time, b *Batch) error {
 	if b.Shared {
 		return f.forwardShared(to, protocol, deadline, b)
 	}
@@ -42,9 +48,9 @@ func (f *Forwarder) exchangeBatch(st *stream, b *Batch) (reusable bool, err erro
 	b.encode(&st.out)
 	st.changesLeader.Store(b.Calls[len(b.Calls)-1].ChangesLeader)
 	defer st.changesLeader.Store(false)
-	x := f.send(st)
+	x := f.send(st, b.Until)
 	for i := range b.Calls {
-		x.takeReply(b, &b.Calls[i], f.replyTimeout(&b.Calls[i], x.writeErr))
+		x.takeReply(b, &b.Calls[i], x.timeout(&b.Calls[i]))
 	}
 	return x.reusable(), x.result()
 }
@@ -53,15 +59,16 @@ func (f *Forwarder) exchangeBatch(st *stream, b *Batch) (reusable bool, err erro
 type exchange struct {
 	f        *Forwarder
 	st       *stream
-	written  int   // bytes of the calls that were written
-	writeErr error // error of the write
-	err      error // error after which no reply is read
+	until    time.Time // see Batch.Until; zero: no limit
+	written  int       // bytes of the calls that were written
+	writeErr error     // error of the write
+	err      error     // error after which no reply is read
 }
 
 // send writes the encoded calls in st.out.
-func (f *Forwarder) send(st *stream) exchange {
-	x := exchange{f: f, st: st}
-	_ = st.conn.SetWriteDeadline(time.Now().Add(f.Timeouts.Reply))
+func (f *Forwarder) send(st *stream, until time.Time) exchange {
+	x := exchange{f: f, st: st, until: until}
+	_ = st.conn.SetWriteDeadline(time.Now().Add(x.timeout(&Call{})))
 	x.written, x.writeErr = st.conn.Write(st.out.Bytes())
 	st.out.Truncate(0, keepStream)
 	return x
@@ -78,11 +85,8 @@ func (x *exchange) takeReply(b *Batch, call *Call, timeout time.Duration) {
 	switch {
 	case x.err == nil && string(reply) == notLeadingLine:
 	case x.err == nil:
-		x.f.Commands.Add(1)
 		call.answer(reply, x.st.marks)
 	case x.written > 0 && x.err != errGoaway && call.Writes:
-		x.f.Errors.Add(1)
-		x.f.Uncertain.Add(1)
 		call.Outcome = Uncertain
 	}
 }
@@ -114,13 +118,31 @@ func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte,
 	return dst, err
 }
 
-// replyTimeout returns the maximum time to wait for the reply to a call. After a failed write the time is short,
-// since only replies to commands that were sent before the failure can arrive.
-func (f *Forwarder) replyTimeout(call *Call, writeErr error) time.Duration {
-	if writeErr != nil {
-		return f.Timeouts.FormerLeader
+// timeout returns the maximum time to wait for the reply to the next call. After a failed write the time is short, since
+// only replies to commands that were sent before the failure can arrive.
+func (x *exchange) timeout(call *Call) time.Duration {
+	d := x.f.Timeouts.Reply + call.Wait
+	if x.writeErr != nil {
+		d = x.f.Timeouts.FormerLeader
 	}
-	return f.Timeouts.Reply + call.Wait
+	if x.until.IsZero() {
+		return d
+	}
+	x.until = x.until.Add(call.Wait)
+	return min(d, time.Until(x.until))
+}
+
+// count counts the outcomes of calls.
+func (f *Forwarder) count(calls []Call) {
+	for i := range calls {
+		switch calls[i].Outcome {
+		case Answered:
+			f.Commands.Add(1)
+		case Uncertain:
+			f.Errors.Add(1)
+			f.Uncertain.Add(1)
+		}
+	}
 }
 
 // Watch is a stream on which the leader watches keys for one client.
@@ -149,7 +171,11 @@ func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, 
 func (f *Forwarder) Watches() int { return len(f.watches) }
 
 // Forward is like Forwarder.Forward, but uses this stream. reusable reports whether the stream can be used again.
-func (w *Watch) Forward(b *Batch) (reusable bool, err error) { return w.f.exchangeBatch(w.st, b) }
+func (w *Watch) Forward(b *Batch) (reusable bool, err error) {
+	reusable, err = w.f.exchangeBatch(w.st, b)
+	w.f.count(b.Calls)
+	return reusable, err
+}
 
 // Protocol returns the version of RESP that the stream carries.
 func (w *Watch) Protocol() int { return w.st.protocol }
