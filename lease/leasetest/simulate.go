@@ -33,8 +33,7 @@ type Subject struct {
 	Change func(rng *rand.Rand)
 	Weight func() int64 // the weight of a unit in the rule under the present limit; nil: 1
 
-	Relaxed   bool // leases are relaxed
-	NoRefunds bool // no refunds and no deletions
+	Relaxed bool // leases are relaxed
 	// ByTime makes the time until the limit is restored the measure of a refund. Rounded adds one unit to each refund, because
 	// used units are rounded up.
 	ByTime, Rounded bool
@@ -191,7 +190,6 @@ func (r *Run) step() (err error) {
 		err = r.giveBack()
 	case op < 90:
 		r.target.Disturb(r.rng)
-	case r.Subject.NoRefunds:
 	case op < 96:
 		credit := []int64{1, 1 + r.rng.Int64N(r.limit().Max), 1 << 40}[r.rng.IntN(3)]
 		r.refundPlainly(-credit)

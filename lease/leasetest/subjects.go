@@ -43,7 +43,7 @@ func fixed(l limiter.Limit) func(uint64) limiter.Limit {
 
 func gcra(kind limiter.Kind, rng *rand.Rand, relaxed bool) *Subject {
 	l := limiter.Limit{Max: between(rng, 8, 60), Interval: time.Duration(between(rng, 20, 60)) * time.Millisecond}
-	return &Subject{Name: name(kind, relaxed), Kind: kind, Limit: fixed(l), Relaxed: relaxed, ByTime: true, NoRefunds: relaxed, Rule: func(r *Run) Rule {
+	return &Subject{Name: name(kind, relaxed), Kind: kind, Limit: fixed(l), Relaxed: relaxed, ByTime: true, Rule: func(r *Run) Rule {
 		rule := GCRA{Interval: uint64(l.Interval), Limit: l.Max}
 		if relaxed {
 			rule.Slack = r.Hold
