@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/internal/failpoint"
+)
+
+// leaseBugRow matches a row of the table of errors in docs/leases.md: a deliberate bug and a test of package lease.
+var leaseBugRow = regexp.MustCompile("(?m)^\\| [^|]+ \\| `(lease-[a-z-]+)` \\| `(Test\\w+)` \\|$")
+
+// lesseeErrorRow matches a row of the same table: an error of a lessee, which a subtest of TestFaults of package lessee simulates.
+var lesseeErrorRow = regexp.MustCompile("(?m)^\\| [^|]+ \\| - \\| `TestFaults/([^`]+)` of package `lessee` \\|$")
+
+// TestLeaseBugs checks the table of errors in docs/leases.md: it contains each bug of leases, and the named test fails with the bug. The tests
+// of package lease run without bugs, too.
+func TestLeaseBugs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/leases.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := (&lab{dir: t.TempDir()}).buildSimulation("lease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[failpoint.Bug]string{}
+	for _, row := range leaseBugRow.FindAllStringSubmatch(string(text), -1) {
+		tests[failpoint.Bug(row[1])] = row[2]
+		if !s.fails(t, row[2], failpoint.Bug(row[1])) {
+			t.Errorf("%s passes with the bug %s", row[2], row[1])
+		}
+	}
+	for _, h := range hunts() {
+		if strings.HasPrefix(string(h.bug), "lease-") && tests[h.bug] == "" {
+			t.Errorf("the table has no row with the bug %s", h.bug)
+		}
+	}
+	subtests, err := os.ReadFile("../../lessee/simulation_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := lesseeErrorRow.FindAllStringSubmatch(string(text), -1)
+	for _, row := range rows {
+		if !strings.Contains(string(subtests), `"`+row[1]+`":`) {
+			t.Errorf("TestFaults of package lessee has no subtest %q", row[1])
+		}
+	}
+	if len(rows) == 0 {
+		t.Error("the table has no errors of lessees")
+	}
+}
+
+// fails runs one test with a bug, and reports whether it fails.
+func (s *simulation) fails(t *testing.T, test string, bug failpoint.Bug) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.bin, "-test.run", "^"+test+"$")
+	cmd.Env = append(os.Environ(), "THROTTLED_MUTANT="+string(bug))
+	out, err := cmd.CombinedOutput()
+	failed := strings.Contains(string(out), "--- FAIL: "+test)
+	if (err != nil) != failed || !failed && !strings.Contains(string(out), "PASS") {
+		t.Fatalf("%s with the bug %q: error %v, output:\n%s", test, bug, err, out)
+	}
+	return failed
+}
