@@ -343,3 +343,26 @@ func (decidesPrefix) Delete([]byte) (bool, error)                         { retu
 func (decidesPrefix) Scan(uint64, int, func([]byte, limiter.Kind)) uint64 { return 0 }
 func (decidesPrefix) RandomKey(uint64) ([]byte, bool)                     { return nil, false }
 func (decidesPrefix) Clear() error                                        { return limiter.ErrNotLeading }
+
+// TestSidecar_ForwardsLeases draws and returns a lease through a sidecar. The upstream must grant it to the user of the sidecar, and the sidecar
+// grant no units of its own, also while the upstream does not answer.
+func TestSidecar_ForwardsLeases(t *testing.T) {
+	t.Parallel()
+	f, up, side := newSidecar(t, nil)
+	p, direct := side.dial(), up.dial()
+	id := p.draw()
+	if got := direct.ask("CL.LEASE.LIST", "k").brief(); !strings.Contains(got, "user default lessee one units 10") {
+		t.Errorf("the upstream lists %s, want a lease of 10 units of the user of the sidecar", got)
+	}
+	p.do(":4\r\n", "CL.LEASE.RETURN", id, "4")
+	direct.do(":6\r\n", "CL.LEASE.RETURN", id, "6")
+	f.use("")
+	f.silent.Store(true)
+	for _, policy := range []string{"closed", "open", "local"} {
+		p.do("+OK\r\n", "CONFIG", "SET", "upstream-away", policy)
+		if v := p.ask(lease...); len(v.list) != 8 || v.list[0].text != "0" {
+			t.Errorf("upstream-away %s: got %s, want no units", policy, v)
+		}
+		p.do(":0\r\n", "CL.LEASE.RETURN", id, "1")
+	}
+}
