@@ -22,6 +22,8 @@ type Credentials struct {
 	CertFile     string // certificate of the sidecar, in PEM; empty: none
 	KeyFile      string // key of CertFile, in PEM
 	ServerName   string // name in the certificate of the upstream; empty: the host of the address
+
+	dial func(ctx context.Context, addr string) (net.Conn, error) // set by tests; nil: TCP
 }
 
 // Check returns an error if a file cannot be used.
@@ -75,8 +77,7 @@ func (c *Credentials) connect(ctx context.Context, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{KeepAlive: keepAlive}
-	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	raw, err := c.open(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +91,15 @@ func (c *Credentials) connect(ctx context.Context, addr string) (net.Conn, error
 		return nil, err
 	}
 	return conn, nil
+}
+
+// open opens a connection that is not authenticated.
+func (c *Credentials) open(ctx context.Context, addr string) (net.Conn, error) {
+	if c.dial != nil {
+		return c.dial(ctx, addr)
+	}
+	dialer := &net.Dialer{KeepAlive: keepAlive}
+	return dialer.DialContext(ctx, "tcp", addr)
 }
 
 // greet performs the TLS handshake, and authenticates. The connection that it returns must be used instead of conn.
