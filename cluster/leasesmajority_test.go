@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/lease/leasetest"
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// sharedKey is a key whose limit is charged directly and by leases, with the history of its admissions in real time.
+type sharedKey struct {
+	kind    limiter.Kind
+	limit   limiter.Limit
+	rule    leasetest.Rule
+	history leasetest.History
+	leased  int64 // units granted
+	direct  int64 // units admitted directly
+}
+
+// sharedKeys returns a key of each kind that counts units differently. Log time begins with an hour, which is the window of the second key,
+// so that none of its units is restored during a test. The limits of the others restore all units in 10 s.
+func sharedKeys() map[string]*sharedKey {
+	const period = 10 * time.Second
+	throttle := limiter.Limit{Max: 100, Interval: period / 100}
+	hourly := limiter.Limit{Max: 1000, Interval: time.Hour, Amount: 1}
+	log := limiter.Limit{Max: 60, Interval: period, Amount: 60}
+	return map[string]*sharedKey{
+		"throttle": {kind: limiter.Throttle, limit: throttle, rule: leasetest.GCRA{Interval: uint64(throttle.Interval), Limit: throttle.Max}},
+		"window":   {kind: limiter.FixedWindow, limit: hourly, rule: leasetest.Windows{Width: uint64(hourly.Interval), Parts: 1, Limit: hourly.Max}},
+		"log":      {kind: limiter.WindowLog, limit: log, rule: leasetest.ChangedWindows{Kind: limiter.WindowLog}},
+	}
+}
+
+func unixNow() uint64 { return uint64(time.Now().UnixNano()) }
+
+// use draws a lease and charges units directly. Requests whose outcome is unknown admit nothing.
+func (k *sharedKey) use(l *process, key string, id uint64) {
+	for quantity := int64(1); quantity <= 3; quantity++ {
+		k.charge(l, limiter.Request{Kind: k.kind, Key: []byte(key), Limit: k.limit, Quantity: quantity})
+	}
+	k.charge(l, limiter.Request{Kind: k.kind, Key: []byte(key), Limit: k.limit, Quantity: 20, Draw: &limiter.Draw{
+		ID: id, User: "app", Lessee: "lessee", Hold: limiter.MaxHold,
+	}})
+}
+
+// charge sends a request, and records the units that it admits. The units of a lease may be spent from the sending of its draw until it ends at the lessee.
+func (k *sharedKey) charge(l *process, req limiter.Request) {
+	sent, out := unixNow(), make([]limiter.Decision, 1)
+	token := l.Decide([]limiter.Request{req}, out)
+	if out[0].Err != nil || l.WaitCommitted(token) != nil {
+		return
+	}
+	k.history.Charge(sent, k.limit)
+	switch d := req.Draw; {
+	case d != nil && d.Granted > 0:
+		k.history.Lease(sent, sent+uint64(d.Valid-d.Valid/500)-1, d.Granted)
+		k.leased += d.Granted
+	case d == nil && !out[0].Limited:
+		k.history.Spend(sent, req.Quantity)
+		k.direct += req.Quantity
+	}
+}
+
+// useAll uses all keys every 20 ms for a time, on the leader.
+func (s *sim) useAll(keys map[string]*sharedKey, d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); pass(20 * time.Millisecond) {
+		l := s.leader()
+		for key, k := range keys {
+			s.drawn++
+			k.use(l, key, s.drawn)
+		}
+	}
+}
+
+// TestMajorityLossLeases loses the majority of a cluster with leases outstanding, for longer and for less than a lease, so that the leader or a
+// follower is left, and restores it. All units that leases and direct requests admit, before and after, must obey the rule of the algorithm,
+// no matter when the units of the leases are spent.
+func TestMajorityLossLeases(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		down   time.Duration
+		leader bool // the leader is left
+	}{
+		{"leader, short", downFor, true},
+		{"leader, long", 8 * time.Second, true},
+		{"follower, short", downFor, false},
+		{"follower, long", 8 * time.Second, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+				s.await("leases are permitted", time.Minute, func() bool { return s.leader().setting.leases() == buckets.LatestLeases })
+				keys := sharedKeys()
+				s.useAll(keys, 2*time.Second)
+				s.converge()
+				left := s.leader()
+				if !tt.leader {
+					left = s.followers(left)[0]
+				}
+				if u := left.LeaseUsage(); u.Leases < int64(len(keys)) {
+					t.Errorf("%d leases are outstanding when the majority is lost, want at least %d", u.Leases, len(keys))
+				}
+				for _, l := range s.followers(left) {
+					l.crash(false)
+					l.node.skew.Store(int64(time.Hour)) // must not be used, since the node that is left has measured the time
+				}
+				pass(tt.down)
+				bootAll(s)
+				before := map[string]int64{}
+				for key, k := range keys {
+					before[key] = k.leased + k.direct
+				}
+				s.useAll(keys, 3*time.Second)
+				for key, k := range keys {
+					restores := key == "throttle" || key == "log" && tt.down > limiter.MaxHold
+					if k.leased == 0 || k.direct == 0 || restores && k.leased+k.direct == before[key] {
+						t.Errorf("key %s: %d units are admitted by leases, %d directly, and %d before the loss: too few to prove anything", key, k.leased, k.direct, before[key])
+					}
+					for seed := range uint64(20) {
+						if err := k.history.Check(k.rule, rand.New(rand.NewPCG(seed, 0))); err != nil {
+							t.Fatalf("key %s: %v", key, err)
+						}
+					}
+				}
+			})
+		})
+	}
+}
