@@ -121,7 +121,7 @@ func (a *abuser) start(args ...string) (*process, error) { return startBuilt(a.b
 
 // others measures the latencies of other clients of a server.
 func (a *abuser) others(v *victim, lasting time.Duration) (latencies, error) {
-	return a.polite.openLoop(v.target(), politePerSec, lasting, "-keys", strconv.Itoa(politeKeys), "-key-size", "16", "-prefix", "m:", "-limit", roomy)
+	return a.polite.openLoop(v.target(), v.perSec, lasting, "-keys", strconv.Itoa(politeKeys), "-key-size", "16", "-prefix", "m:", "-limit", roomy)
 }
 
 // beside compares p99 of other clients beside an attack with p99 without it. Each attack begins after the other clients have

@@ -25,6 +25,7 @@ type group struct {
 // node is one process of a group.
 type node struct {
 	id, addr string
+	raft     string // address for the other nodes
 	args     []string
 	cmd      *exec.Cmd
 }
@@ -75,7 +76,7 @@ func startGroupUnder(line []string, args ...string) (*group, error) {
 	for i := range groupSize {
 		id := fmt.Sprintf("n%d", i+1)
 		_, port, _ := strings.Cut(addrs[i], ":")
-		g.nodes = append(g.nodes, &node{id: id, addr: addrs[i], args: slices.Concat(line, []string{
+		g.nodes = append(g.nodes, &node{id: id, addr: addrs[i], raft: addrs[groupSize+i], args: slices.Concat(line, []string{
 			"--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", filepath.Join(dir, id),
 			"--cluster-id", "bench", "--node-id", id, "--raft-addr", addrs[groupSize+i], "--raft-insecure", "yes", "--bootstrap", strings.TrimSpace(list),
 		}, args)})
@@ -145,6 +146,15 @@ func (g *group) leader() (*node, error) {
 // other returns a node that is not n.
 func (g *group) other(n *node) *node {
 	return g.nodes[slices.IndexFunc(g.nodes, func(m *node) bool { return m != n })]
+}
+
+// raftConnections returns the open connections between the nodes.
+func (g *group) raftConnections() (map[socket]bool, error) {
+	var addrs []string
+	for _, n := range g.nodes {
+		addrs = append(addrs, n.raft)
+	}
+	return connectionsTo(addrs...)
 }
 
 // awaitLink waits until a follower has a leader.

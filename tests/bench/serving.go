@@ -153,10 +153,24 @@ func infoField(addr, section, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return infoLine(text, name)
+}
+
+// infoLine returns a field of a reply to INFO.
+func infoLine(text, name string) (string, error) {
 	for line := range strings.Lines(text) {
 		if value, found := strings.CutPrefix(line, name+":"); found {
 			return strings.TrimSpace(value), nil
 		}
 	}
 	return "", fmt.Errorf("INFO has no %s", name)
+}
+
+// infoInt returns a number of a reply to INFO.
+func infoInt(text, name string) (int, error) {
+	value, err := infoLine(text, name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(value)
 }

@@ -32,6 +32,7 @@ type victim struct {
 	password string
 	base     footprint
 	kept     int64 // bar for the growth of the RSS, in bytes
+	perSec   int   // requests per second of other clients
 }
 
 // footprint is the use of resources by a process.
@@ -56,7 +57,7 @@ func (a *abuser) withVictimOf(start func(args ...string) (*process, error), use 
 	if err != nil {
 		return err
 	}
-	v := &victim{process: p, web: addrs[0], kept: moreResident}
+	v := &victim{process: p, web: addrs[0], kept: moreResident, perSec: politePerSec}
 	if err = a.prepare(v); err == nil {
 		err = use(v)
 	}
@@ -210,12 +211,7 @@ func (v *victim) info(section, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, rest, found := strings.Cut(text, name+":")
-	if !found {
-		return 0, fmt.Errorf("INFO has no %s", name)
-	}
-	value, _, _ := strings.Cut(rest, "\r\n")
-	return strconv.Atoi(value)
+	return infoInt(text, name)
 }
 
 // arrivals returns a function that waits until n more clients have connected.
@@ -237,4 +233,17 @@ func (v *victim) arrivals() (await func(n int) error, err error) {
 			<-ticker.C
 		}
 	}, err
+}
+
+// awaitActive waits until n clients have sent CL.THROTTLE. Clients that have not sent a command can be displaced.
+func (v *victim) awaitActive(n int) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(replyPatience); time.Now().Before(end); <-ticker.C {
+		list, err := v.command("CLIENT LIST")
+		if err != nil || strings.Count(list, " cmd=cl.throttle ") >= n {
+			return err
+		}
+	}
+	return fmt.Errorf("fewer than %d clients have sent CL.THROTTLE", n)
 }
