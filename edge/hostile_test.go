@@ -157,6 +157,7 @@ func lines() []hostile {
 		{"header with CR", get("/healthz", "X-A: a\rb\r\n"), "400", false},
 		{"header with a control byte", get("/healthz", "X-A: \x01\r\n"), "400", false},
 		{"header name above ASCII", get("/healthz", "X-\xff: a\r\n"), "400", false},
+		{"header of 32 KB, which nginx accepts by default", get("/healthz", "X-A: "+strings.Repeat("a", 32<<10)+"\r\n"), "200", false},
 		{"header of 100 KB", get("/healthz", "X-A: "+strings.Repeat("a", 100000)+"\r\n"), "431", true},
 		{"101 headers", get("/healthz", strings.Repeat("a:b\r\n", 101)), "431", true},
 		{"5,000 headers", get("/healthz", strings.Repeat("X-Aaaaaaaaa: aaaaaaaaaaaaaaaa\r\n", 5000)), "431", true},
