@@ -238,7 +238,7 @@ plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
 bench: tools ## measure the performance of the server; WHAT=memory runs one measurement, PEER=host:port also measures another server
 	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./window ./windowlog ./tokenbucket ./leaky ./resp ./buckets ./persistence)
 	$(if $(filter edges,$(WHAT)),scripts/peers.sh)
-	$(if $(filter gateways,$(WHAT)),,$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER)))
+	$(if $(filter gateways,$(WHAT)),,$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER)) $(ARGS))
 	$(if $(filter gateways,$(WHAT)),scripts/install-gateways.sh nginx envoy >/dev/null && $(GO) test -C tests/gateways -timeout $(TIMEOUT) -count=1 -v -run '^TestLatency' ./... -args -latency-for 10s -latency-bar 1ms)
 
 abuse: tools ## abuse the server in 18 ways (docs/security.md), and measure other clients and resources; ARGS="-rows F71,F72"; root, 11 minutes, an otherwise idle machine, or ARGS=-realtime

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -99,7 +98,7 @@ func withNormalPolicy(f func() error) error {
 func (a *abuser) runRows() error {
 	known := false
 	for _, row := range abuses {
-		if a.rows != "" && !slices.Contains(strings.Split(a.rows, ","), row.row) {
+		if !a.selects(row.row) {
 			continue
 		}
 		known = true

@@ -28,8 +28,9 @@
 //	bench elections    a cluster of three on an overloaded machine: elections, slow heartbeats
 //	bench edges        the HTTP and gRPC servers: compared with throttlecrab and envoyproxy/ratelimit, and under attack
 //	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
-//	bench overload     three times the load that the server can answer: goodput, refusals, latencies, and the time until it
-//	                   has recovered; standalone, and the leader of a cluster; each with and without the options for it
+//	bench overload     three times the load that the server can answer for a minute: goodput, refusals, latencies relative to
+//	                   those before, and the time until it has recovered; standalone, and the leader of a cluster, which must
+//	                   stay the leader; each with and, for 5 seconds, without the option for it
 //	bench sidecar      local decisions of sidecars on hot, exhausted and shared keys
 //	bench sidecar-cold CPU of a server and of a cluster for requests on cold keys, directly and through sidecars
 //	bench abuse        the rows of docs/security.md: other clients beside an abuse, and resources afterwards; needs root
@@ -41,6 +42,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -57,6 +59,12 @@ type settings struct {
 	rows    string
 
 	realTime bool
+	overload time.Duration
+}
+
+// selects reports whether the flag -rows selects a row.
+func (s *settings) selects(row string) bool {
+	return s.rows == "" || slices.Contains(strings.Split(s.rows, ","), row)
 }
 
 var errMissed = errors.New("a bar was missed")
@@ -121,7 +129,8 @@ func run(args []string) error {
 	flags.IntVar(&s.callers, "callers", 64, "connections of hotkey")
 	flags.DurationVar(&s.lasting, "lasting", 10*time.Second, "duration of hotkey")
 	flags.DurationVar(&s.groups, "groups", 30*time.Second, "duration of groups")
-	flags.StringVar(&s.rows, "rows", "", "comma-separated rows of abuse, such as F71,F72; all if empty")
+	flags.StringVar(&s.rows, "rows", "", "comma-separated rows of abuse, such as F71,F72, or of overload: standalone, leader; all if empty")
+	flags.DurationVar(&s.overload, "overload", time.Minute, "duration of an overload")
 	flags.BoolVar(&s.realTime, "realtime", false, "abuse: run servers with a real-time priority, on a busy machine")
 	if len(args) == 0 {
 		args = []string{"all"}

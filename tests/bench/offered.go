@@ -114,7 +114,7 @@ func offer(addr string, phases ...phase) (*offered, error) {
 	errs := make([]error, overloadConns)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = o.connection(addr, fmt.Sprintf("o:%02d", i)) })
+		all.Go(func() { errs[i] = o.connection(addr, overloadKey(i)) })
 	}
 	all.Wait()
 	return o, errors.Join(errs...)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -71,5 +73,48 @@ func TestRecovery(t *testing.T) {
 	}
 	if due, sent := o.p99(o.replies); due != 1000 || sent != 100 {
 		t.Errorf("p99 of the first phase = %v ms since due, %v ms since sent, want 1000 and 100", due, sent)
+	}
+}
+
+// TestOverloader_Results checks the bars of an overload that misses none, and of one that misses all.
+func TestOverloader_Results(t *testing.T) {
+	const peak, lasting = 1000, 10 * time.Second
+	result := func(decided, busy int64, latency time.Duration) *offered {
+		o := &offered{phases: []phase{{1, lasting}, {1, overloadAfter}}, decided: make([]atomic.Int64, 2), busy: make([]atomic.Int64, 2)}
+		o.decided[0].Store(decided)
+		o.busy[0].Store(busy)
+		for at := time.Duration(0); at < lasting+overloadAfter; at += 10 * time.Millisecond {
+			r := reply{at, latency, latency}
+			o.replies, o.refusals = append(o.replies, r), append(o.refusals, r)
+		}
+		return o
+	}
+	normal := result(5000, 0, time.Millisecond)
+	for _, tt := range []struct {
+		name   string
+		sheds  bool
+		all    *offered
+		missed int
+	}{
+		{"all reached", true, result(8000, 22_000, 5*time.Millisecond), 0},
+		{"all missed", true, result(7900, 21_000, 6*time.Millisecond), 5},
+		{"without refusals", false, result(7900, 0, 6*time.Millisecond), 2},
+	} {
+		o := &overloader{board: &board{}, overloadRow: overloadRow{sheds: tt.sheds}, lasting: lasting}
+		o.showResults(normal, tt.all, peak)
+		if o.missed != tt.missed {
+			t.Errorf("%s: %d bars are missed, want %d", tt.name, o.missed, tt.missed)
+		}
+	}
+}
+
+func TestOverloaded_Flags(t *testing.T) {
+	for text, s := range map[string]settings{
+		"follower":  {rows: "follower", overload: time.Minute},
+		"-overload": {rows: "leader", overload: time.Second},
+	} {
+		if err := overloaded(s, &board{}); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want one with %q", err, text)
+		}
 	}
 }
