@@ -31,6 +31,7 @@ type op struct {
 	call, ret time.Duration // times of the call and of the result, since the start of the simulation
 	outcome   outcome
 	remaining int64
+	leased    bool // quantity is the number of units of a lease
 }
 
 // rule is a limit with its guarantees.
@@ -41,6 +42,8 @@ type rule struct {
 	most func(d time.Duration) int64
 	// solid means that no units are restored during a simulation.
 	solid bool
+	// leased means that some requests draw leases.
+	leased bool
 }
 
 func must(l limiter.Limit, err error) limiter.Limit {
@@ -62,13 +65,13 @@ var rules = func() map[byte]rule {
 		return func(d time.Duration) int64 { return l.Max + int64(d/l.Interval) }
 	}
 	return map[byte]rule{
-		's': {limiter.Throttle, solid, drip(solid), true},
-		't': {limiter.Throttle, tight, drip(tight), true},
-		'f': {limiter.Throttle, fast, drip(fast), false},
-		'j': {limiter.Throttle, junk, drip(junk), false},
-		'l': {limiter.WindowLog, log, func(d time.Duration) int64 { return 40 * (int64(d/(2*time.Second)) + 1) }, false},
-		'b': {limiter.TokenBucket, bucket, func(d time.Duration) int64 { return 10 + 3*(int64(d/bucket.Interval)+1) }, false},
-		'w': {limiter.Throttle, solid, nil, false}, // keys are sometimes deleted, so there are no guarantees
+		's': {limiter.Throttle, solid, drip(solid), true, false},
+		't': {limiter.Throttle, tight, drip(tight), true, false},
+		'f': {limiter.Throttle, fast, drip(fast), false, false},
+		'j': {limiter.Throttle, junk, drip(junk), false, false},
+		'l': {limiter.WindowLog, log, func(d time.Duration) int64 { return 40 * (int64(d/(2*time.Second)) + 1) }, false, true},
+		'b': {limiter.TokenBucket, bucket, func(d time.Duration) int64 { return 10 + 3*(int64(d/bucket.Interval)+1) }, false, true},
+		'w': {limiter.Throttle, solid, nil, false, false}, // keys are sometimes deleted, so there are no guarantees
 	}
 }()
 
@@ -132,6 +135,9 @@ func (c *clients) draw() (reqs []limiter.Request) {
 		}
 	case rand.IntN(4) == 0:
 		reqs[0].Quantity = 0
+	case rules[reqs[0].Key[0]].leased:
+		reqs[0].Quantity = 1 + rand.Int64N(4)
+		reqs[0].Draw = &limiter.Draw{ID: 1 + rand.Uint64N(1<<62), User: "app", Lessee: "lessee", Hold: limiter.MinHold + rand.N(limiter.MaxHold-limiter.MinHold)}
 	}
 	return reqs
 }
@@ -186,12 +192,21 @@ func (c *clients) askNode(l *process, reqs []limiter.Request) bool {
 			key: string(reqs[i].Key), quantity: reqs[i].Quantity, call: call, ret: ret,
 			outcome: judge(&out[i], err), remaining: out[i].Remaining,
 		}
+		o.setLease(reqs[i].Draw)
 		if reqs[0].Linked && slices.ContainsFunc(out, func(d limiter.Decision) bool { return d.Limited }) {
 			o.quantity = 0 // a refused group charges nothing
 		}
 		c.ops = append(c.ops, o)
 	}
 	return err == nil
+}
+
+// setLease makes the op of a draw that of the units granted: they are spent before the end of the lease.
+func (o *op) setLease(d *limiter.Draw) {
+	if d == nil || o.outcome == refused || o.outcome == unknown {
+		return
+	}
+	o.outcome, o.quantity, o.leased, o.ret = granted, d.Granted, d.Granted > 0, max(o.ret, o.call+d.Valid-d.Valid/500)
 }
 
 func judge(d *limiter.Decision, err error) outcome {

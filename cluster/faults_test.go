@@ -90,6 +90,7 @@ func TestFaultNames(t *testing.T) {
 // result counts the outcomes of schedules.
 type result struct {
 	granted, denied, unknown, refused int
+	leases                            int // granted
 	leaderships                       int64
 	lag                               time.Duration
 	virtual                           time.Duration
@@ -185,6 +186,9 @@ func (x *schedule) run(steps int) (r result) {
 	checkUsed(x.sim, ops)
 	x.close()
 	for _, o := range ops {
+		if o.leased {
+			r.leases++
+		}
 		switch o.outcome {
 		case granted:
 			r.granted++
@@ -461,11 +465,12 @@ func TestSchedules(t *testing.T) {
 	for r := range results {
 		n++
 		sum.granted, sum.denied, sum.unknown, sum.refused = sum.granted+r.granted, sum.denied+r.denied, sum.unknown+r.unknown, sum.refused+r.refused
+		sum.leases += r.leases
 		sum.leaderships, sum.virtual, sum.lag = sum.leaderships+r.leaderships, sum.virtual+r.virtual, max(sum.lag, r.lag)
 	}
-	t.Logf("%d schedules, %v of virtual time in %v: %d granted, %d denied, %d uncertain, %d refused, %d leaderships, log time at most %v behind",
-		n, sum.virtual, time.Since(begun).Round(time.Millisecond), sum.granted, sum.denied, sum.unknown, sum.refused, sum.leaderships, sum.lag)
-	if n > 0 && (sum.granted < 500*n || sum.leaderships < int64(3*n) || sum.unknown == 0 || sum.refused == 0) {
-		t.Error("too few admitted requests, leaderships or errors for a meaningful check")
+	t.Logf("%d schedules, %v of virtual time in %v: %d granted, %d denied, %d uncertain, %d refused, %d leases, %d leaderships, log time at most %v behind",
+		n, sum.virtual, time.Since(begun).Round(time.Millisecond), sum.granted, sum.denied, sum.unknown, sum.refused, sum.leases, sum.leaderships, sum.lag)
+	if n > 0 && (sum.granted < 500*n || sum.leaderships < int64(3*n) || sum.unknown == 0 || sum.refused == 0 || sum.leases < 10*n) {
+		t.Error("too few admitted requests, leases, leaderships or errors for a meaningful check")
 	}
 }

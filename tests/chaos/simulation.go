@@ -64,8 +64,7 @@ const judges = "checks_test.go:"
 var judging = map[string]bool{
 	"TestClock": true, "TestWallClocksDoNotCount": true, "TestStaleNodeDoesNotKnowTheTime": true, // check the log time
 	"TestVoidEntry": true, "TestLimitHolds": true, "TestSingleNode": true, // check charges
-	"TestMajorityLossSurvivorLeads": true, "TestMajorityLossOtherLeads": true, "TestMajorityLossCountsOnce": true,
-	"TestMajorityLossLeases": true,
+	"TestMajorityLossSurvivorLeads": true, "TestMajorityLossOtherLeads": true, "TestMajorityLossCountsOnce": true, "TestMajorityLossLeases": true,
 	"TestLease": true, "TestMixedHeartbeats": true, // check answers of a node that may no longer be the leader
 	"TestHeartbeatWaitsForAll": true, "TestHeartbeatsState": true,
 	"TestRulesOfStandaloneNode": true, // checks the rules of a leader
