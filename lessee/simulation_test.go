@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/lease"
 	"github.com/throttledhq/throttled/lessee"
@@ -23,7 +22,7 @@ type world struct {
 	events events
 	faults faults
 
-	limit   limiter.Limit
+	subject
 	kind    limiter.Kind // of the record
 	state   limiter.State
 	lessees []*member
@@ -83,11 +82,10 @@ func (w *world) after(d int64, run func()) { heap.Push(&w.events, event{w.now + 
 // start is the limiter time at the start of the simulation.
 const start = uint64(1_000_000 * time.Second)
 
-// newWorld returns a world with a random limit and random lessees.
-func newWorld(seed uint64, f faults) *world {
+// newWorld returns a world with a random limit of a kind and random lessees.
+func newWorld(seed uint64, kind limiter.Kind, f faults) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{rng: rng, faults: f, kind: limiter.Throttle}
-	w.limit = limiter.Limit{Max: 500 + rng.Int64N(1000), Interval: time.Duration(5+rng.Int64N(20)) * time.Millisecond / 10}
+	w := &world{rng: rng, faults: f, subject: newSubject(kind, rng), kind: kind}
 	for range 1 + rng.IntN(4) {
 		drift := 1.0/1000 - 1.0/500*rng.Float64()
 		if f.slowClock {
@@ -126,7 +124,7 @@ func (w *world) delay() (int64, bool) {
 
 // request is a request of an application to a lessee.
 func (w *world) request(m *member) {
-	pause := int64(w.limit.Interval) * 2
+	pause := w.unit * 2
 	if m.burst {
 		pause /= 40
 	}
@@ -134,7 +132,7 @@ func (w *world) request(m *member) {
 	if w.now < m.paused {
 		return
 	}
-	req := limiter.Request{Kind: limiter.Throttle, Key: []byte("k"), Limit: w.limit, Quantity: 1 + w.rng.Int64N(2)}
+	req := w.plain(1 + w.rng.Int64N(2))
 	var d limiter.Decision
 	if m.ledger.Decide(&req, w.clock(m), &d) {
 		if !d.Limited {
@@ -153,41 +151,48 @@ func (w *world) request(m *member) {
 	}
 }
 
+// plain returns a request without a draw.
+func (w *world) plain(quantity int64) limiter.Request {
+	return limiter.Request{Kind: w.base, Key: []byte("k"), Limit: w.limit, Quantity: quantity}
+}
+
 func (w *world) spend(units int64) { w.spent = append(w.spent, spending{w.now, units}) }
 
 // authority decides a request at the present time.
 func (w *world) authority(req *limiter.Request) (d limiter.Decision) {
 	now := start + uint64(w.now)
 	if w.state.Expires <= now {
-		w.state, w.kind = limiter.State{}, limiter.Throttle
+		w.state, w.kind = limiter.State{}, w.base
 	}
-	var c limiter.Change
-	kind := w.kind
+	w.countRefills(now)
+	c, kind, d := w.decided(req, now)
+	w.apply(c, kind)
+	w.countRefills(now)
+	return d
+}
+
+// decided returns the decision on a request, and the change of the record.
+func (w *world) decided(req *limiter.Request, now uint64) (c limiter.Change, kind limiter.Kind, d limiter.Decision) {
+	kind = w.kind
 	switch {
 	case req.Draw != nil && req.Draw.Return:
 		if kind.Leased() {
-			c, kind = lease.Return(throttle, req, kind, w.state, now)
+			c, kind = lease.Return(w.decide, req, kind, w.state, now)
 		}
 	case req.Draw != nil:
-		c, kind, d = lease.Draw(throttle, req, kind, w.state, now)
+		c, kind, d = lease.Draw(w.decide, req, kind, w.state, now)
 	case kind.Leased():
-		c, kind, d = lease.Plain(throttle, req, w.state, now, false, nil)
+		c, kind, d = lease.Plain(w.decide, req, w.state, now, false, nil)
 	default:
-		c, d = throttle(&req.Limit, w.state, now, req.Quantity, nil)
+		c, d = w.decide(&req.Limit, w.state, now, req.Quantity, nil)
 	}
-	w.apply(c, kind)
-	return d
+	return c, kind, d
 }
 
 func (w *world) apply(c limiter.Change, kind limiter.Kind) {
 	if c.Set {
 		w.state, w.kind = limiter.State{Expires: c.Expires, Data: append(w.state.Data[:c.Keep:c.Keep], c.Tail...)}, kind
 	}
-}
-
-func throttle(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
-	tat, d := gcra.Decide(*l, old.Expires, now, quantity)
-	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
 }
 
 // send sends the calls of a lessee.
@@ -247,7 +252,7 @@ func (w *world) answer(m *member, c *lessee.Call, d *limiter.Decision, decided i
 // demand changes the demand of all lessees: first it is below the limit, so that they draw leases; then they are paused,
 // until the full limit is restored; and then they request as much as they can.
 func (w *world) demand() {
-	full := int64(w.limit.Interval) * w.limit.Max
+	full := w.unit * w.limit.Max
 	cut := w.rng.IntN(2) == 0
 	calm, pause, burst := w.rng.Int64N(full/2), w.rng.Int64N(full/4), full/10
 	for _, m := range w.lessees {
@@ -270,7 +275,8 @@ func (w *world) disturb() {
 		w.lessees[w.rng.IntN(len(w.lessees))].paused = w.now + w.rng.Int64N(int64(1500*time.Millisecond))
 	case 1:
 		w.restore(func() {
-			w.authority(&limiter.Request{Kind: limiter.Throttle, Key: []byte("k"), Limit: w.limit, Quantity: -1 - w.rng.Int64N(50)})
+			refund := w.plain(-1 - w.rng.Int64N(50))
+			w.authority(&refund)
 		})
 	case 2:
 		if w.rng.IntN(4) == 0 {
@@ -284,9 +290,9 @@ func (w *world) del() {
 		w.state = limiter.State{}
 		return
 	}
-	c, kind := lease.Reset(throttle, w.kind, w.state, start+uint64(w.now))
+	c, kind := lease.Reset(w.decide, w.kind, w.state, start+uint64(w.now))
 	if !c.Set {
-		w.state, w.kind = limiter.State{}, limiter.Throttle
+		w.state, w.kind = limiter.State{}, w.base
 		return
 	}
 	w.apply(c, kind)
@@ -297,38 +303,15 @@ func (w *world) restore(change func()) {
 	before := w.used()
 	change()
 	if restored := before - w.used(); restored > 0 {
-		w.spend(-(restored + int64(w.limit.Interval) - 1) / int64(w.limit.Interval))
+		w.spend(-w.units(restored))
 	}
 }
 
-// used returns the used time of the key.
-func (w *world) used() int64 {
-	tat := w.state.Expires
-	if w.kind.Leased() {
-		tat = lease.Inner(w.state).Expires
-	}
-	return max(0, int64(tat-min(tat, start))-w.now)
-}
-
-// excess returns by how many nanoseconds the spent units exceed the limit in the worst interval: units times the emission
-// interval, minus the length of the interval, the burst tolerance, and restored units.
-func (w *world) excess() (worst int64) {
-	charged, least := int64(0), int64(0)
-	for i, s := range w.spent {
-		if before := charged - s.at; i == 0 || before < least {
-			least = before
-		}
-		charged += s.units * int64(w.limit.Interval)
-		worst = max(worst, charged-s.at-least-int64(w.limit.Interval)*w.limit.Max)
-	}
-	return worst
-}
-
-// histories runs n simulations with random seeds, and reports whether one has an excess. With faults, it stops there.
-func histories(t *testing.T, n int, f faults) (failed bool, local, admitted int64) {
+// histories runs n simulations of a kind with random seeds, and reports whether one has an excess. With faults, it stops there.
+func histories(t *testing.T, n int, kind limiter.Kind, f faults) (failed bool, local, admitted int64) {
 	t.Helper()
 	for seed := range uint64(n) {
-		w := newWorld(seed, f)
+		w := newWorld(seed, kind, f)
 		w.run(4 * time.Second)
 		for _, m := range w.lessees {
 			local += m.ledger.Counts().Admitted.Load()
@@ -336,12 +319,12 @@ func histories(t *testing.T, n int, f faults) (failed bool, local, admitted int6
 		for _, s := range w.spent {
 			admitted += max(0, s.units)
 		}
-		if e := w.excess(); e > 0 {
+		if err := w.excess(); err != nil {
 			failed = true
 			if f != (faults{}) {
 				break
 			}
-			t.Errorf("seed %d: the limit %+v was exceeded by %v", seed, w.limit, time.Duration(e))
+			t.Errorf("seed %d: the limit %+v is exceeded: %v", seed, w.limit, err)
 		}
 	}
 	return failed, local, admitted
@@ -350,9 +333,14 @@ func histories(t *testing.T, n int, f faults) (failed bool, local, admitted int6
 // TestHistories checks that units spent by several lessees and by direct requests never exceed the limit in any interval.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	_, local, admitted := histories(t, 300/race.Factor, faults{})
-	if local < admitted/20 {
-		t.Errorf("%d local admissions, and %d units in total: too few to prove anything", local, admitted)
+	for _, kind := range simulated {
+		t.Run(kind.String()+"-"+kind.Encoding(), func(t *testing.T) {
+			t.Parallel()
+			_, local, admitted := histories(t, 300/len(simulated)/race.Factor, kind, faults{})
+			if local < admitted/20 {
+				t.Errorf("%d local admissions, and %d units in total: too few to prove anything", local, admitted)
+			}
+		})
 	}
 }
 
@@ -367,8 +355,10 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if failed, _, _ := histories(t, 200, f); !failed {
-				t.Error("no history exceeds the limit")
+			for _, kind := range simulated {
+				if failed, _, _ := histories(t, 200, kind, f); !failed {
+					t.Errorf("no history of %v-%v exceeds the limit", kind, kind.Encoding())
+				}
 			}
 		})
 	}
@@ -381,7 +371,7 @@ func TestRefusalsAreRecent(t *testing.T) {
 	const hold, drift = time.Second, time.Second / 500
 	refused, oldest := int64(0), int64(0)
 	for seed := range uint64(100 / race.Factor) {
-		w := newWorld(seed, faults{})
+		w := newWorld(seed, simulated[seed%uint64(len(simulated))], faults{})
 		w.run(4 * time.Second)
 		for _, m := range w.lessees {
 			refused, oldest = refused+m.ledger.Counts().Refused.Load(), max(oldest, m.oldest)
