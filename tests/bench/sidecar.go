@@ -7,8 +7,12 @@ import (
 	"time"
 )
 
-// measureSidecars measures requests through sidecars on hot keys, on exhausted keys, and on a key that two sidecars share.
+// measureSidecars measures requests through sidecars on hot keys, on exhausted keys, and on a key that two sidecars share, and
+// decisions of the client package.
 func measureSidecars(s settings, b *board) error {
+	if err := inProcess(b); err != nil {
+		return err
+	}
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error {
 			binary := filepath.Join(p.dir, "throttled")

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+)
+
+// inProcessBar is the longest time of a decision of the client package with units in hand, in nanoseconds.
+const inProcessBar = 500
+
+// inProcess measures decisions of the client package in one goroutine, and in one for each processor: the best of three runs.
+func inProcess(b *board) error {
+	out, err := exec.Command("go", "test", "-C", "client", "-run", "^$", "-bench", "^BenchmarkAllow", "-count", "3", ".").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go test: %w\n%s", err, out)
+	}
+	figures, err := parseBenchmarks(string(out))
+	if err != nil {
+		return err
+	}
+	for _, row := range []struct{ benchmark, text string }{
+		{"Allow", "client package: a decision, one goroutine"},
+		{"Allow_Parallel", "client package: a decision, all processors"},
+	} {
+		if figures[row.benchmark].ns == 0 {
+			return fmt.Errorf("the client package has no Benchmark%s:\n%s", row.benchmark, out)
+		}
+		b.atMost(row.text, figures[row.benchmark].ns, inProcessBar, "ns")
+	}
+	return nil
+}
