@@ -64,10 +64,10 @@ func TestRecover_Refuses(t *testing.T) {
 	}
 }
 
-const recovered = 20 // number of keys that TestProcess_Recover charges
+const recovered = 20 // number of keys that TestProcess_Recover charges, without the one that is leased
 
 // TestProcess_Recover stops all three nodes of a cluster and recovers it with only one of them. The new cluster must
-// have the earlier charges, and a new node must be able to join it. The two other nodes are then restarted with their
+// have the earlier charges, also those of a lease, and a new node must be able to join it. The two other nodes are then restarted with their
 // old data. The new cluster must refuse their streams.
 func TestProcess_Recover(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000") // avoids elections on a busy machine
@@ -75,8 +75,9 @@ func TestProcess_Recover(t *testing.T) {
 	for i := range recovered {
 		leader.askUntil("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
+	leader.askUntil("[5 1000 ", "CL.LEASE", 5, 1000, "THROTTLE", "leased", 9, 1, "1h")
 	survivor := others[0]
-	survivor.askUntil(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
+	survivor.askUntil(fmt.Sprintf("keys:%d ", recovered+1), "CL.CLUSTER", "HASH")
 	leader.kill()
 	survivor.kill()
 	arguments := []string{"--yes", "--data-dir", survivor.dir, survivor.id + "=" + survivor.raft}
@@ -96,11 +97,12 @@ func TestProcess_Recover(t *testing.T) {
 	for i := range recovered {
 		survivor.askUntil("[1 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
+	survivor.askUntil("[0 10 5 ", "CL.THROTTLE", "leased", 9, 1, "1h", 0) // the units of the lease stay charged
 	survivor.askUntil("nodes:1 ", "CL.CLUSTER", "STATUS")
 	joined := newJoining(t, "n4", survivor)
 	survivor.askUntil("voters:2 ", "CL.CLUSTER", "STATUS")
 	joined.askUntil("role:follower", "CL.CLUSTER", "STATUS")
-	joined.askUntil(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
+	joined.askUntil(fmt.Sprintf("keys:%d ", recovered+1), "CL.CLUSTER", "HASH")
 	joined.askUntil("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 	joined.kill()
 	joined.start() // with the recovery id that it has stored
