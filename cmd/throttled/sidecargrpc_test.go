@@ -75,11 +75,23 @@ func newGRPCSidecar(t *testing.T, up *process, leases string) grpcSidecar {
 	return grpcSidecar{side, conn}
 }
 
+// rateLimitRequest returns a request of the rate limit service about a login from an address.
+func rateLimitRequest(ip string) *pb.RateLimitRequest {
+	d := &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: "path", Value: "/login"}, {Key: "ip", Value: ip}}}
+	return &pb.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{d}}
+}
+
+// authorizationRequest returns a request of the external authorization service about a login from an address.
+func authorizationRequest(ip string) *auth.CheckRequest {
+	source := &auth.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: ip}}}}
+	request := &auth.AttributeContext_Request{Http: &auth.AttributeContext_HttpRequest{Method: "POST", Path: "/login", Host: "shop.example"}}
+	return &auth.CheckRequest{Attributes: &auth.AttributeContext{Source: source, Request: request, ContextExtensions: map[string]string{"domain": "shop"}}}
+}
+
 // rateLimit asks the rate limit service about a login from an address.
 func (s grpcSidecar) rateLimit(t *testing.T, ip string) (admitted bool) {
 	t.Helper()
-	d := &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: "path", Value: "/login"}, {Key: "ip", Value: ip}}}
-	got, err := pb.NewRateLimitServiceClient(s.conn).ShouldRateLimit(context.Background(), &pb.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{d}}, grpc.WaitForReady(true))
+	got, err := pb.NewRateLimitServiceClient(s.conn).ShouldRateLimit(context.Background(), rateLimitRequest(ip), grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +101,7 @@ func (s grpcSidecar) rateLimit(t *testing.T, ip string) (admitted bool) {
 // authorize asks the external authorization service about a login from an address.
 func (s grpcSidecar) authorize(t *testing.T, ip string) (admitted bool) {
 	t.Helper()
-	source := &auth.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: ip}}}}
-	request := &auth.AttributeContext_Request{Http: &auth.AttributeContext_HttpRequest{Method: "POST", Path: "/login", Host: "shop.example"}}
-	got, err := auth.NewAuthorizationClient(s.conn).Check(context.Background(), &auth.CheckRequest{Attributes: &auth.AttributeContext{
-		Source: source, Request: request, ContextExtensions: map[string]string{"domain": "shop"},
-	}})
+	got, err := auth.NewAuthorizationClient(s.conn).Check(context.Background(), authorizationRequest(ip))
 	if err != nil {
 		t.Fatal(err)
 	}

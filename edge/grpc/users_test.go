@@ -3,12 +3,20 @@ package grpcedge
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"io"
+	"strings"
 	"testing"
+	"time"
 
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/edge/edgetest"
@@ -68,6 +76,54 @@ func TestUsers(t *testing.T) {
 			t.Errorf("after %q, authorization by %s in domain %s: %v, want %v", c.change, c.authorization, c.domain, err, c.want)
 		}
 	}
+}
+
+// A user that may only run CL.THROTTLE can use no method of any service that is served, except health checks. A new method needs
+// a valid request here.
+func TestUsers_OtherMethods(t *testing.T) {
+	l := newLab(t, usersRules, func(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 0 })
+	l.run("ACL", "SETUSER", "app", "on", ">app-pw", "+cl.throttle", "~app:*")
+	requests := map[string]proto.Message{
+		"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit": request("shop", entries("k", "v")),
+		"/envoy.service.auth.v3.Authorization/Check":                   original{ip: "192.0.2.1", method: "GET", target: "/", host: "a.example", domain: "shop"}.check(),
+		"/grpc.health.v1.Health/Check":                                 &healthpb.HealthCheckRequest{},
+		"/grpc.health.v1.Health/List":                                  &healthpb.HealthListRequest{},
+		"/grpc.health.v1.Health/Watch":                                 &healthpb.HealthCheckRequest{},
+	}
+	conn := l.dial()
+	for method := range fullNames(l.server.grpc.GetServiceInfo()) {
+		req := requests[method]
+		if req == nil {
+			t.Errorf("the test has no request of the method %s", method)
+			continue
+		}
+		for token, want := range map[string]codes.Code{"app:app-pw": codes.PermissionDenied, "secret": codes.OK} {
+			switch {
+			case method == healthPrefix+"List":
+				want = codes.Unimplemented
+			case strings.HasPrefix(method, healthPrefix):
+				want = codes.OK
+			}
+			if err := firstReply(t, conn, method, req, token); status.Code(err) != want {
+				t.Errorf("%s with the token %s: %v, want %v", method, token, err, want)
+			}
+		}
+	}
+}
+
+// firstReply calls a method, which may return a stream, and returns the error of the first reply.
+func firstReply(t *testing.T, conn *grpc.ClientConn, method string, req proto.Message, token string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token), time.Minute)
+	defer cancel()
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(stream.SendMsg(req), stream.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return stream.RecvMsg(&emptypb.Empty{})
 }
 
 // Without a password of the user "default", calls without credentials have its permissions.
