@@ -36,7 +36,7 @@ type Config struct {
 }
 
 // ErrEndpoint is wrapped by the errors of Start for a URL that cannot be used.
-var ErrEndpoint = errors.New("otlp-endpoint must be a URL with http or https and a host, such as http://127.0.0.1:4318")
+var ErrEndpoint = errors.New("otlp-endpoint must be a URL with http or https and a host, without a user, such as http://127.0.0.1:4318; credentials belong in the environment variable OTEL_EXPORTER_OTLP_HEADERS")
 
 // Provider makes the spans of requests, and sends them in the background. A nil Provider traces nothing.
 type Provider struct {
@@ -75,11 +75,11 @@ func Start(c Config) (*Provider, error) {
 	return &Provider{spans, spans.Tracer("github.com/throttledhq/throttled"), propagation.TraceContext{}}, nil
 }
 
-// checkEndpoint returns an error that wraps ErrEndpoint unless text is a URL of HTTP. The error does not repeat the text, which may
-// contain a password.
+// checkEndpoint returns an error that wraps ErrEndpoint unless text is a URL of HTTP without a user: CONFIG GET would show its
+// password, which is not sent. The error does not repeat the text, which may contain a password.
 func checkEndpoint(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return ErrEndpoint
 	}
 	return nil

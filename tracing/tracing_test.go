@@ -266,7 +266,7 @@ func TestOff(t *testing.T) {
 
 // TestEndpoints checks the endpoints that Start accepts, and the paths of requests.
 func TestEndpoints(t *testing.T) {
-	for _, bad := range []string{"127.0.0.1:4318", "localhost:4318", "ftp://h", "http://", "http://user:secret@[::1", "/v1/traces", "x"} {
+	for _, bad := range []string{"127.0.0.1:4318", "localhost:4318", "ftp://h", "http://", "http://user:secret@[::1", "http://user:secret@h:1", "https://secret@h", "/v1/traces", "x"} {
 		p, err := Start(Config{Endpoint: bad})
 		if p != nil || !errors.Is(err, ErrEndpoint) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want ErrEndpoint", bad, err)
