@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"time"
@@ -93,7 +94,7 @@ func ParseLeaseID(name []byte) (id uint64, key []byte, ok bool) {
 		return 0, nil, false
 	}
 	var b [8]byte
-	if _, err := hex.Decode(b[:], name[:leaseDigits]); err != nil {
+	if _, err := hex.Decode(b[:], name[:leaseDigits]); err != nil || bytes.ContainsAny(name[:leaseDigits], "ABCDEF") {
 		return 0, nil, false
 	}
 	id = binary.BigEndian.Uint64(b[:])

@@ -55,3 +55,21 @@ func TestRawNames(t *testing.T) {
 		t.Errorf("%d kinds are leased, want 9", n)
 	}
 }
+
+// FuzzParseLeaseID checks that ParseLeaseID accepts exactly the names that AppendLeaseID returns.
+func FuzzParseLeaseID(f *testing.F) {
+	for _, name := range []string{
+		"", ":", "000000000000000a:k", "000000000000000A:k", "0000000000000000:k", "ffffffffffffffff:", "000000000000000g:k", "000000000000000a", "000000000000000ak", "0x0000000000000a:k", "000000000000000a:\x00\r\n:",
+	} {
+		f.Add([]byte(name), uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, name []byte, number uint64) {
+		if id, key, ok := ParseLeaseID(name); ok && (id == 0 || string(AppendLeaseID(nil, id, key)) != string(name)) {
+			t.Errorf("%q is parsed as %d and %q, whose name is %q", name, id, key, AppendLeaseID(nil, id, key))
+		}
+		made := AppendLeaseID(nil, number, name)
+		if id, key, ok := ParseLeaseID(made); ok != (number != 0) || ok && (id != number || string(key) != string(name)) {
+			t.Errorf("%q is parsed as %d, %q, %t, want %d and %q", made, id, key, ok, number, name)
+		}
+	})
+}

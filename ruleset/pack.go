@@ -20,15 +20,15 @@ func pack(text string) []byte {
 	return b.Bytes()
 }
 
-// unpack returns the text of a version. It returns an error that wraps ErrDamaged if the hash of the text differs from
-// the hash of the version.
+// unpack returns the text of a version. It returns an error that wraps ErrDamaged if the text is longer than MaxText, or if its
+// hash differs from the hash of the version.
 func unpack(packed []byte, v *Version) (string, error) {
 	r := flate.NewReader(bytes.NewReader(packed))
 	text, err := io.ReadAll(io.LimitReader(r, MaxText+1))
 	if err != nil {
 		return "", fmt.Errorf("version %d: %w: %w", v.Number, ErrDamaged, err)
 	}
-	if HashOf(string(text)) != v.Hash {
+	if len(text) > MaxText || HashOf(string(text)) != v.Hash {
 		return "", fmt.Errorf("version %d: %w", v.Number, ErrDamaged)
 	}
 	return string(text), nil
