@@ -89,6 +89,7 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	if err := p.openState(o, &config); err != nil {
 		return err
 	}
+	p.warnWritable(o)
 	if err := errors.Join(p.openTLS(o), p.listen(o)); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/options"
@@ -27,5 +29,18 @@ func (p *program) openUsers(o *options.Options, config *server.Config) error {
 func (p *program) warnReadable() {
 	for _, f := range p.opts.SecretFiles() {
 		fsutil.WarnReadable(p.log, f.Option, f.Path)
+	}
+}
+
+// warnWritable logs a warning if every user of this host can write to the directory with the state of the server: data-dir, or
+// dir, which is the working directory, unless snapshots are disabled.
+func (p *program) warnWritable(o *options.Options) {
+	switch {
+	case o.DataDir != "":
+		fsutil.WarnWritable(p.log, "data-dir", o.DataDir)
+	case p.store != nil:
+		if dir, err := os.Getwd(); err == nil {
+			fsutil.WarnWritable(p.log, "dir", dir)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 // Package fsutil provides operations on files and directories that package os does not have: [Lock]
 // locks a directory against other processes, [Sync] makes its entries durable, [Replace] replaces a file, [SameState]
-// detects changed files, and [WarnReadable] reports secrets that all users can read.
+// detects changed files, and [WarnReadable] and [WarnWritable] report secrets that all users can read, and directories to which
+// all users can write.
 //
 // # Guarantees
 //

@@ -5,8 +5,11 @@ import (
 	"os"
 )
 
-// othersRead is the bit of the mode of a file with which all users of a host can read it.
-const othersRead = 0o004
+// othersRead and othersWrite are the bits of the mode of a file with which all users of a host can read and write it.
+const (
+	othersRead  = 0o004
+	othersWrite = 0o002
+)
 
 // WarnReadable logs a warning if all users of this host can read a file with a secret. The option names the file in the
 // configuration. A file that does not exist causes no warning.
@@ -14,5 +17,14 @@ func WarnReadable(log *slog.Logger, option, path string) {
 	if info, err := os.Stat(path); err == nil && info.Mode()&othersRead != 0 {
 		log.Warn("a file with a secret is readable by all users of this host: remove the permission (chmod o-r), and replace the secret if others may have read it",
 			"option", option, "file", path)
+	}
+}
+
+// WarnWritable logs a warning if all users of this host can write to a directory with the state of the server, so that they can
+// replace the state. The option names the directory in the configuration.
+func WarnWritable(log *slog.Logger, option, dir string) {
+	if info, err := os.Stat(dir); err == nil && info.Mode()&othersWrite != 0 {
+		log.Warn("all users of this host can write to the directory with the state of the server, and replace the state: remove the permission (chmod o-w), and check the files in it",
+			"option", option, "dir", dir)
 	}
 }

@@ -28,3 +28,20 @@ func TestWarnReadable(t *testing.T) {
 		}
 	}
 }
+
+// TestWarnWritable checks for which modes of a directory a warning is logged.
+func TestWarnWritable(t *testing.T) {
+	dir := t.TempDir()
+	for mode, want := range map[os.FileMode]int{0o700: 0, 0o755: 0, 0o770: 0, 0o775: 0, 0o777: 1, 0o702: 1, 0o777 | os.ModeSticky: 1} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&text, nil))
+		WarnWritable(log, "data-dir", dir)
+		WarnWritable(log, "data-dir", dir+"-missing")
+		if n := strings.Count(text.String(), "level=WARN"); n != want || n > 0 && !strings.Contains(text.String(), "option=data-dir dir="+dir) {
+			t.Errorf("mode %v: %q, want %d warnings", mode, text.String(), want)
+		}
+	}
+}
