@@ -9,54 +9,33 @@ import redis.clients.jedis.CommandObject;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.RedisClusterClient;
-import redis.clients.jedis.exceptions.JedisDataException;
-import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.util.SafeEncoder;
 
 /**
  * Limits the users whose names are read from standard input. Needs Jedis 8 (redis.clients:jedis).
  *
- * <p>The client gets the leader from the cluster port of the nodes. The program repeats calls while there is no leader, since
- * the five attempts of Jedis can take less time than an election.
+ * <p>The client gets the leader from the cluster port of the nodes, and repeats calls while there is no leader.
  */
 public final class Limit {
-    private static final Duration LIMIT = Duration.ofSeconds(5); // for the attempts of one call
-    private static final Duration PAUSE = Duration.ofMillis(20); // between two attempts
-
-    public static void main(String[] args) throws InterruptedException {
+    public static void main(String[] args) {
         Set<HostAndPort> nodes = new HashSet<>();
         for (String node : System.getenv().getOrDefault("THROTTLED_NODES", "127.0.0.1:6384").split(",")) {
             nodes.add(HostAndPort.from(node));
         }
         DefaultJedisClientConfig config = DefaultJedisClientConfig.builder().password(System.getenv("THROTTLED_PASSWORD")).build();
         try (RedisClusterClient client = RedisClusterClient.builder().nodes(nodes).clientConfig(config)
-                .topologyRefreshPeriod(Duration.ofSeconds(1)).build()) {
+                .topologyRefreshPeriod(Duration.ofSeconds(1)).maxTotalRetriesDuration(Duration.ofSeconds(5)).build()) {
             for (Scanner names = new Scanner(System.in); names.hasNextLine();) {
                 System.out.println(decide(client, names.nextLine()));
             }
         }
     }
 
-    private static String decide(RedisClusterClient client, String user) throws InterruptedException {
+    private static String decide(RedisClusterClient client, String user) {
         // Bursts of up to 16, and 30 calls an hour.
-        List<Long> reply = repeat(client, new CommandObject<>(
+        List<Long> reply = client.executeCommand(new CommandObject<>(
                 new CommandArguments(() -> SafeEncoder.encode("CL.THROTTLE")).key("user:" + user).add(15).add(30).add(3600),
                 BuilderFactory.LONG_LIST));
         return reply.get(0) == 1 ? "refused; retry after " + reply.get(3) + " s" : "admitted; " + reply.get(2) + " remain";
-    }
-
-    /** Runs a command, and repeats it while it fails without a reply of the server. */
-    private static <T> T repeat(RedisClusterClient client, CommandObject<T> command) throws InterruptedException {
-        long deadline = System.nanoTime() + LIMIT.toNanos();
-        while (true) {
-            try {
-                return client.executeCommand(command);
-            } catch (JedisException e) {
-                if (e instanceof JedisDataException || System.nanoTime() > deadline) {
-                    throw e; // the program chooses whether the request is admitted
-                }
-                Thread.sleep(PAUSE.toMillis());
-            }
-        }
     }
 }

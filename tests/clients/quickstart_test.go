@@ -16,22 +16,30 @@ import (
 
 // quickStart is a program in examples/clients.
 type quickStart struct {
-	name    string // as in the errors of tests
-	set     string // the set of clients that it needs
-	command []string
+	name    string   // as in the errors of tests
+	set     string   // the set of clients that it needs
+	command []string // nil for a Go program, which the test builds
 	env     []string
+	costly  bool // runs only if the option -matrix selects the set
 }
 
 // quickStarts are the programs in examples/clients. A program for several versions of a client runs with each that is installed.
 var quickStarts = []quickStart{
 	{name: "limit.py (Debian)", set: "debian", command: []string{"/usr/bin/python3", quickStartFile("limit.py")}},
 	{name: "limit.py", set: "python", command: []string{"{cache}/python/bin/python", quickStartFile("limit.py")}},
+	{name: "limit_asyncio.py", set: "python", command: []string{"{cache}/python/bin/python", quickStartFile("limit_asyncio.py")}},
 	{name: "limit.js", set: "node", command: []string{"node", quickStartFile("limit.js")}, env: []string{nodePath}},
+	{name: "limit_node_redis.js", set: "node", command: []string{"node", quickStartFile("limit_node_redis.js")}, env: []string{nodePath}},
 	{name: "limit.php", set: "debian", command: []string{"php", quickStartFile("limit.php")}},
 	{name: "limit.rb", set: "debian", command: []string{"ruby", quickStartFile("limit.rb")}},
-	{name: "limit.go", set: "go", command: []string{"go", "run", quickStartFile("limit.go")}},
+	{name: "limit_cluster.rb", set: "debian", command: []string{"ruby", quickStartFile("limit_cluster.rb")}},
+	{name: "limit.go", set: "go"},
+	{name: "limit_radix.go", set: "go", costly: true},
 	{name: "Limit.java", set: "java", command: []string{"java", "-cp", "{cache}/java/lib/*", quickStartFile("Limit.java")}},
+	{name: "LimitLettuce.java", set: "java", command: []string{"java", "-cp", "{cache}/java/lib/*", quickStartFile("LimitLettuce.java")}},
 	{name: "limit.rs", set: "rust", command: []string{"{cache}/rust/debug/limit"}},
+	{name: "limit_blocking.rs", set: "rust", command: []string{"{cache}/rust/debug/limit_blocking"}},
+	{name: "limit_sentinel.rs", set: "rust", command: []string{"{cache}/rust/debug/limit_sentinel"}},
 }
 
 func quickStartFile(name string) string {
@@ -43,7 +51,20 @@ var quickSets = []string{"debian", "node", "go"}
 
 func (q quickStart) selected() bool {
 	words := strings.Split(*matrixClients, ",")
-	return slices.Contains(quickSets, q.set) || slices.Contains(words, q.set) || slices.Contains(words, "all")
+	return slices.Contains(quickSets, q.set) && !q.costly || slices.Contains(words, q.set) || slices.Contains(words, "all")
+}
+
+// prepared returns the command of the program, which it builds if it is a Go program.
+func (q quickStart) prepared(t *testing.T) []string {
+	t.Helper()
+	if q.command != nil {
+		return inCache(t, q.command)
+	}
+	program := filepath.Join(t.TempDir(), "limit")
+	if done := runTool(t, "", tool(t, "go", "golang"), "build", "-o", program, quickStartFile(q.name)); done.code != 0 {
+		t.Fatalf("build %s: %+v", q.name, done)
+	}
+	return []string{program}
 }
 
 // answerTimeout is the time in which a program must answer.
@@ -60,12 +81,18 @@ type session struct {
 // TestQuickStarts runs the programs of examples/clients with a cluster. Each must answer when the leader is killed, and after
 // the leadership is transferred, and the charges before must still count.
 func TestQuickStarts(t *testing.T) {
+	commands := map[string][]string{}
+	for _, q := range quickStarts {
+		if q.selected() {
+			commands[q.name] = q.prepared(t)
+		}
+	}
 	c := startTrio(t, usualBeat)
 	leader := c.awaitLeader(t)
 	running := map[string]*session{}
 	for _, q := range quickStarts {
 		if q.selected() {
-			running[q.name] = startQuickStart(t, c, leader, inCache(t, q.command), q.env)
+			running[q.name] = startQuickStart(t, c, leader, commands[q.name], q.env)
 		}
 	}
 	expectEach(t, running, "admitted; 15 remain")
