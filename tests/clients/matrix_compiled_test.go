@@ -4,13 +4,14 @@ package clienttests
 const (
 	goRedisRetries = "`MaxRetries: 8`"
 	rueidisRetries = "`ToRetryable()` for each command"
-	programRepeats = "the program repeats calls without a reply for up to 5 s"
-	radixRetries   = "the program repeats calls without a reply, each with a timeout of 1 s"
 	managerTimeout = "`ConnectionManager` with `set_response_timeout(Some(Duration::from_secs(2)))`"
-	poolRetries    = "a pool of `r2d2`; " + programRepeats
+	blockingPool   = "a pool of `r2d2`"
 	noMode         = "not supported by the library"
 	fredPolicy     = "`ReconnectPolicy::new_exponential(0, 20, 500, 2)`"
 )
+
+// radixLoop is the loop around the calls of radix.
+var radixLoop = loopIn("limit_radix.go") + ", each attempt with a timeout of 1 s"
 
 // compiledDrivers are the drivers for Go, Java and Rust.
 var compiledDrivers = []driver{
@@ -37,17 +38,18 @@ var compiledDrivers = []driver{
 	{
 		name: "radix", set: "go", command: goDriver("radix"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
 		settings: map[string]string{
-			modePlain:    radixRetries,
-			modeCluster:  "`SyncEvery: 250 * time.Millisecond`; " + radixRetries,
-			modeSentinel: "a `SentinelDialer` with the password; " + radixRetries,
+			modePlain:    radixLoop + ": after a restart of the server, each connection of the pool fails a call",
+			modeCluster:  "`SyncEvery: 250 * time.Millisecond`; " + radixLoop,
+			modeSentinel: "a `SentinelDialer` with the password; " + radixLoop,
 		},
+		repeats: allModes,
 	},
 	{
 		name: "Jedis", set: "java", command: javaDriver("jedis"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
 		lacks: map[string]string{modeCluster + " transaction": noMode},
 		settings: map[string]string{
-			modeCluster:  "`topologyRefreshPeriod(Duration.ofSeconds(1))`, and `setMaxTotal` and `setMaxWait` of the pool; " + programRepeats,
-			modeSentinel: programRepeats,
+			modeCluster:  "`topologyRefreshPeriod(Duration.ofSeconds(1))`, `maxTotalRetriesDuration(Duration.ofSeconds(5))`, and `setMaxTotal` and `setMaxWait` of the pool",
+			modeSentinel: "a `RetryableCommandExecutor` with 5 attempts in 5 s as `commandExecutor`, and its `SentineledConnectionProvider` as `connectionProvider`",
 		},
 	},
 	{
@@ -55,8 +57,9 @@ var compiledDrivers = []driver{
 		lacks: map[string]string{modeCluster + " transaction": noMode},
 		settings: map[string]string{
 			modeCluster: "adaptive topology refresh with a timeout of 100 ms, periodic refresh each second, `TimeoutOptions.enabled(Duration.ofSeconds(1))`, " +
-				"`DisconnectedBehavior.REJECT_COMMANDS`; " + programRepeats,
+				"`DisconnectedBehavior.REJECT_COMMANDS`; " + loopIn("LimitLettuce.java"),
 		},
+		repeats: []string{modeCluster},
 	},
 	{
 		name: "Redisson", set: "java", command: javaDriver("redisson"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
@@ -65,12 +68,18 @@ var compiledDrivers = []driver{
 	},
 	{
 		name: "redis-rs", set: "rust", command: rustDriver("redis-rs"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		settings: map[string]string{modePlain: managerTimeout, modeSentinel: "`AsyncConnectionConfig` with the same timeout; the program repeats calls whose connection is lost with a new one from `SentinelClient`, for up to 5 s"},
+		settings: map[string]string{modePlain: managerTimeout, modeSentinel: "`AsyncConnectionConfig` with the same timeout; the program repeats calls whose connection is lost with a new one from `SentinelClient`, as [limit_sentinel.rs](../examples/clients/limit_sentinel.rs)"},
+		repeats:  []string{modeSentinel},
 	},
 	{
 		name: "redis-rs, blocking", set: "rust", command: rustDriver("redis-rs-sync"), modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		lacks:    map[string]string{modeCluster + " transaction": noMode},
-		settings: map[string]string{modePlain: poolRetries, modeCluster: poolRetries, modeSentinel: poolRetries},
+		lacks: map[string]string{modeCluster + " transaction": noMode},
+		settings: map[string]string{
+			modePlain:    blockingPool,
+			modeCluster:  blockingPool + "; " + loopIn("limit_blocking.rs"),
+			modeSentinel: blockingPool,
+		},
+		repeats: []string{modeCluster},
 	},
 	{
 		name: "redis-cell-rs", set: "rust", command: rustDriver("redis-cell-rs"), modes: []string{modePlain}, resp: []int{2, 3}, callers: loadCallers,

@@ -39,6 +39,8 @@ type driver struct {
 	lacks map[string]string
 	// settings has the settings that the client needs to continue after the loss of the leader, by mode.
 	settings map[string]string
+	// repeats has the modes in which the program repeats calls, because the library does not. examples/clients has the loop.
+	repeats []string
 }
 
 // The ways to connect.
@@ -57,9 +59,10 @@ type verdict struct {
 	OK                   bool
 	Admitted             int
 	Calls, Failed        int
-	GapMS                float64        `json:"gap_ms"`
-	LastMS               float64        `json:"last_ms"`
-	Errors               map[string]int // by text
+	Repeated             int              // calls that the library failed and the program repeated
+	GapMS                float64          `json:"gap_ms"`
+	LastMS               float64          `json:"last_ms"`
+	Errors               []map[string]int // of each caller, by text
 }
 
 // problem returns the reason why a check has failed, or "" if it has passed.

@@ -26,7 +26,8 @@ var scriptDrivers = []driver{
 	{
 		name: "redis-py, asyncio", set: "python", command: []string{"{cache}/python/bin/python", "redis_py_asyncio.py"},
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		settings: map[string]string{modeCluster: "the program repeats calls whose connection is refused or lost", modeSentinel: "as redis-py"},
+		settings: map[string]string{modeCluster: loopIn("limit_asyncio.py"), modeSentinel: "as redis-py"},
+		repeats:  []string{modeCluster},
 	},
 	{
 		name: "redis-py (Debian)", set: "debian", command: []string{"/usr/bin/python3", "redis_py.py"},
@@ -39,7 +40,8 @@ var scriptDrivers = []driver{
 	{
 		name: "node-redis", set: "node", command: []string{"node", "node_redis.js"}, env: []string{nodePath},
 		modes: allModes, resp: []int{2, 3}, callers: loadCallers,
-		settings: map[string]string{modeCluster: "`topologyRefreshOnReconnectionAttemptStrategy: 200`; the program repeats calls whose connection is lost"},
+		settings: map[string]string{modeCluster: "`topologyRefreshOnReconnectionAttemptStrategy: 200`; " + loopIn("limit_node_redis.js")},
+		repeats:  []string{modeCluster},
 		lacks: map[string]string{
 			modeCluster + " auth":  "the library reports a wrong password as unreachable nodes",
 			modeSentinel + " auth": "the library reports a wrong password as unreachable nodes",
@@ -62,7 +64,8 @@ var scriptDrivers = []driver{
 			modeSentinel + " auth": "`RedisSentinel` reports a wrong password as a lost connection",
 			modeSentinel + " TLS":  "`RedisSentinel` has no option for the certificate of a CA",
 		},
-		settings: map[string]string{modeSentinel: "the program asks `RedisSentinel` for the leader and connects anew after an error, and repeats this for up to 2 s"},
+		settings: map[string]string{modeSentinel: "the program asks `RedisSentinel` for the leader and connects anew after an error, and repeats this for up to 2 s, as [limit.php](../examples/clients/limit.php)"},
+		repeats:  []string{modeSentinel},
 	},
 	{
 		name: "predis", set: "debian", command: []string{"php", "predis.php"},
@@ -78,9 +81,10 @@ var scriptDrivers = []driver{
 		modes: allModes, callers: loadCallers,
 		lacks: map[string]string{"RESP3": "version 4 has no RESP3"},
 		settings: map[string]string{
-			modeCluster:  "the program repeats calls whose connection is refused or lost",
+			modeCluster:  loopIn("limit_cluster.rb"),
 			modeSentinel: "`reconnect_attempts: 10, reconnect_delay: 0.05, reconnect_delay_max: 0.2`",
 		},
+		repeats: []string{modeCluster},
 	},
 	{
 		name: "Perl Redis", set: "debian", command: []string{"perl", "redis_perl.pl"},
@@ -121,6 +125,11 @@ var scriptDrivers = []driver{
 			"TLS":        "version 0.14 has no TLS",
 		},
 	},
+}
+
+// loopIn describes the loop of a program in examples/clients.
+func loopIn(file string) string {
+	return "the program repeats calls whose connection is refused or lost, as [" + file + "](../examples/clients/" + file + ")"
 }
 
 const nodePath = "NODE_PATH={cache}/node/node_modules"

@@ -45,6 +45,9 @@ func TestMatrix(t *testing.T) {
 	if len(selected()) == 0 {
 		t.Fatalf("-matrix %s selects no client", *matrixClients)
 	}
+	if *matrixWrite && !*matrixStrict {
+		t.Fatal("-matrix-write requires -matrix-strict: docs/clients.md describes runs with the default heartbeat")
+	}
 	m := &matrix{versions: map[string]string{}, failed: map[string]bool{}, faults: map[string]map[string]outage{}}
 	for _, d := range selected() {
 		d.prepare(t)

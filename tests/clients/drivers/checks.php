@@ -41,6 +41,9 @@ interface Client
     public function pipeline(array $commands): array;
 
     public function transaction(array $commands): array;
+
+    // repeated returns the number of calls that the library failed and this program repeated.
+    public function repeated(): int;
 }
 
 function write(string $check, array $fields): void
@@ -165,7 +168,8 @@ final class Checks
             }
         }
         $silent = hrtime(true) - $last;
-        return ['calls' => $succeeded + $failed, 'failed' => $failed, 'gap_ms' => max($gap, $silent) / 1e6, 'last_ms' => $silent / 1e6, 'errors' => (object) $errors];
+        return ['calls' => $succeeded + $failed, 'gap_ms' => max($gap, $silent) / 1e6, 'last_ms' => $silent / 1e6, 'errors' => [(object) $errors],
+            'repeated' => $this->client->repeated()];
     }
 }
 

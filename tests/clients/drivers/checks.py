@@ -39,14 +39,17 @@ class Load:
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.succeeded, self.errors = 0, collections.Counter()
+        self.succeeded, self.errors = 0, []
         self.gap, self.last = 0.0, time.monotonic()
 
-    def note(self, error):
+    def add_caller(self):
+        """Returns the counter for the errors of a further caller."""
         with self.lock:
-            if error is not None:
-                self.errors[f"{type(error).__name__}: {error}"[:200]] += 1
-                return
+            self.errors.append(collections.Counter())
+            return self.errors[-1]
+
+    def note(self):
+        with self.lock:
             now = time.monotonic()
             self.gap, self.last = max(self.gap, now - self.last), now
             self.succeeded += 1
@@ -56,8 +59,8 @@ class Load:
 
     def fields(self):
         silent = time.monotonic() - self.last
-        failed = sum(self.errors.values())
-        return dict(calls=self.succeeded + failed, failed=failed, gap_ms=round(1000 * max(self.gap, silent), 1),
+        failed = sum(sum(errors.values()) for errors in self.errors)
+        return dict(calls=self.succeeded + failed, gap_ms=round(1000 * max(self.gap, silent), 1),
                     last_ms=round(1000 * silent, 1), errors=self.errors)
 
 
@@ -131,16 +134,17 @@ class Checks:
         args, load = self.throttle("load", 1000000, 1000000, 60), Load()
 
         def work():
+            errors = load.add_caller()
             while not os.path.exists(self.options.until):
                 try:
                     self.client.call(*args)
-                    load.note(None)
+                    load.note()
                 except Exception as error:
-                    load.note(error)
+                    errors[f"{type(error).__name__}: {error}"[:200]] += 1
                 time.sleep(0.01)
 
         self.concurrently(self.options.callers, work)
-        return load.fields()
+        return dict(load.fields(), repeated=getattr(self.client, "repeated", 0))
 
 
 def main(version, client_class, concurrently):

@@ -222,14 +222,14 @@ static int check_load(void) {
 
 static void write_load(void) {
     double silent = now() - load.last;
-    printf(", \"calls\": %ld, \"failed\": %ld, \"gap_ms\": %.1f, \"last_ms\": %.1f, \"errors\": {", load.succeeded + load.failed, load.failed,
+    printf(", \"calls\": %ld, \"gap_ms\": %.1f, \"last_ms\": %.1f, \"errors\": [{", load.succeeded + load.failed,
            1000 * (silent > load.gap ? silent : load.gap), 1000 * silent);
     for (int i = 0; i < KINDS && load.errors[i].count > 0; i++) {
         if (i > 0) printf(", ");
         write_text(load.errors[i].text);
         printf(": %d", load.errors[i].count);
     }
-    putchar('}');
+    printf("}]");
 }
 
 static const struct {

@@ -161,7 +161,7 @@ function checks.load()
     socket.sleep(0.01)
   end
   local silent = socket.gettime() - last
-  return {calls = succeeded + failed, failed = failed, gap_ms = 1000 * math.max(gap, silent), last_ms = 1000 * silent, errors = errors}
+  return {calls = succeeded + failed, gap_ms = 1000 * math.max(gap, silent), last_ms = 1000 * silent, errors = {errors}}
 end
 
 for name in options.check:gmatch("[^,]+") do

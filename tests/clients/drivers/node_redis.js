@@ -52,6 +52,7 @@ async function cluster(options, password) {
   };
   return {
     call: (args) => persist(() => client.sendCommand(key(args), false, args)),
+    repeated: () => repeated,
     pipeline: (list) => multi(list).execAsPipeline(),
     transaction: (list) => multi(list).exec(),
     close: () => client.destroy(),
@@ -78,15 +79,20 @@ function queuedAt(multi, list) {
   return multi;
 }
 
+let repeated = 0; // calls
+
 // persist repeats a call whose connection is lost, for up to 5 s. The library does not repeat calls that it has sent. A
 // repeated call may charge twice.
 async function persist(call) {
-  for (const deadline = Date.now() + 5000; ; await sleep(20)) {
+  const deadline = Date.now() + 5000;
+  for (let attempt = 1; ; attempt++) {
     try {
       return await call();
     } catch (error) {
       if (error instanceof redis.ErrorReply || Date.now() > deadline) throw error;
+      if (attempt === 1) repeated++;
     }
+    await sleep(20);
   }
 }
 

@@ -6,6 +6,7 @@ require __DIR__ . '/checks.php';
 final class PhpRedis implements Client
 {
     private ?Redis $redis = null;
+    private int $repeated = 0;
 
     public function __construct(private Options $options, private ?string $password)
     {
@@ -16,16 +17,22 @@ final class PhpRedis implements Client
     // election the Sentinels return the address of the lost leader.
     private function connection(): Redis
     {
-        for ($deadline = hrtime(true) + 2e9; $this->redis === null; usleep(20000)) {
+        for ($attempt = 1, $deadline = hrtime(true) + 2e9; $this->redis === null; $attempt++, usleep(20000)) {
             try {
                 return $this->redis = $this->dial();
             } catch (RedisException $error) {
                 if ($this->options->mode !== 'sentinel' || str_contains($error->getMessage(), 'WRONGPASS') || hrtime(true) > $deadline) {
                     throw $error;
                 }
+                $this->repeated += $attempt === 1 ? 1 : 0;
             }
         }
         return $this->redis;
+    }
+
+    public function repeated(): int
+    {
+        return $this->repeated;
     }
 
     private function dial(): Redis

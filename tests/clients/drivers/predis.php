@@ -36,6 +36,11 @@ final class Predis implements Client
         return $this->client->transaction(fn ($transaction) => $this->queue($transaction, $commands));
     }
 
+    public function repeated(): int
+    {
+        return 0;
+    }
+
     private function queue($target, array $commands): void
     {
         foreach ($commands as $args) {

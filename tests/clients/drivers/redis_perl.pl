@@ -109,7 +109,7 @@ sub load_check {
         }
     }
     my $silent = clock_gettime(CLOCK_MONOTONIC) - $last;
-    return (calls => $succeeded + $failed, failed => $failed, gap_ms => 1000 * max($gap, $silent), last_ms => 1000 * $silent, errors => \%errors);
+    return (calls => $succeeded + $failed, gap_ms => 1000 * max($gap, $silent), last_ms => 1000 * $silent, errors => [\%errors]);
 }
 
 for my $name (split /,/, $options{check}) {

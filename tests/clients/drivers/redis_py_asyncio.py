@@ -33,7 +33,7 @@ class Client:
             settings["protocol"] = options.resp
         if options.tls_ca:
             settings.update(ssl=True, ssl_ca_certs=options.tls_ca)
-        self.mode = options.mode
+        self.mode, self.repeated = options.mode, 0
         self.client = wait(getattr(self, "open_" + options.mode)(options.addresses, settings))
 
     async def open_standalone(self, addresses, settings):
@@ -51,15 +51,17 @@ class Client:
         return wait(self.client.execute_command(*args) if self.mode != "cluster" else self.persist(args))
 
     async def persist(self, args):
-        """Repeats a call whose connection is refused or lost. The library does not pause before its retries, and raises an
-        AttributeError if another call closes the connection. A repeated call may charge twice."""
-        deadline = loop.time() + 5
+        """Repeats a call whose connection is refused or lost, for up to 5 s. The library does not repeat all of these calls, whatever its
+        number of retries, and raises an AttributeError if another call closes the connection. A repeated call may charge twice."""
+        deadline, first = loop.time() + 5, True
         while True:
             try:
                 return await self.client.execute_command(*args)
             except (redis.ConnectionError, AttributeError):
                 if loop.time() > deadline:
                     raise
+                self.repeated += first
+                first = False
                 await asyncio.sleep(0.02)
 
     def pipeline(self, commands):

@@ -44,15 +44,21 @@ end
 
 RETRIES = { reconnect_attempts: 10, reconnect_delay: 0.05, reconnect_delay_max: 0.2 }.freeze
 
-# Repeats a call whose connection is refused or lost. The library does not repeat calls to a cluster often enough for an
-# election. A repeated call may charge twice.
-def persist(deadline = now + 5)
-  yield
-rescue Redis::BaseConnectionError
-  raise if now > deadline
+# Repeats a call whose connection is refused or lost. With a cluster, the library reads the topology after such an error, but
+# does not repeat the call. A repeated call may charge twice.
+def persist(counts)
+  deadline = now + 5
+  repeated = false
+  begin
+    yield
+  rescue Redis::BaseConnectionError
+    raise if now > deadline
 
-  sleep 0.02
-  retry
+    counts.note_repeated unless repeated
+    repeated = true
+    sleep 0.02
+    retry
+  end
 end
 
 # The checks, which share one client.
@@ -126,20 +132,25 @@ class Checks
   def load
     counts = Counts.new
     args = throttle("load", 1_000_000, 1_000_000, 60)
-    Array.new(@options[:callers].to_i) do
-      Thread.new do
-        until File.exist?(@options[:until])
-          begin
-            persist { @client.call(*args) }
-            counts.note(nil)
-          rescue StandardError => error
-            counts.note(error)
-          end
-          sleep 0.01
-        end
+    errors = Array.new(@options[:callers].to_i) do
+      Thread.new { call_until_end(counts, args) }
+    end.map(&:value)
+    counts.fields(errors)
+  end
+
+  # Makes the calls of one caller, and returns its number of errors by text.
+  def call_until_end(counts, args)
+    errors = Hash.new(0)
+    until File.exist?(@options[:until])
+      begin
+        @options[:mode] == "cluster" ? persist(counts) { @client.call(*args) } : @client.call(*args)
+        counts.note
+      rescue StandardError => error
+        errors["#{error.class}: #{error.message}"[0, 200]] += 1
       end
-    end.each(&:join)
-    counts.fields
+      sleep 0.01
+    end
+    errors
   end
 end
 
@@ -148,15 +159,17 @@ class Counts
   def initialize
     @lock = Mutex.new
     @succeeded = 0
-    @errors = Hash.new(0)
+    @repeated = 0
     @gap = 0
     @last = now
   end
 
-  def note(error)
-    @lock.synchronize do
-      return @errors["#{error.class}: #{error.message}"[0, 200]] += 1 if error
+  def note_repeated
+    @lock.synchronize { @repeated += 1 }
+  end
 
+  def note
+    @lock.synchronize do
       time = now
       @gap = [@gap, time - @last].max
       @last = time
@@ -168,10 +181,11 @@ class Counts
     end
   end
 
-  def fields
+  # Returns the fields of the result. The argument has the errors of each caller.
+  def fields(errors)
     silent = now - @last
-    failed = @errors.values.sum
-    { calls: @succeeded + failed, failed: failed, gap_ms: 1000 * [@gap, silent].max, last_ms: 1000 * silent, errors: @errors }
+    calls = @succeeded + errors.sum { |list| list.values.sum }
+    { calls: calls, gap_ms: 1000 * [@gap, silent].max, last_ms: 1000 * silent, errors: errors, repeated: @repeated }
   end
 end
 

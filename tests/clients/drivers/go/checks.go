@@ -161,5 +161,9 @@ func (c *checks) load(ctx context.Context) (result, error) {
 			return err
 		})
 	})
-	return l.result(), nil
+	r := l.result()
+	if c, ok := c.client.(repeater); ok {
+		r["repeated"] = c.repeated()
+	}
+	return r, nil
 }

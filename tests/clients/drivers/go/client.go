@@ -21,6 +21,12 @@ type client interface {
 	ownError(err error) bool
 }
 
+// repeater is a client whose calls this program repeats, because the library does not.
+type repeater interface {
+	// repeated returns the number of calls that the library failed and the program repeated.
+	repeated() int64
+}
+
 type library struct {
 	module string
 	open   func(ctx context.Context, o options) (client, error)

@@ -17,35 +17,39 @@ const (
 type load struct {
 	until string
 
-	mu                sync.Mutex
-	succeeded, failed int
-	errors            map[string]int
-	last              time.Time // of the last successful call
-	gap               time.Duration
+	mu               sync.Mutex
+	calls, succeeded int
+	errors           []map[string]int // of each caller, by text
+	last             time.Time        // of the last successful call
+	gap              time.Duration
 }
 
 func newLoad(until string) *load {
-	return &load{until: until, errors: map[string]int{}, last: time.Now()}
+	return &load{until: until, last: time.Now()}
 }
 
-// run makes calls until the file exists.
+// run makes the calls of one caller until the file exists.
 func (l *load) run(call func() error) {
+	own := map[string]int{}
+	l.mu.Lock()
+	l.errors = append(l.errors, own)
+	l.mu.Unlock()
 	for {
 		if _, err := os.Stat(l.until); err == nil {
 			return
 		}
-		l.note(call())
+		l.note(call(), own)
 		time.Sleep(callPause) // the rate of the calls, as in all drivers
 	}
 }
 
-func (l *load) note(err error) {
+func (l *load) note(err error, own map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.calls++
 	if err != nil {
-		l.failed++
 		text := err.Error()
-		l.errors[text[:min(len(text), longestError)]]++
+		own[text[:min(len(text), longestError)]]++
 		return
 	}
 	l.gap = max(l.gap, time.Since(l.last))
@@ -58,7 +62,7 @@ func (l *load) note(err error) {
 func (l *load) result() result {
 	silent := time.Since(l.last)
 	return result{
-		"calls": l.succeeded + l.failed, "failed": l.failed, "errors": l.errors,
+		"calls": l.calls, "errors": l.errors,
 		"gap_ms": milliseconds(max(l.gap, silent)), "last_ms": milliseconds(silent),
 	}
 }

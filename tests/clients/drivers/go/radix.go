@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/mediocregopher/radix/v4"
@@ -23,6 +24,7 @@ type radixClient struct {
 	doer interface {
 		Do(ctx context.Context, action radix.Action) error
 	}
+	count *atomic.Int64 // of the calls that were repeated
 }
 
 func openRadix(ctx context.Context, o options) (c client, err error) {
@@ -37,7 +39,7 @@ func openRadix(ctx context.Context, o options) (c client, err error) {
 	if config != nil {
 		dialer.NetDialer = &tls.Dialer{Config: config}
 	}
-	var r radixClient
+	r := radixClient{count: new(atomic.Int64)}
 	pool := radix.PoolConfig{Dialer: dialer}
 	switch o.mode {
 	case "cluster":
@@ -50,17 +52,27 @@ func openRadix(ctx context.Context, o options) (c client, err error) {
 	return r, err
 }
 
-// throttle repeats a call until it succeeds, the server returns an error, or ctx is done. The library does not repeat calls,
-// and calls to a node that is down wait until their context is done.
 func (c radixClient) throttle(ctx context.Context, args []string) (decision []int64, err error) {
-	for {
-		err = c.attempt(ctx, radix.Cmd(&decision, command, args...))
+	err = c.repeat(ctx, radix.Cmd(&decision, command, args...))
+	return decision, err
+}
+
+// repeat repeats a call until it succeeds, the server returns an error, or ctx is done. The library does not repeat calls,
+// and calls to a node that is down wait until their context is done.
+func (c radixClient) repeat(ctx context.Context, action radix.Action) error {
+	for n := 1; ; n++ {
+		err := c.attempt(ctx, action)
 		if err == nil || c.ownError(err) || ctx.Err() != nil {
-			return decision, err
+			return err
+		}
+		if n == 1 {
+			c.count.Add(1)
 		}
 		time.Sleep(callPause) // as between the calls of all drivers
 	}
 }
+
+func (c radixClient) repeated() int64 { return c.count.Load() }
 
 func (c radixClient) attempt(ctx context.Context, action radix.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, radixTimeout)

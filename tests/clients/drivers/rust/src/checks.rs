@@ -98,10 +98,11 @@ impl<C: Client> Checks<C> {
             let (load, client, call, until) = (load.clone(), self.client.clone(), call.clone(), until.clone());
             tokio::spawn(async move { load.run(&client, &call, &until).await })
         };
+        let mut errors = Vec::new();
         for caller in (0..self.options.callers()).map(|_| caller()).collect::<Vec<_>>() {
-            caller.await.map_err(text)?;
+            errors.push(caller.await.map_err(text)?);
         }
-        Ok(load.fields())
+        Ok(load.fields(errors, crate::repeat::repeated()))
     }
 }
 

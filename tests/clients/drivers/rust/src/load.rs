@@ -10,12 +10,14 @@ const BEGUN: u64 = 100; // successful calls
 const LONGEST_ERROR: usize = 200; // characters
 
 struct Counts {
+    calls: u64,
     succeeded: u64,
-    failed: u64,
-    errors: BTreeMap<String, u64>,
     last: Instant,
     gap: Duration,
 }
+
+/// The errors of a caller, by text.
+pub type Errors = BTreeMap<String, u64>;
 
 /// The calls of all callers.
 #[derive(Clone)]
@@ -23,22 +25,24 @@ pub struct Load(Arc<Mutex<Counts>>);
 
 impl Load {
     pub fn new() -> Load {
-        Load(Arc::new(Mutex::new(Counts { succeeded: 0, failed: 0, errors: BTreeMap::new(), last: Instant::now(), gap: Duration::ZERO })))
+        Load(Arc::new(Mutex::new(Counts { calls: 0, succeeded: 0, last: Instant::now(), gap: Duration::ZERO })))
     }
 
-    /// Makes calls until the file exists.
-    pub async fn run<C: Client>(&self, client: &C, call: &Throttle, until: &str) {
+    /// Makes the calls of one caller until the file exists, and returns its errors.
+    pub async fn run<C: Client>(&self, client: &C, call: &Throttle, until: &str) -> Errors {
+        let mut errors = Errors::new();
         while !std::path::Path::new(until).exists() {
-            self.note(client.throttle(call.clone()).await.map_err(|e| e.to_string()));
+            self.note(client.throttle(call.clone()).await.map_err(|e| e.to_string()), &mut errors);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        errors
     }
 
-    fn note<T>(&self, result: Result<T, String>) {
+    fn note<T>(&self, result: Result<T, String>, errors: &mut Errors) {
         let mut counts = self.0.lock().unwrap();
+        counts.calls += 1;
         if let Err(text) = result {
-            counts.failed += 1;
-            *counts.errors.entry(text.chars().take(LONGEST_ERROR).collect()).or_default() += 1;
+            *errors.entry(text.chars().take(LONGEST_ERROR).collect()).or_default() += 1;
             return;
         }
         let now = Instant::now();
@@ -50,11 +54,12 @@ impl Load {
         }
     }
 
-    pub fn fields(&self) -> Value {
+    /// Returns the fields of the result, with the errors of each caller.
+    pub fn fields(&self, errors: Vec<Errors>, repeated: u64) -> Value {
         let counts = self.0.lock().unwrap();
         let silent = counts.last.elapsed();
         json!({
-            "calls": counts.succeeded + counts.failed, "failed": counts.failed, "errors": counts.errors,
+            "calls": counts.calls, "errors": errors, "repeated": repeated,
             "gap_ms": milliseconds(counts.gap.max(silent)), "last_ms": milliseconds(silent),
         })
     }

@@ -9,6 +9,7 @@ mod redis_async;
 mod redis_cell;
 mod redis_connect;
 mod redis_sync;
+mod repeat;
 
 use checks::Checks;
 use client::Client;

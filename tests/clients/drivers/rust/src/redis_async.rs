@@ -4,17 +4,13 @@
 use crate::client::{Client, Decision, Throttle};
 use crate::options::Options;
 use crate::redis_connect::{cluster, command, manager, repeated, sentinel, RESPONSE};
+use crate::repeat::{Attempts, PAUSE};
 use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
-
-/// The time for which the driver waits for a leader, and the pause between two attempts.
-const LIMIT: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Clone)]
 pub enum Driver {
@@ -32,8 +28,7 @@ pub struct Leader {
 
 impl Leader {
     /// Returns the connection. While there is no leader, it waits for one.
-    async fn connection(&mut self) -> RedisResult<MultiplexedConnection> {
-        let deadline = Instant::now() + LIMIT;
+    async fn connection(&mut self, attempts: &mut Attempts) -> RedisResult<MultiplexedConnection> {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(RESPONSE));
         loop {
             if let Some(connection) = &self.connection {
@@ -41,7 +36,7 @@ impl Leader {
             }
             match self.client.get_async_connection_with_config(&config).await {
                 Ok(connection) => self.connection = Some(connection),
-                Err(error) if is_final(&error) || Instant::now() > deadline => return Err(error),
+                Err(error) if is_final(&error) || !attempts.again() => return Err(error),
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
@@ -71,15 +66,15 @@ impl Request {
 /// Sends a request to the leader. A request whose connection is lost is repeated with a new connection: all callers share
 /// one connection, so that its loss would fail the calls of all of them.
 async fn repeat<T: FromRedisValue>(leader: &Mutex<Leader>, request: &Request) -> RedisResult<T> {
-    let deadline = Instant::now() + LIMIT;
+    let mut attempts = Attempts::new();
     loop {
-        let mut connection = leader.lock().await.connection().await?;
+        let mut connection = leader.lock().await.connection(&mut attempts).await?;
         let reply = request.send(&mut connection).await;
         match &reply {
             Err(error) if error.is_unrecoverable_error() => leader.lock().await.connection = None,
             _ => return reply,
         }
-        if Instant::now() > deadline {
+        if !attempts.again() {
             return reply;
         }
     }
@@ -103,7 +98,7 @@ impl Client for Driver {
             "cluster" => Driver::Cluster(cluster(options)?.get_async_connection().await?),
             "sentinel" => {
                 let mut leader = Leader { client: sentinel(options)?, connection: None };
-                leader.connection().await?;
+                leader.connection(&mut Attempts::new()).await?;
                 Driver::Sentinel(Arc::new(Mutex::new(leader)))
             }
             _ => Driver::Single(manager(options).await?),

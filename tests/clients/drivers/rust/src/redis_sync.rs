@@ -3,11 +3,12 @@
 use crate::client::{Client, Decision, Throttle};
 use crate::options::Options;
 use crate::redis_connect::{cluster, command, repeated, sentinel, single};
+use crate::repeat::{Attempts, PAUSE};
 use r2d2::Pool;
 use redis::cluster::{cluster_pipe, ClusterClient};
 use redis::sentinel::LockedSentinelClient;
 use redis::{Cmd, ConnectionLike, ErrorKind, Pipeline, RedisError, RedisResult};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Clone)]
 pub enum Driver {
@@ -18,10 +19,6 @@ pub enum Driver {
 
 /// The longest time that a call waits for a connection.
 const WAIT: Duration = Duration::from_secs(3);
-
-/// The time for which calls are repeated, and the pause before each repetition.
-const LIMIT: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
 
 fn pool<M: r2d2::ManageConnection>(client: M) -> RedisResult<Pool<M>> {
     Pool::builder().min_idle(Some(1)).connection_timeout(WAIT).build(client).map_err(unavailable)
@@ -37,10 +34,10 @@ impl Driver {
         let driver = self.clone();
         let once = move || match &driver {
             Driver::Single(pool) => run(&mut *pool.get().map_err(unavailable)?),
-            Driver::Cluster(pool) => run(&mut *pool.get().map_err(unavailable)?),
+            Driver::Cluster(pool) => repeat(|| run(&mut *pool.get().map_err(unavailable)?)),
             Driver::Sentinel(pool) => run(&mut *pool.get().map_err(unavailable)?),
         };
-        tokio::task::spawn_blocking(move || repeat(once)).await.expect("the call does not panic")
+        tokio::task::spawn_blocking(once).await.expect("the call does not panic")
     }
 }
 
@@ -61,13 +58,13 @@ fn in_cluster(pool: &Pool<ClusterClient>, call: &Throttle, n: usize) -> RedisRes
     pipeline.query(&mut *pool.get().map_err(unavailable)?)
 }
 
-/// Repeats a call for up to 5 seconds while it fails because of a connection. The library does not repeat calls of single
-/// nodes, and with a cluster no calls whose node is down.
+/// Repeats a call for up to 5 seconds while it fails because of a connection. With a cluster, the attempts of the library are
+/// directed to the same node without pauses, even if the node is down.
 fn repeat<T>(call: impl Fn() -> RedisResult<T>) -> RedisResult<T> {
-    let deadline = Instant::now() + LIMIT;
+    let mut attempts = Attempts::new();
     loop {
         match call() {
-            Err(error) if error.is_io_error() && Instant::now() < deadline => std::thread::sleep(PAUSE),
+            Err(error) if error.is_io_error() && attempts.again() => std::thread::sleep(PAUSE),
             result => return result,
         }
     }

@@ -162,7 +162,9 @@ final class Checks {
         Load load = new Load(options.until());
         String[] command = throttle("load", "1000000", "1000000", "60");
         concurrently(() -> load.run(() -> client.call(command)));
-        return load.fields();
+        Map<String, Object> fields = new LinkedHashMap<>(load.fields());
+        fields.put("repeated", client.repeated());
+        return fields;
     }
 
     private static void expect(Object got, Object want) {

@@ -15,6 +15,11 @@ interface Client extends AutoCloseable {
     /** Runs all commands in MULTI and EXEC. Throws UnsupportedOperationException if the library has no transactions in this mode. */
     List<Object> transaction(List<String[]> commands) throws Exception;
 
+    /** Returns the number of calls that the library failed and this program repeated. */
+    default int repeated() {
+        return 0;
+    }
+
     /** The class of the exceptions of the library. */
     Class<? extends Throwable> errorType();
 }

@@ -23,6 +23,8 @@ import redis.clients.jedis.Response;
 import redis.clients.jedis.UnifiedJedis;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
+import redis.clients.jedis.executors.RetryableCommandExecutor;
+import redis.clients.jedis.providers.SentineledConnectionProvider;
 import redis.clients.jedis.util.SafeEncoder;
 
 /** Jedis, with its default pool. */
@@ -30,9 +32,10 @@ final class JedisDriver implements Client {
     private static final Duration REFRESH = Duration.ofSeconds(1);
     private static final Duration WAIT = Duration.ofSeconds(5); // for a connection
     private static final int CONNECTIONS = 50; // per node
+    private static final int ATTEMPTS = 5;
+    private static final Duration RETRIES = Duration.ofSeconds(5); // for all attempts of a call
 
     private final UnifiedJedis client;
-    private final boolean repeats;
 
     JedisDriver(Options options, String password) throws Exception {
         DefaultJedisClientConfig.Builder config = DefaultJedisClientConfig.builder();
@@ -46,7 +49,6 @@ final class JedisDriver implements Client {
             config.user(options.user()).password(password);
         }
         client = open(options, config.build());
-        repeats = !options.mode().equals("standalone");
     }
 
     private static UnifiedJedis open(Options options, JedisClientConfig config) {
@@ -55,10 +57,17 @@ final class JedisDriver implements Client {
         return switch (options.mode()) {
             case "standalone" -> RedisClient.builder().hostAndPort(nodes.iterator().next()).clientConfig(config).build();
             case "cluster" -> RedisClusterClient.builder().nodes(nodes).clientConfig(config).topologyRefreshPeriod(REFRESH)
-                    .poolConfig(pool()).build();
-            case "sentinel" -> RedisSentinelClient.builder().masterName("mymaster").sentinels(nodes).clientConfig(config).sentinelClientConfig(config).build();
+                    .maxAttempts(ATTEMPTS).maxTotalRetriesDuration(RETRIES).poolConfig(pool()).build();
+            case "sentinel" -> sentinel(nodes, config);
             default -> throw new IllegalArgumentException("unknown mode " + options.mode());
         };
+    }
+
+    /** The default executor of a client of Sentinel does not repeat calls. */
+    private static UnifiedJedis sentinel(Set<HostAndPort> nodes, JedisClientConfig config) {
+        var provider = new SentineledConnectionProvider("mymaster", config, nodes, config);
+        return RedisSentinelClient.builder().masterName("mymaster").sentinels(nodes).clientConfig(config).sentinelClientConfig(config)
+                .connectionProvider(provider).commandExecutor(new RetryableCommandExecutor(provider, ATTEMPTS, RETRIES)).build();
     }
 
     /** By default, a call that waits for one of eight connections has no timeout. */
@@ -77,10 +86,9 @@ final class JedisDriver implements Client {
         return new CommandObject<>(arguments, BuilderFactory.ENCODED_OBJECT);
     }
 
-    /** With Sentinel, Jedis does not repeat calls. With a cluster, its five attempts can take less time than an election. */
     @Override
-    public Object call(String... words) throws Exception {
-        return Retry.of(() -> client.executeCommand(command(words)), e -> repeats && !(e instanceof JedisDataException));
+    public Object call(String... words) {
+        return client.executeCommand(command(words));
     }
 
     @Override

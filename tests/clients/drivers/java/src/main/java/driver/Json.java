@@ -1,5 +1,6 @@
 package driver;
 
+import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 
@@ -16,6 +17,9 @@ final class Json {
         if (value instanceof Map<?, ?> fields) {
             return fields.entrySet().stream().map(field -> quote(String.valueOf(field.getKey())) + ": " + text(field.getValue()))
                     .collect(Collectors.joining(", ", "{", "}"));
+        }
+        if (value instanceof List<?> list) {
+            return list.stream().map(Json::text).collect(Collectors.joining(", ", "[", "]"));
         }
         return value instanceof Number || value instanceof Boolean ? value.toString() : quote(String.valueOf(value));
     }

@@ -36,6 +36,7 @@ final class LettuceDriver implements Client {
 
     private final AbstractRedisClient client;
     private final boolean cluster;
+    private final Retry retry = new Retry();
     private final StatefulConnection<String, String> connection;
     private final BaseRedisAsyncCommands<String, String> commands;
 
@@ -124,7 +125,12 @@ final class LettuceDriver implements Client {
     /** In a cluster, Lettuce repeats a call on the same node only. */
     @Override
     public Object call(String... words) throws Exception {
-        return Retry.of(() -> await(send(words)), e -> cluster && !(e instanceof RedisCommandExecutionException));
+        return retry.of(() -> await(send(words)), e -> cluster && !(e instanceof RedisCommandExecutionException));
+    }
+
+    @Override
+    public int repeated() {
+        return retry.repeated();
     }
 
     private static Object await(RedisFuture<Object> future) throws Exception {

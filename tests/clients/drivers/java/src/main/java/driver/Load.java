@@ -2,6 +2,8 @@ package driver;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
@@ -12,7 +14,7 @@ final class Load {
     private static final int LONGEST_ERROR = 200;
 
     private final Path until;
-    private final Map<String, Integer> errors = new TreeMap<>();
+    private final List<Map<String, Integer>> errors = new ArrayList<>(); // of each caller, by text
     private int succeeded;
     private int failed;
     private long last = System.nanoTime();
@@ -22,18 +24,24 @@ final class Load {
         this.until = until;
     }
 
-    /** Makes calls until the file exists. */
+    /** Makes the calls of one caller until the file exists. */
     Void run(Callable<Object> call) throws InterruptedException {
+        Map<String, Integer> own = addCaller();
         while (!Files.exists(until)) {
             try {
                 call.call();
                 succeeded();
             } catch (Exception e) {
-                failed(e);
+                failed(e, own);
             }
             Thread.sleep(10);
         }
         return null;
+    }
+
+    private synchronized Map<String, Integer> addCaller() {
+        errors.add(new TreeMap<>());
+        return errors.get(errors.size() - 1);
     }
 
     private synchronized void succeeded() {
@@ -45,15 +53,15 @@ final class Load {
         }
     }
 
-    private synchronized void failed(Exception e) {
+    private synchronized void failed(Exception e, Map<String, Integer> own) {
         failed++;
         String text = e.toString();
-        errors.merge(text.substring(0, Math.min(text.length(), LONGEST_ERROR)), 1, Integer::sum);
+        own.merge(text.substring(0, Math.min(text.length(), LONGEST_ERROR)), 1, Integer::sum);
     }
 
     synchronized Map<String, Object> fields() {
         long silent = System.nanoTime() - last;
-        return Map.of("calls", succeeded + failed, "failed", failed, "errors", errors,
+        return Map.of("calls", succeeded + failed, "errors", errors,
                 "gap_ms", milliseconds(Math.max(gap, silent)), "last_ms", milliseconds(silent));
     }
 
