@@ -99,6 +99,7 @@ func (f *forwarding) advance(b *batch) need {
 			if time.Until(f.deadline) <= 0 || f.closing.hungUp.Load() {
 				if !f.closing.hungUp.Load() {
 					f.client.srv.outage.begin(f.view, f.client.srv.uptime())
+					f.suspect()
 				}
 				f.giveUp(b)
 				return needNothing
@@ -208,15 +209,21 @@ func (f *forwarding) takeResult(b *batch) {
 	case forward.ErrSilent:
 		f.failedView = f.view.Changed
 		f.client.srv.outage.begin(f.view, f.client.srv.uptime())
-		if f.client.srv.isSidecar() {
-			f.client.srv.sidecar.Suspect()
-		}
+		f.suspect()
 		fallthrough
 	default:
 		f.client.srv.debug("forward", "cannot forward commands", "node", f.view.Leader, "error", f.err)
 	}
 	if f.watch != nil {
 		f.takeWatch(&b.calls[0])
+	}
+}
+
+// suspect reports on a sidecar that the upstream in use has not answered in time, so that later commands do not wait for it until
+// it answers a probe.
+func (f *forwarding) suspect() {
+	if f.client.srv.isSidecar() && f.view.Leader != "" {
+		f.client.srv.sidecar.Suspect()
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ type fakeSidecar struct {
 	topology.Cluster // nil: the other methods are not called
 	addr             string
 	decides          bool
-	slowly           bool // Dial takes 30 ms, and the connection is a pipe to a server that replies to the greeting only
+	serves           func(net.Conn) // if set, Dial takes 30 ms, and connects to a pipe that it serves
 	silent           atomic.Bool
 	suspected        atomic.Int32
 
@@ -61,10 +62,10 @@ func (f *fakeSidecar) Upstream() topology.Upstream {
 }
 
 func (f *fakeSidecar) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	if f.slowly {
+	if f.serves != nil {
 		<-time.After(30 * time.Millisecond) // the time of a handshake
 		near, far := net.Pipe()
-		go greetOnly(far)
+		go f.serves(far)
 		return near, nil
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -99,32 +100,35 @@ func (f *fakeSidecar) serve(t *testing.T, ln net.Listener, engine limiter.Engine
 
 // greetOnly is an upstream that replies to the greeting of a stream, and then does not reply.
 func greetOnly(conn net.Conn) {
-	buf := make([]byte, 4096)
-	_, _ = conn.Read(buf) // the greeting of the stream
+	_, _ = conn.Read(make([]byte, 4096)) // the greeting of the stream
 	_, _ = conn.Write([]byte("-ERR unknown subcommand\r\n"))
-	for {
-		if _, err := conn.Read(buf); err != nil {
-			return
-		}
-	}
+	mute(conn)
 }
+
+// mute is an upstream that does not reply.
+func mute(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 // TestSidecar_Deadline checks that a command of a sidecar waits for upstream-timeout at most, although the connection to the
 // upstream is open late and the upstream then does not reply.
 func TestSidecar_Deadline(t *testing.T) {
 	const timeout = 50 * time.Millisecond
-	for _, input := range []string{throttle("k"), throttle("k") + throttle("l"), request("CL.CHECK", "d", "a", "x"), request("CL.ALL", "1", "WINDOW", "w", "5", "60"), request("DEL", "k"), request("TTL", "k"), request("KEYS", "*")} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &fakeSidecar{slowly: true}
-			f.use("up")
-			p := f.serve(t, newPipes(), nil, timeout).dial()
-			begun := time.Now()
-			p.send(input)
-			p.read()
-			if took := time.Since(begun); took != timeout || f.suspected.Load() == 0 {
-				t.Errorf("%q: the reply takes %v, want %v; Suspect is called %d times, want at least once", input, took, timeout, f.suspected.Load())
-			}
-		})
+	for name, upstream := range map[string]func(net.Conn){"greets": greetOnly, "is mute": mute} {
+		for _, input := range []string{
+			throttle("k"), throttle("k") + throttle("l"), request("CL.CHECK", "d", "a", "x"), request("CL.ALL", "1", "WINDOW", "w", "5", "60"),
+			request("DEL", "k"), request("TTL", "k"), request("KEYS", "*"),
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeSidecar{serves: upstream}
+				f.use("up")
+				p := f.serve(t, newPipes(), nil, timeout).dial()
+				begun := time.Now()
+				p.send(input)
+				p.read()
+				if took := time.Since(begun); took != timeout || f.suspected.Load() == 0 {
+					t.Errorf("an upstream that %s, %q: the reply takes %v, want %v; Suspect is called %d times, want at least once", name, input, took, timeout, f.suspected.Load())
+				}
+			})
+		}
 	}
 }
 
