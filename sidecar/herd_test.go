@@ -65,9 +65,12 @@ func (n *network) set(up bool) {
 	n.conns = nil
 }
 
-// since returns the number of times of at least a time, and the largest number of them within 10 ms.
-func since(times []time.Time, begin time.Time) (all, crowd int) {
+// since returns the number of times of at least a time, and the largest number of them within 10 ms. The times are a field of n.
+func (n *network) since(field *[]time.Time, begin time.Time) (all, crowd int) {
 	const moment = 10 * time.Millisecond
+	n.mu.Lock()
+	times := *field
+	n.mu.Unlock()
 	first := 0
 	for i, at := range times {
 		if at.Before(begin) {
@@ -110,7 +113,7 @@ func TestUpstream_ReturnsWithoutHerd(t *testing.T) {
 		answered(false)
 		quiet := time.Now()
 		<-time.After(time.Second)
-		if dials, crowd := since(n.dials, quiet); dials > sidecars*int(time.Second/(maxBackoff/2)) || crowd > sidecars/4 {
+		if dials, crowd := n.since(&n.dials, quiet); dials > sidecars*int(time.Second/(maxBackoff/2)) || crowd > sidecars/4 {
 			t.Errorf("%d attempts to connect in a second of the outage, %d of them within 10 ms, want at most %d and %d", dials, crowd, sidecars*int(time.Second/(maxBackoff/2)), sidecars/4)
 		}
 		n.set(true)
@@ -119,10 +122,10 @@ func TestUpstream_ReturnsWithoutHerd(t *testing.T) {
 		answered(true)
 		<-time.After(time.Second - maxBackoff)
 		synctest.Wait()
-		if dials, crowd := since(n.dials, returned); dials != sidecars || crowd > sidecars/4 {
+		if dials, crowd := n.since(&n.dials, returned); dials != sidecars || crowd > sidecars/4 {
 			t.Errorf("%d connections in the first second, %d of them within 10 ms, want %d and at most %d", dials, crowd, sidecars, sidecars/4)
 		}
-		if probes, crowd := since(n.probes, returned); probes > 3*sidecars || crowd > sidecars/4 {
+		if probes, crowd := n.since(&n.probes, returned); probes > 3*sidecars || crowd > sidecars/4 {
 			t.Errorf("%d probes in the first second, %d of them within 10 ms, want at most %d and %d", probes, crowd, 3*sidecars, sidecars/4)
 		}
 		cancel()
