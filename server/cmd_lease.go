@@ -58,7 +58,7 @@ func parseLease(p *parsing, args [][]byte) error {
 		return err
 	}
 	p.unit, p.draws = time.Millisecond, true
-	req.Draw = &limiter.Draw{ID: newLeaseID(), User: user, Lessee: user, Hold: hold}
+	req.Draw = &limiter.Draw{ID: newLeaseID(), User: user, Lessee: user[:min(len(user), limiter.MaxLessee)], Hold: hold}
 	if req.Draw.Lessee == "" {
 		req.Draw.Lessee = anonymousLessee
 	}

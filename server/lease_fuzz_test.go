@@ -25,6 +25,7 @@ func FuzzLease(f *testing.F) {
 		f.Add(line, false)
 		f.Add(line+" USER app", true)
 	}
+	f.Add("5 100 THROTTLE k 15 30 60 USER "+strings.Repeat("n", limiter.MaxLessee+1), true)
 	f.Fuzz(func(t *testing.T, line string, fromNode bool) {
 		args := bytes.Split([]byte("cl.lease "+line), []byte(" "))
 		p, accepted := parseFuzzed(t, args, fromNode)
