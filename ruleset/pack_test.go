@@ -12,7 +12,7 @@ import (
 // FuzzUnpack compares unpack with a slow reading of the bytes, and checks that unpack refuses texts that are too large or have
 // another hash. Each text is unpacked again after pack.
 func FuzzUnpack(f *testing.F) {
-	for _, text := range []string{"", "a", strings.Repeat("limits: {}\n", 1000), strings.Repeat("\x00", MaxText), strings.Repeat("\x00", MaxText+1)} {
+	for _, text := range []string{"", "a", strings.Repeat("limits: {}\n", 1000), strings.Repeat("\x00", MaxText+1)} {
 		f.Add(pack(text))
 	}
 	whole := pack(strings.Repeat("limits: {}\n", 9))
