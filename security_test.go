@@ -48,20 +48,36 @@ var licenseTexts = map[string]string{
 
 // TestSupplyChain compares docs/supply-chain.md with the direct dependencies in go.mod, and with their license files.
 func TestSupplyChain(t *testing.T) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{if not (or .Indirect .Main)}}{{.Path}} {{.Dir}}{{end}}", "all").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dirs, unlisted := map[string]string{}, map[string]bool{}
-	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
-		if path, dir, ok := strings.Cut(line, " "); ok {
-			dirs[path], unlisted[path] = dir, true
+	checkDependencies(t, ".", tableRows(t, "docs/supply-chain.md", "## Direct dependencies"))
+	of := map[string][][]string{}
+	for _, row := range tableRows(t, "docs/supply-chain.md", "### Modules of their own") {
+		for _, dir := range strings.Split(strings.ReplaceAll(row[2], "`", ""), ", ") {
+			of[dir] = append(of[dir], []string{row[0], row[1], row[3]})
 		}
 	}
-	for _, row := range tableRows(t, "docs/supply-chain.md", "## Direct dependencies") {
+	for dir := range strings.FieldsSeq(makeVariable(t, "MODULES")) {
+		if !strings.HasPrefix(dir, "tests/") {
+			checkDependencies(t, dir, of[dir])
+			delete(of, dir)
+		}
+	}
+	for dir := range of {
+		t.Errorf("docs/supply-chain.md lists dependencies of %s, which is not a module for users", dir)
+	}
+}
+
+// checkDependencies compares rows of modules, licenses and reasons with the direct dependencies of the module in a directory. Those
+// of this repository have no row.
+func checkDependencies(t *testing.T, in string, rows [][]string) {
+	t.Helper()
+	dirs, unlisted := directDependencies(t, in), map[string]bool{}
+	for path := range dirs {
+		unlisted[path] = true
+	}
+	for _, row := range rows {
 		dir, known := dirs[row[0]]
 		if !known {
-			t.Errorf("docs/supply-chain.md lists %s, which is not a direct dependency in go.mod", row[0])
+			t.Errorf("docs/supply-chain.md lists %s, which is not a direct dependency in go.mod of %s", row[0], in)
 			continue
 		}
 		delete(unlisted, row[0])
@@ -76,8 +92,26 @@ func TestSupplyChain(t *testing.T) {
 		}
 	}
 	for path := range unlisted {
-		t.Errorf("docs/supply-chain.md does not list %s: add its license and the reason", path)
+		t.Errorf("docs/supply-chain.md does not list %s of %s: add its license and the reason", path, in)
 	}
+}
+
+// directDependencies returns the directories of the direct dependencies of a module by their paths.
+func directDependencies(t *testing.T, in string) map[string]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-m", "-f", "{{if not (or .Indirect .Main)}}{{.Path}} {{.Dir}}{{end}}", "all")
+	cmd.Dir = in
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list -m in %s: %v", in, err)
+	}
+	dirs := map[string]string{}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		if path, dir, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(path+"/", module) {
+			dirs[path] = dir
+		}
+	}
+	return dirs
 }
 
 // licenseOf returns the text of the license files in the directory of a module, in one line.
@@ -196,20 +230,12 @@ func workflowTargets(t *testing.T, name string) (commands []string) {
 
 // TestGosec checks that docs/security.md answers exactly the rules of gosec that the Makefile excludes.
 func TestGosec(t *testing.T) {
-	makefile, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`(?m)^GOSEC_EXCLUDED := (.*)$`).FindSubmatch(makefile)
-	if line == nil {
-		t.Fatal("the Makefile does not define GOSEC_EXCLUDED")
-	}
 	var answered []string
 	for _, row := range tableRows(t, "docs/security.md", "### Static analysis") {
 		answered = append(answered, strings.Split(row[0], ", ")...)
 	}
 	slices.Sort(answered)
-	if excluded := strings.Split(string(line[1]), ","); !slices.Equal(answered, excluded) {
+	if excluded := strings.Split(makeVariable(t, "GOSEC_EXCLUDED"), ","); !slices.Equal(answered, excluded) {
 		t.Errorf("the Makefile excludes %q, docs/security.md answers %q", excluded, answered)
 	}
 }
