@@ -22,6 +22,6 @@ require (
 	github.com/pmezard/go-difflib v1.0.0 // indirect
 	github.com/tidwall/btree v1.1.0 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
-	golang.org/x/image v0.25.0 // indirect
+	golang.org/x/image v0.39.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
