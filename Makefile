@@ -15,11 +15,14 @@ NFPM_VERSION := v2.45.2
 NFPM := bin/nfpm-$(NFPM_VERSION)
 VULNCHECK_VERSION := v1.9.0
 VULNCHECK := bin/govulncheck-$(VULNCHECK_VERSION)
+# URL of a copy of the vulnerability database; empty for https://vuln.go.dev.
+DB ?=
 STATICCHECK_VERSION := v0.8.2
 STATICCHECK := bin/staticcheck-$(STATICCHECK_VERSION)
 GOSEC_VERSION := v2.30.0
 GOSEC := bin/gosec-$(GOSEC_VERSION)
 GOSEC_EXCLUDED := G115
+GOSEC_FLAGS = -quiet -nosec-require-rules -nosec-require-justification -exclude=$(GOSEC_EXCLUDED)
 HELM_VERSION := v3.22.0
 HELM := bin/helm-$(HELM_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -38,6 +41,8 @@ RACED_LESS_SERVER := ^Test(DecisionWalk|RefusalsOfThePast|.*Do(es)?NotAllocate)$
 RACELESS_CHAOS := ^TestSidecars
 # The modules other than the server. The server does not depend on their dependencies.
 MODULES := client cmd/throttled-bench middleware middleware/grpclimit tests/bench tests/chaos tests/clients tests/deploy tests/gateways tests/metrics tests/openapi tests/plots tests/recipes tests/schema tests/shape
+# The modules of programs that users build or run.
+BUILT := . $(filter-out tests/%,$(MODULES))
 # Maximum time of one package on a busy machine. On an idle machine, each package takes less than two minutes.
 TIMEOUT := 20m
 
@@ -173,13 +178,14 @@ $(HELM):
 	GOBIN=$(CURDIR)/bin $(GO) install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	mv bin/helm $@
 
-vulncheck: $(VULNCHECK) ## report known vulnerabilities in code that the server calls; needs https://vuln.go.dev
-	$(VULNCHECK) ./...
+vulncheck: $(VULNCHECK) ## report known vulnerabilities in code that the programs and their tests call; needs https://vuln.go.dev, or DB=file:///DIR with a copy
+	for dir in $(BUILT); do (cd $$dir && $(CURDIR)/$(VULNCHECK) -test $(if $(DB),-db $(DB)) ./...) || exit 1; done
 
 # The findings of the excluded rule are answered in docs/security.md, and those of others at their lines (#nosec).
-security: $(STATICCHECK) $(GOSEC) ## check all modules with staticcheck, and the server with gosec
+security: $(STATICCHECK) $(GOSEC) ## check all modules with staticcheck, and all except those of tests with gosec
 	for dir in . $(MODULES); do (cd $$dir && $(CURDIR)/$(STATICCHECK) -checks all,-ST1000,-ST1005 ./...) || exit 1; done
-	$(GOSEC) -quiet -nosec-require-rules -nosec-require-justification -exclude=$(GOSEC_EXCLUDED) -exclude-dir=tests -exclude-dir=client -exclude-dir=middleware -exclude-dir=cmd/throttled-bench -exclude-dir=internal/testbuild ./...
+	for dir in $(filter-out .,$(BUILT)); do (cd $$dir && $(CURDIR)/$(GOSEC) $(GOSEC_FLAGS) -exclude-dir=testserver ./...) || exit 1; done
+	$(GOSEC) $(GOSEC_FLAGS) -exclude-dir=tests -exclude-dir=client -exclude-dir=middleware -exclude-dir=cmd/throttled-bench -exclude-dir=internal/testbuild ./...
 
 $(VULNCHECK):
 	GOBIN=$(CURDIR)/bin $(GO) install golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION)

@@ -133,7 +133,7 @@ func (u *upstream) pause(ctx context.Context) {
 	if !u.down.Load() {
 		return
 	}
-	timer := time.NewTimer(minPause + rand.N(maxPause-minPause))
+	timer := time.NewTimer(minPause + rand.N(maxPause-minPause)) // #nosec G404 -- a delay
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

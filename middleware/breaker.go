@@ -82,7 +82,7 @@ func (b *breaker) add(o outcome) {
 func (b *breaker) trip() {
 	b.open, b.probing, b.failed = true, false, 0
 	b.epoch++
-	b.until = time.Now().Add(b.cooldown/2 + rand.N(b.cooldown))
+	b.until = time.Now().Add(b.cooldown/2 + rand.N(b.cooldown)) // #nosec G404 -- a delay
 }
 
 // isOpen reports whether the breaker is open.

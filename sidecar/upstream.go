@@ -134,7 +134,7 @@ func (u *Upstream) try(ctx context.Context, addr string, delay time.Duration) *p
 }
 
 // jittered returns a random duration from d/2 to d, so that many sidecars do not connect at the same time.
-func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) } // #nosec G404 -- a delay
 
 // sleep waits, and reports whether ctx is not done.
 func sleep(ctx context.Context, d time.Duration) bool {

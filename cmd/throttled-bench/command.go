@@ -200,7 +200,7 @@ type source struct {
 // source returns the stream of connection conn, from 0 to conns-1, in a round. Equal
 // arguments return equal streams.
 func (w workload) source(round, conn, conns int) *source {
-	rng := rand.New(rand.NewPCG(w.seed, uint64(round)<<32|uint64(conn)))
+	rng := rand.New(rand.NewPCG(w.seed, uint64(round)<<32|uint64(conn))) // #nosec G404 -- keys of a load, which a seed repeats
 	s := &source{workload: w, rng: rng, number: int64(conn), step: int64(conns)}
 	s.choose = w.dist.chooser(w.layout.keys, conn, conns, rng)
 	switch {

@@ -67,7 +67,7 @@ func AnyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 // must be neither rare nor common: otherwise the test would mean little.
 func EachParameters(t *testing.T, steps int, check func(a, b, c int64) bool) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(1, 2))
+	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- requests of tests, which each run repeats
 	fits := 0
 	for range steps {
 		if check(AnyInt(r), AnyInt(r), AnyInt(r)) {
