@@ -87,7 +87,7 @@ func keyParts(t *testing.T, file string) (parts []string) {
 		}
 	}
 	number := new(big.Int).SetBytes(raw)
-	return append(parts, string(raw), number.String(), number.Text(16), strings.TrimSuffix(fmt.Sprint(raw), "]"))
+	return append(parts, string(raw), number.String(), number.Text(16), strings.TrimSuffix(fmt.Sprintf("%d", raw), "]"))
 }
 
 // add adds a text that a process shows.
