@@ -55,7 +55,7 @@ func (f *forwarding) init(c *client) {
 func (f *forwarding) begin(b *batch) {
 	srv := f.client.srv
 	wait := srv.leaderWait()
-	if b.onlyChecks() {
+	if b.onlyChecks() && !srv.isSidecar() {
 		wait = min(wait, policyPatience)
 	}
 	now := time.Now()
@@ -220,10 +220,11 @@ func (f *forwarding) takeResult(b *batch) {
 }
 
 // suspect reports on a sidecar that the upstream in use has not answered in time, so that later commands do not wait for it until
-// it answers a probe.
+// it answers a probe. The upstream of an earlier view may no longer be in use.
 func (f *forwarding) suspect() {
-	if f.client.srv.isSidecar() && f.view.Leader != "" {
-		f.client.srv.sidecar.Suspect()
+	srv := f.client.srv
+	if srv.isSidecar() && f.view.Leader != "" && f.view.Changed == srv.cluster.View().Changed {
+		srv.sidecar.Suspect()
 	}
 }
 

@@ -35,8 +35,8 @@ type Config struct {
 	Cluster topology.Cluster
 	// Sidecar makes the server a sidecar: it forwards commands to the upstream. Cluster must be nil then. Optional.
 	Sidecar Sidecar
-	// UpstreamTimeout is the maximum time that a client of a sidecar waits for a connection to the upstream, and then for
-	// a reply. It is required if Sidecar is set.
+	// UpstreamTimeout is the maximum time from the beginning of a batch of commands of a client of a sidecar to the replies of
+	// the upstream, apart from the time for which its commands may block. It is required if Sidecar is set.
 	UpstreamTimeout time.Duration
 	// Rules holds the active rules. Optional; if nil, the commands that use rules fail.
 	Rules *ruleset.Store

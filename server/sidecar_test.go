@@ -111,7 +111,7 @@ func mute(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 // TestSidecar_Deadline checks that a command of a sidecar waits for upstream-timeout at most, although the connection to the
 // upstream is open late and the upstream then does not reply.
 func TestSidecar_Deadline(t *testing.T) {
-	const timeout = 50 * time.Millisecond
+	const timeout = policyPatience + 100*time.Millisecond
 	for name, upstream := range map[string]func(net.Conn){"greets": greetOnly, "is mute": mute} {
 		for _, input := range []string{
 			throttle("k"), throttle("k") + throttle("l"), request("CL.CHECK", "d", "a", "x"), request("CL.ALL", "1", "WINDOW", "w", "5", "60"),

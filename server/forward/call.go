@@ -115,20 +115,11 @@ type Batch struct {
 	// Shared permits sending the calls over a stream that carries the calls of other callers, too. They must be single
 	// commands that do not block, do not change the leader, have short replies, and do not depend on the connection.
 	Shared bool
-	// Until is the time at which replies that have not arrived are given up, postponed by the Wait of each call. Optional; if
-	// zero, only Timeouts.Reply bounds the wait for replies.
+	// Until is the time after which replies are not awaited, postponed by the Wait of each call. Optional; if zero, only
+	// Timeouts.Reply bounds the wait for replies.
 	Until time.Time
 
 	replies []byte
-}
-
-// giveUp sets the outcomes of calls that were sent, and whose replies are not awaited any longer.
-func (b *Batch) giveUp() {
-	for i := range b.Calls {
-		if b.Calls[i].Writes {
-			b.Calls[i].Outcome = Uncertain
-		}
-	}
 }
 
 // encode appends the calls in the form in which they are sent.

@@ -3,6 +3,7 @@ package forward
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,12 +38,13 @@ type carrier struct {
 	retired bool         // the node is no longer the leader; guarded by Forwarder.mu
 }
 
-// passenger is a batch that is sent over a carrier. It is a copy of the batch of the caller, who may give up the replies
-// before they arrive.
+// passenger is a batch that is sent over a carrier. If the caller may abandon it, it has a copy of the calls, because the carrier
+// then still sets their outcomes.
 type passenger struct {
 	batch    Batch
 	deadline time.Time     // for sending
-	done     chan struct{} // receives a token when the outcomes are set
+	answered atomic.Int32  // calls at the beginning of the batch whose outcomes are set
+	done     chan struct{} // receives a token when all outcomes are set
 	err      error         // result of Forward; set before done
 	timer    *time.Timer   // used by finished
 }
@@ -80,29 +82,60 @@ func (p *passenger) finished(until time.Time) bool {
 	}
 }
 
-// errGivenUp means that a passenger is not finished in time. The carrier still uses it.
-var errGivenUp = errors.New("the replies are not awaited any longer")
+// load takes the calls of a batch, and the buffer for their replies.
+func (p *passenger) load(b *Batch, deadline time.Time) {
+	p.deadline = deadline
+	p.answered.Store(0)
+	if b.Until.IsZero() { // the caller waits until all outcomes are set
+		p.batch.Calls = b.Calls
+	} else {
+		p.batch.Calls = append(p.batch.Calls, b.Calls...)
+	}
+	p.batch.replies, b.replies = b.replies, nil
+}
+
+// unload sets the outcomes of a batch and removes it from a passenger that is finished.
+func (p *passenger) unload(b *Batch) {
+	b.replies, p.batch.replies = p.batch.replies, nil
+	if b.Until.IsZero() {
+		p.batch.Calls = nil
+		return
+	}
+	copy(b.Calls, p.batch.Calls)
+	p.batch.Reset()
+}
+
+// abandon sets the outcomes of the calls of a batch whose further replies are not awaited. The carrier still uses the passenger.
+func (p *passenger) abandon(b *Batch) {
+	n := p.answered.Load()
+	copy(b.Calls, p.batch.Calls[:n])
+	for i := range b.Calls[n:] {
+		if c := &b.Calls[int(n)+i]; c.Writes {
+			c.Outcome = Uncertain
+		}
+	}
+}
+
+// errAbandoned means that a passenger is not finished in time. The carrier still uses it.
+var errAbandoned = errors.New("the batch is not answered in time")
 
 // forwardShared sends a batch over a carrier, and waits for the outcomes.
 func (f *Forwarder) forwardShared(to string, protocol int, deadline time.Time, b *Batch) error {
 	p := f.passenger()
-	p.deadline = deadline
-	p.batch.Calls = append(p.batch.Calls, b.Calls...)
-	p.batch.replies, b.replies = b.replies, nil
-	err := f.ride(to, protocol, p, b.Until)
-	if err == errGivenUp {
-		b.giveUp()
+	p.load(b, deadline)
+	err := f.carry(to, protocol, p, b.Until)
+	if err == errAbandoned {
+		p.abandon(b)
 		return ErrSilent
 	}
-	copy(b.Calls, p.batch.Calls)
-	b.replies, p.batch.replies = p.batch.replies, nil
-	p.batch.Reset()
+	p.unload(b)
+	p.err = nil
 	f.passengers.Put(p)
 	return err
 }
 
-// ride waits until a passenger is finished, at most until a time that may be zero, and returns its result.
-func (f *Forwarder) ride(to string, protocol int, p *passenger, until time.Time) error {
+// carry waits until a passenger is finished, at most until a time that may be zero, and returns its result.
+func (f *Forwarder) carry(to string, protocol int, p *passenger, until time.Time) error {
 	c, err := f.board(to, protocol, p)
 	switch {
 	case err != nil:
@@ -117,7 +150,7 @@ func (f *Forwarder) ride(to string, protocol int, p *passenger, until time.Time)
 	case p.finished(until):
 		return p.err
 	}
-	return errGivenUp
+	return errAbandoned
 }
 
 // board adds a batch to the carrier that it will be sent over. The error is errNotDialed if the node is not the leader,
@@ -292,7 +325,8 @@ func (c *carrier) expectsMore() bool {
 	return !c.retired && c.callers >= gatherMin && len(c.waiting) < c.callers
 }
 
-// countCallers sets c.callers when the first reply has arrived. Each caller has at most one batch.
+// countCallers sets c.callers when the first reply has arrived. Each caller has at most one batch, apart from batches that it
+// has abandoned.
 func (c *carrier) countCallers() {
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
@@ -312,6 +346,7 @@ func (c *carrier) fly(st *stream) bool {
 	for j, p := range c.flight {
 		for i := range p.batch.Calls {
 			x.takeReply(&p.batch, &p.batch.Calls[i], patience)
+			p.answered.Store(int32(i + 1))
 			if patience = time.Until(until); j == 0 && i == 0 {
 				c.took = time.Since(sent)
 				c.countCallers()

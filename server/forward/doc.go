@@ -7,6 +7,7 @@
 //
 // Calls that need no stream of their own (Batch.Shared) share a few streams. The calls of all callers that arrive while
 // a shared stream waits for replies are sent in the next write, so that the leader reads and answers many calls at once.
+// A caller with a Batch.Until returns at that time. The stream then reads the late replies, and drops them.
 //
 // [Forwarder.SetLeader] sets the leader. When the leader changes, idle streams to the former leader are closed and dials
 // to it are canceled immediately. Streams in use are closed after Timeouts.FormerLeader. A leader that has transferred

@@ -37,6 +37,10 @@ func (f *Forwarder) forward(to string, protocol int, deadline time.Time, b *Batc
 	if err != nil {
 		return err
 	}
+	if !b.Until.IsZero() && time.Until(b.Until) <= 0 {
+		f.put(st, true)
+		return errNotSent
+	}
 	reusable, err := f.exchangeBatch(st, b)
 	f.put(st, reusable)
 	return err

@@ -51,6 +51,28 @@ func TestUntil_Silent(t *testing.T) {
 	}
 }
 
+// TestUntil_Part checks that calls whose replies arrive before Batch.Until are answered, although later ones are not.
+func TestUntil_Part(t *testing.T) {
+	for _, sharing := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := New(leader(func(command string) []byte {
+				if command == "DEL late" {
+					<-time.After(2 * within)
+				}
+				return []byte("+" + command + "\r\n")
+			}))
+			f.SetLeader("a")
+			b := Batch{Calls: []Call{{Args: words("DEL k"), Writes: true}, {Args: words("DEL late"), Writes: true}, {Args: words("TTL k")}}, Shared: sharing}
+			err := limited(t, f, &b, within)
+			if err != ErrSilent || b.Calls[0].Outcome != Answered || string(b.Calls[0].Reply) != "+DEL k\r\n" || b.Calls[1].Outcome != Uncertain || b.Calls[2].Outcome != Refused {
+				t.Errorf("shared %t: got error %v, calls %+v, want ErrSilent, and the outcomes Answered, Uncertain and Refused", sharing, err, b.Calls)
+			}
+			<-time.After(2 * within) // until the leader has replied
+			f.Close()
+		})
+	}
+}
+
 // TestUntil_LateReply checks that a call whose reply comes after Batch.Until does not get the reply, and that the next call on the same
 // stream gets its own.
 func TestUntil_LateReply(t *testing.T) {
