@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -17,12 +18,13 @@ type phase struct {
 	long time.Duration
 }
 
-// offered is the result of an offered load. Decisions and latencies are counted by the phase in which they arrived.
+// offered is the result of an offered load. Decisions and latencies are counted by the phase in which they arrived, and dropped
+// requests by the phase in which they were dropped.
 type offered struct {
 	begin         time.Time
 	phases        []phase
 	decided, busy []atomic.Int64
-	dropped       atomic.Int64
+	dropped       []atomic.Int64
 
 	mu       sync.Mutex
 	replies  []reply // last decision of each burst
@@ -67,9 +69,10 @@ func (o *offered) p99(replies []reply) (sinceDue, sinceSent float64) {
 	return p99Of(due), p99Of(sent)
 }
 
+// p99Of returns the 99th percentile in milliseconds. That of an empty list is not a number, which reaches no bar.
 func p99Of(list []time.Duration) float64 {
 	if len(list) == 0 {
-		return 0
+		return math.NaN()
 	}
 	slices.Sort(list)
 	return float64(list[(len(list)-1)*99/100]) / float64(time.Millisecond)
@@ -87,7 +90,7 @@ func (o *offered) recovery(bound float64) time.Duration {
 				list = append(list, r.sinceDue)
 			}
 		}
-		if good++; len(list) == 0 || p99Of(list) > bound {
+		if good++; !(p99Of(list) <= bound) { // also without replies
 			good = 0
 		}
 		if good == calm {
@@ -110,7 +113,7 @@ func (o *offered) dueBy(at time.Duration) (n int64) {
 
 // offer sends requests at the rates of the phases, and reads the replies.
 func offer(addr string, phases ...phase) (*offered, error) {
-	o := &offered{begin: time.Now(), phases: phases, decided: make([]atomic.Int64, len(phases)), busy: make([]atomic.Int64, len(phases))}
+	o := &offered{begin: time.Now(), phases: phases, decided: make([]atomic.Int64, len(phases)), busy: make([]atomic.Int64, len(phases)), dropped: make([]atomic.Int64, len(phases))}
 	errs := make([]error, overloadConns)
 	var all sync.WaitGroup
 	for i := range errs {
@@ -173,7 +176,7 @@ func (o *offered) write(conn net.Conn, request string, sent chan<- burst) error 
 	for next := int64(0); ; {
 		now := time.Since(o.begin)
 		if old := o.dueBy(now - overloadGiveUp); old > next {
-			o.dropped.Add(old - next)
+			o.dropped[o.phaseAt(now)].Add(old - next)
 			next = old
 		}
 		n := min(o.dueBy(now)-next, overloadBurst)

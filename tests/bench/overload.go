@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -152,17 +153,13 @@ func (o *overloader) overloadNodes(nodes *group) error {
 	return err
 }
 
-// overload measures the peak, which is the best of several rounds, then the normal latency, and then an overload.
+// overload measures the peak and the normal latency, of which medians are used, and then an overload.
 func (o *overloader) overload(addr string, pid int) error {
-	var peak, perCPU float64
-	for range o.rounds {
-		replies, efficiency, err := peakOf(addr, pid)
-		if err != nil {
-			return err
-		}
-		peak, perCPU = max(peak, replies), max(perCPU, efficiency)
+	peak, perCPU, err := o.peak(addr, pid)
+	if err != nil {
+		return err
 	}
-	normal, usual, err := o.offerBeside(addr, phase{peak / 2, overloadNormal})
+	normal, err := o.normal(addr, peak/2)
 	if err != nil {
 		return err
 	}
@@ -171,7 +168,7 @@ func (o *overloader) overload(addr string, pid int) error {
 		return err
 	}
 	sampled := sampleQueue(addr, o.lasting/2)
-	all, others, err := o.offerBeside(addr, phase{peak * overloadTimes, o.lasting}, phase{peak / 2, overloadAfter})
+	now, err := o.offerBeside(addr, phase{peak * overloadTimes, o.lasting}, phase{peak / 2, overloadAfter})
 	if err != nil {
 		return err
 	}
@@ -179,23 +176,67 @@ func (o *overloader) overload(addr string, pid int) error {
 	if err != nil {
 		return err
 	}
-	o.note("peak %.0f replies/s, %.0f per second of CPU time; decisions per second of CPU time later %.0f",
-		peak, perCPU, float64(all.decided[0].Load()+all.decided[1].Load())/(after-before))
-	o.showResults(normal, all, peak)
-	o.showOthers(usual, others)
-	return o.showQueue(<-sampled, all)
+	o.note("peak %.0f decisions/s, %.0f per second of CPU time; decisions per second of CPU time later %.0f",
+		peak, perCPU, float64(now.decided[0].Load()+now.decided[1].Load())/(after-before))
+	o.showResults(normal.offered, now.offered, peak)
+	o.showOthers(normal.others, now.others)
+	return o.showQueue(<-sampled, now.offered)
+}
+
+// peak returns the decisions per second, and per second of CPU time.
+func (o *overloader) peak(addr string, pid int) (perSecond, perCPU float64, err error) {
+	type result struct{ perSecond, perCPU float64 }
+	var runs []result
+	for range o.rounds {
+		perSecond, perCPU, err := peakOf(addr, pid)
+		if err != nil {
+			return 0, 0, err
+		}
+		runs = append(runs, result{perSecond, perCPU})
+	}
+	return median(runs, func(r result) float64 { return r.perSecond }), median(runs, func(r result) float64 { return r.perCPU }), nil
+}
+
+// served is an offered load, and the latencies of other clients during its first phase.
+type served struct {
+	*offered
+	others latencies
+}
+
+// normal returns the run with the median latency at a rate below the peak, and the median latencies of others.
+func (o *overloader) normal(addr string, rate float64) (served, error) {
+	var runs []served
+	for range o.rounds {
+		s, err := o.offerBeside(addr, phase{rate, overloadNormal})
+		if err != nil {
+			return served{}, err
+		}
+		runs = append(runs, s)
+	}
+	slices.SortFunc(runs, func(a, b served) int { return cmp.Compare(a.p99Sent(), b.p99Sent()) })
+	return served{runs[len(runs)/2].offered, latencies{
+		p50: median(runs, func(s served) float64 { return s.others.p50 }), p99: median(runs, func(s served) float64 { return s.others.p99 }),
+	}}, nil
+}
+
+// p99Sent returns the 99th percentile of the latency of decisions since they were sent, in milliseconds.
+func (s served) p99Sent() float64 {
+	_, sent := s.p99(s.replies)
+	return sent
 }
 
 // offerBeside offers a load, and measures the latencies of other clients during its first phase. They await each reply.
-func (o *overloader) offerBeside(addr string, phases ...phase) (load *offered, others latencies, err error) {
+func (o *overloader) offerBeside(addr string, phases ...phase) (s served, err error) {
 	measured := make(chan error, 1)
 	go func() {
 		var err error
-		others, err = o.others.openLoop(addr, overloadOthers, phases[0].long-overloadWarmup, "-keys", "1000", "-key-size", "16", "-prefix", "m:", "-limit", roomy)
+		s.others, err = o.others.openLoop(addr, overloadOthers, phases[0].long-overloadWarmup, "-keys", "1000", "-key-size", "16", "-prefix", "m:", "-limit", roomy)
 		measured <- err
 	}()
-	load, err = offer(addr, phases...)
-	return load, others, errors.Join(err, <-measured)
+	load, err := offer(addr, phases...)
+	err = errors.Join(err, <-measured)
+	s.offered = load
+	return s, err
 }
 
 // showOthers compares clients that await each reply during the overload with those before.
@@ -231,13 +272,13 @@ func (o *overloader) showQueue(q queue, all *offered) error {
 }
 
 // showResults prints the results of an overload. Latencies have their bars since a request was sent: before that, it waits in the
-// client, which drops it after overloadGiveUp.
+// client, which drops it after overloadGiveUp. The recovery ends when p99 is at most 5 times the normal one, or 5 ms.
 func (o *overloader) showResults(normal, all *offered, peak float64) {
 	usualDue, usualSent := normal.p99(normal.replies)
 	perSecond := func(n int64) float64 { return float64(n) / o.lasting.Seconds() }
 	decided, busy := perSecond(all.decided[0].Load()), perSecond(all.busy[0].Load())
 	o.note("offered %.0f/s for %v: %.0f decisions/s, %.0f BUSY/s, %.0f/s not sent, since their time had passed", peak*overloadTimes,
-		o.lasting, decided, busy, perSecond(all.dropped.Load()))
+		o.lasting, decided, busy, perSecond(all.dropped[0].Load()))
 	decidedDue, decidedSent := all.p99(all.replies)
 	busyDue, busySent := all.p99(all.refusals)
 	o.note("p99 since a request was due (since it was sent): at half the peak %.1f (%.1f) ms; decisions %.0f (%.0f) ms; BUSY %.0f (%.0f) ms",
@@ -248,32 +289,33 @@ func (o *overloader) showResults(normal, all *offered, peak float64) {
 		o.atLeast("BUSY, share of requests without a decision", 100*busy/(peak*overloadTimes-decided), overloadRefused, "%")
 		o.atMost("p99 of BUSY since sent", busySent, overloadBusy, "ms")
 	}
-	o.atMost("time until p99 is at most 5 times the normal one", all.recovery(overloadP99*max(usualDue, 1)).Seconds(), overloadRecovery, "s")
+	calm := overloadP99 * max(usualDue, 1)
+	o.atMost(fmt.Sprintf("time until p99 is at most %.1f ms", calm), all.recovery(calm).Seconds(), overloadRecovery, "s")
 }
 
-// peakOf returns the replies per second, and per second of CPU time, of a server whose connections always have requests
+// peakOf returns the decisions per second, and per second of CPU time, of a server whose connections always have requests
 // outstanding.
 func peakOf(addr string, pid int) (perSecond, perCPU float64, err error) {
 	before, err := cpuSeconds(pid)
 	if err != nil {
 		return 0, 0, err
 	}
-	var replies atomic.Int64
+	var decisions atomic.Int64
 	begin := time.Now()
 	errs := make([]error, overloadConns)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = saturate(addr, overloadKey(i), begin.Add(overloadPeak), &replies) })
+		all.Go(func() { errs[i] = saturate(addr, overloadKey(i), begin.Add(overloadPeak), &decisions) })
 	}
 	all.Wait()
 	elapsed := time.Since(begin).Seconds()
 	after, err := cpuSeconds(pid)
-	n := float64(replies.Load())
+	n := float64(decisions.Load())
 	return n / elapsed, n / (after - before), errors.Join(append(errs, err)...)
 }
 
 // saturate sends bursts of requests until the given time.
-func saturate(addr, key string, end time.Time, replies *atomic.Int64) error {
+func saturate(addr, key string, end time.Time, decisions *atomic.Int64) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return err
@@ -291,8 +333,8 @@ func saturate(addr, key string, end time.Time, replies *atomic.Int64) error {
 				return err
 			}
 			left -= decided + busy
+			decisions.Add(decided)
 		}
-		replies.Add(overloadDepth)
 	}
 	return nil
 }

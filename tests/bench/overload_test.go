@@ -80,7 +80,7 @@ func TestRecovery(t *testing.T) {
 func TestOverloader_Results(t *testing.T) {
 	const peak, lasting = 1000, 10 * time.Second
 	result := func(decided, busy int64, latency time.Duration) *offered {
-		o := &offered{phases: []phase{{1, lasting}, {1, overloadAfter}}, decided: make([]atomic.Int64, 2), busy: make([]atomic.Int64, 2)}
+		o := &offered{phases: []phase{{1, lasting}, {1, overloadAfter}}, decided: make([]atomic.Int64, 2), busy: make([]atomic.Int64, 2), dropped: make([]atomic.Int64, 2)}
 		o.decided[0].Store(decided)
 		o.busy[0].Store(busy)
 		for at := time.Duration(0); at < lasting+overloadAfter; at += 10 * time.Millisecond {
@@ -89,7 +89,8 @@ func TestOverloader_Results(t *testing.T) {
 		}
 		return o
 	}
-	normal := result(5000, 0, time.Millisecond)
+	normal, silent := result(5000, 0, time.Millisecond), result(8000, 0, 5*time.Millisecond)
+	silent.refusals = nil
 	for _, tt := range []struct {
 		name   string
 		sheds  bool
@@ -99,6 +100,7 @@ func TestOverloader_Results(t *testing.T) {
 		{"all reached", true, result(8000, 22_000, 5*time.Millisecond), 0},
 		{"all missed", true, result(7900, 21_000, 6*time.Millisecond), 5},
 		{"without refusals", false, result(7900, 0, 6*time.Millisecond), 2},
+		{"without refusals, although required", true, silent, 2},
 	} {
 		o := &overloader{board: &board{}, overloadRow: overloadRow{sheds: tt.sheds}, lasting: lasting}
 		o.showResults(normal, tt.all, peak)
