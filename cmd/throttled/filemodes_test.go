@@ -93,7 +93,7 @@ func TestProcess_FileModes(t *testing.T) {
 // checkWritable starts a server again, whose state all users can write to, and checks that only then the log has a warning.
 func checkWritable(t *testing.T, p *process, state, log string) {
 	t.Helper()
-	const warning = "all users of this host can write to the directory"
+	const warning = "all users of this host can create files in the directory"
 	if text, err := os.ReadFile(log); err != nil || strings.Contains(string(text), warning) {
 		t.Errorf("error %v, the log has a warning about a private directory:\n%s", err, text)
 	}

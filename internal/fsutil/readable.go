@@ -21,10 +21,10 @@ func WarnReadable(log *slog.Logger, option, path string) {
 }
 
 // WarnWritable logs a warning if all users of this host can write to a directory with the state of the server, so that they can
-// replace the state. The option names the directory in the configuration.
+// add or replace files. The option names the directory in the configuration.
 func WarnWritable(log *slog.Logger, option, dir string) {
 	if info, err := os.Stat(dir); err == nil && info.Mode()&othersWrite != 0 {
-		log.Warn("all users of this host can write to the directory with the state of the server, and replace the state: remove the permission (chmod o-w), and check the files in it",
+		log.Warn("all users of this host can create files in the directory with the state of the server: use a directory to which only its user can write, and check the files in it",
 			"option", option, "dir", dir)
 	}
 }

@@ -129,7 +129,7 @@ var scriptDrivers = []driver{
 
 // loopIn describes the loop of a program in examples/clients.
 func loopIn(file string) string {
-	return "the program repeats calls whose connection is refused or lost, as [" + file + "](../examples/clients/" + file + ")"
+	return "the program repeats calls without a reply, as [" + file + "](../examples/clients/" + file + ")"
 }
 
 const nodePath = "NODE_PATH={cache}/node/node_modules"
