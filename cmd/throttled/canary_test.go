@@ -19,6 +19,7 @@ func receiveTraces(t *testing.T) (url string, bodies *lockedBuffer) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != canaryTrace {
 			w.WriteHeader(http.StatusUnauthorized)
+			return
 		}
 		_, _ = io.Copy(bodies, r.Body)
 	}))
