@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -27,7 +28,7 @@ type restricted struct {
 	t                *testing.T
 	config           *tls.Config // nil without TLS
 	redis, web, rpc  string      // addresses of the ports
-	user, password   string
+	user, password   string      // without a password, the certificate of the user is used
 	tried, permitted int
 }
 
@@ -36,7 +37,7 @@ func (r *restricted) check(admin *redis.Client) {
 	r.t.Helper()
 	r.checkCommands(admin)
 	r.checkEndpoints()
-	r.checkServices()
+	r.checkServices(admin)
 }
 
 // checkCommands tries all commands and subcommands.
@@ -110,28 +111,44 @@ func (r *restricted) checkEndpoints() {
 	var document struct {
 		Paths map[string]map[string]any
 	}
-	if _, text := r.request(http.MethodGet, "/openapi.json"); json.Unmarshal([]byte(text), &document) != nil || len(document.Paths) < 8 {
+	if _, text := r.request(http.MethodGet, "/openapi.json", ""); json.Unmarshal([]byte(text), &document) != nil || len(document.Paths) < 8 {
 		r.t.Fatalf("the OpenAPI document has %d endpoints: %s", len(document.Paths), text)
 	}
 	for path, methods := range document.Paths {
 		for method := range methods {
-			code, text := r.request(strings.ToUpper(method), path)
-			refused := code == http.StatusForbidden || code == http.StatusUnauthorized || path == "/v1/check/batch" && strings.Contains(text, "no permissions")
-			if refused == harmless[path] {
-				r.t.Errorf("%s %s: %d %s", method, path, code, text)
+			code, text := r.request(strings.ToUpper(method), path, endpointBodies[path])
+			if path == "/v1/check/batch" && strings.Contains(text, "no permissions") {
+				code = http.StatusForbidden // of the only check in the batch
+			}
+			if want := wantedCode(path); code != want {
+				r.t.Errorf("%s %s: %d %s, want %d", method, path, code, text, want)
 			}
 		}
 	}
+	if code, text := r.request(http.MethodPost, "/v1/throttle", strings.Replace(endpointBodies["/v1/throttle"], "other", "app:1", 1)); code != http.StatusOK {
+		r.t.Errorf("/v1/throttle with a key of the user: %d %s, want 200", code, text)
+	}
+}
+
+// wantedCode returns the code with which an endpoint must answer the requests in endpointBodies.
+func wantedCode(path string) int {
+	switch {
+	case harmless[path]:
+		return http.StatusOK
+	case path == "/check/nginx":
+		return http.StatusUnauthorized // gateways treat 403 as the refusal of a client
+	}
+	return http.StatusForbidden
 }
 
 // request sends a request to the HTTP server.
-func (r *restricted) request(method, path string) (code int, text string) {
+func (r *restricted) request(method, path, body string) (code int, text string) {
 	r.t.Helper()
 	scheme := "http"
 	if r.config != nil {
 		scheme = "https"
 	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, scheme+"://"+r.web+path, strings.NewReader(endpointBodies[path]))
+	req, err := http.NewRequestWithContext(r.t.Context(), method, scheme+"://"+r.web+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -144,15 +161,15 @@ func (r *restricted) request(method, path string) (code int, text string) {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	reply, err := io.ReadAll(response.Body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return response.StatusCode, string(body)
+	return response.StatusCode, string(reply)
 }
 
-// checkServices tries the methods of the services of Envoy.
-func (r *restricted) checkServices() {
+// checkServices tries the methods of the services of Envoy, which admit the user only after it gets the permission for them.
+func (r *restricted) checkServices(admin *redis.Client) {
 	r.t.Helper()
 	creds := insecure.NewCredentials()
 	if r.config != nil {
@@ -167,11 +184,21 @@ func (r *restricted) checkServices() {
 	if r.password != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", fmt.Sprint("Bearer ", r.user, ":", r.password))
 	}
+	r.callServices(ctx, conn, codes.PermissionDenied)
+	if err := admin.Do(ctx, "ACL", "SETUSER", r.user, "+cl.check", "domain:shop").Err(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.callServices(ctx, conn, codes.OK)
+}
+
+// callServices calls the methods, whose replies must have a code.
+func (r *restricted) callServices(ctx context.Context, conn *grpc.ClientConn, want codes.Code) {
+	r.t.Helper()
 	_, limit := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, rateLimitRequest("192.0.2.7"))
 	_, check := auth.NewAuthorizationClient(conn).Check(ctx, authorizationRequest("192.0.2.7"))
 	for name, err := range map[string]error{"ShouldRateLimit": limit, "Check": check} {
-		if status.Code(err) != codes.PermissionDenied {
-			r.t.Errorf("%s: %v, want PermissionDenied", name, err)
+		if status.Code(err) != want {
+			r.t.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}
 }
@@ -182,7 +209,7 @@ func TestOneCommand_Certificate(t *testing.T) {
 	writeFile(t, file, edgeRules)
 	s := startSecured(t, "yes", "--tls-auth-clients-user", "CN", "--rules", file)
 	s.wants("+OK\r\n", "ACL SETUSER alice on ~app:* +cl.throttle")
-	r := &restricted{t: t, config: s.site.User("alice"), redis: s.redis, web: s.http, rpc: s.grpc}
+	r := &restricted{t: t, config: s.site.User("alice"), redis: s.redis, web: s.http, rpc: s.grpc, user: "alice"}
 	r.check(s.client(nil, s.addr))
 }
 
