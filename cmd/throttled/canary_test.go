@@ -60,19 +60,19 @@ func TestSecretsAreNotShown(t *testing.T) {
 	p.start()
 	p.waitLog("ready")
 	admin := openSession(t, p.addr)
-	c.add(admin.say("AUTH " + canaryPass))
+	c.add(admin.send("AUTH " + canaryPass))
 	monitor := openSession(t, p.addr)
-	c.add(monitor.say("AUTH default "+canaryPass, "MONITOR"))
+	c.add(monitor.send("AUTH default "+canaryPass, "MONITOR"))
 
 	app := openSession(t, p.addr)
 	_, _ = fmt.Fprintf(app.conn, "AUTH %s\r\nAUTH app %s\r\nHELLO 3 AUTH app %s\r\nAUTH %s app\r\n", canaryWrong, canaryWrong, canaryWrong, canaryPass)
-	c.add(app.say("AUTH app "+canaryUser, "HELLO 3 AUTH app "+canaryUser, "CL.THROTTLE app:1 5 5 60", "CL.THROTTLE other 5 5 60", "CL.WINDOW app:2 5 60"))
-	c.add(admin.say(
+	c.add(app.send("AUTH app "+canaryUser, "HELLO 3 AUTH app "+canaryUser, "CL.THROTTLE app:1 5 5 60", "CL.THROTTLE other 5 5 60", "CL.WINDOW app:2 5 60"))
+	c.add(admin.send(
 		"ACL SETUSER extra on >"+canaryAdded+" +@all ~*", "ACL SETUSER extra <"+canaryWrong, "ACL SETUSER extra >"+canaryAdded+" nonsense", "ACL SETUSER extra #"+canaryWrong,
 		"MULTI", "AUTH extra "+canaryAdded, "EXEC", "AUTH extra "+canaryAdded, "AUTH default "+canaryPass, "ACL GETUSER extra", "ACL LIST", "ACL SAVE", "ACL LOAD", "ACL DRYRUN extra auth "+canaryAdded,
 		"CONFIG SET requirepass "+canaryAdded, "CONFIG SET tls-key-file "+site.Path("server-key.pem"), "CONFIG SET tls-key-file "+site.Path("ca.pem"), "CONFIG REWRITE"))
-	c.add(admin.say(adminPages...))
-	c.add(monitor.say())
+	c.add(admin.send(adminPages...))
+	c.add(monitor.send())
 	c.addPages(web)
 	c.addCalls(rpc)
 	until(t, "traces are received", func() bool { return strings.Contains(bodies.String(), "ShouldRateLimit") })

@@ -193,8 +193,8 @@ func openSession(t *testing.T, addr string) *session {
 	return &session{t, conn, bufio.NewReader(conn)}
 }
 
-// say sends commands, and returns all that the server sends up to the reply to an ECHO after them.
-func (s *session) say(commands ...string) string {
+// send sends commands, and returns all that the server sends up to the reply to an ECHO after them.
+func (s *session) send(commands ...string) string {
 	s.t.Helper()
 	const end = "end-of-the-replies"
 	if _, err := fmt.Fprintf(s.conn, "%s\r\nECHO %s\r\n", strings.Join(commands, "\r\n"), end); err != nil {

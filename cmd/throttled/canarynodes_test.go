@@ -71,15 +71,15 @@ func TestSecretsAreNotShown_Cluster(t *testing.T) {
 func (c *canary) useNode(p *process) {
 	c.t.Helper()
 	admin, monitor, app := openSession(c.t, p.addr), openSession(c.t, p.addr), openSession(c.t, p.addr)
-	c.add(admin.say("AUTH "+canaryWrong, "AUTH default "+canaryPass))
-	c.add(monitor.say("AUTH default "+canaryPass, "MONITOR"))
-	c.add(app.say("AUTH app "+canaryWrong, "AUTH "+canaryPass+" app", "AUTH app "+canaryUser, "CL.THROTTLE app:1 5 5 60", "CL.THROTTLE other 5 5 60",
+	c.add(admin.send("AUTH "+canaryWrong, "AUTH default "+canaryPass))
+	c.add(monitor.send("AUTH default "+canaryPass, "MONITOR"))
+	c.add(app.send("AUTH app "+canaryWrong, "AUTH "+canaryPass+" app", "AUTH app "+canaryUser, "CL.THROTTLE app:1 5 5 60", "CL.THROTTLE other 5 5 60",
 		"CL.LEASE 1 1000 THROTTLE app:2 5 5 60"))
-	c.add(admin.say("ACL SETUSER extra on >"+canaryAdded+" +@all ~*", "ACL SETUSER extra <"+canaryWrong, "ACL SETUSER extra >"+canaryAdded+" nonsense",
+	c.add(admin.send("ACL SETUSER extra on >"+canaryAdded+" +@all ~*", "ACL SETUSER extra <"+canaryWrong, "ACL SETUSER extra >"+canaryAdded+" nonsense",
 		"AUTH extra "+canaryAdded, "AUTH default "+canaryPass, "ACL DELUSER gone", "ACL SAVE", "CONFIG SET requirepass "+canaryAdded))
-	c.add(admin.say(adminPages...))
-	c.add(admin.say(clusterPages...))
-	c.add(monitor.say())
+	c.add(admin.send(adminPages...))
+	c.add(admin.send(clusterPages...))
+	c.add(monitor.send())
 }
 
 // TestSecretsAreNotShown_Sidecar checks that neither the password nor the key with which a sidecar logs in to its upstream is in
@@ -113,8 +113,8 @@ func (c *canary) useSidecar(side, up *process, web, rpc string) {
 	c.t.Helper()
 	for _, p := range []*process{side, up} {
 		s := openSession(c.t, p.addr)
-		c.add(s.say("AUTH default "+canaryPass, "AUTH app "+canaryWrong, "AUTH app "+canaryUser))
-		c.add(s.say(adminPages...))
+		c.add(s.send("AUTH default "+canaryPass, "AUTH app "+canaryWrong, "AUTH app "+canaryUser))
+		c.add(s.send(adminPages...))
 	}
 	c.addPages(web)
 	c.addCalls(rpc)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,7 +79,7 @@ func prepareProcesses(t *testing.T, ids []string, args func(id string) []string)
 		all = append(all, p)
 	}
 	for _, p := range all {
-		_, port, _ := net.SplitHostPort(p.addr)
+		port := portOf(p.addr)
 		p.args = append([]string{"--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", p.dir, "--cluster-id", "test", "--node-id", p.id,
 			"--raft-addr", p.raft, "--bootstrap", strings.Join(list, " ")}, args(p.id)...)
 	}

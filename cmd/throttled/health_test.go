@@ -27,7 +27,7 @@ func executes(t *testing.T, code int, want string, args ...string) {
 func TestHealth(t *testing.T) {
 	r := start(t)
 	executes(t, exitOK, "ready", "health", "--addr", r.addr)
-	_, port, _ := net.SplitHostPort(r.addr)
+	port := portOf(r.addr)
 	config := filepath.Join(t.TempDir(), "throttled.conf")
 	writeFile(t, config, "bind *\nport "+port+"\n")
 	executes(t, exitOK, "ready", "health", "--config", config)
@@ -144,7 +144,7 @@ func TestHealth_TLS(t *testing.T) {
 	addr, ca := terminateTLS(t, r.addr)
 	executes(t, exitOK, "ready", "health", "--addr", addr, "--tls", "--cacert", ca)
 	executes(t, exitError, "certificate", "health", "--addr", addr, "--tls")
-	_, port, _ := net.SplitHostPort(addr)
+	port := portOf(addr)
 	executes(t, exitError, "certificate", "health", "--addr", "localhost:"+port, "--tls", "--cacert", ca)
 	executes(t, exitOK, "ready", "health", "--addr", "localhost:"+port, "--tls", "--cacert", ca, "--sni", "127.0.0.1")
 	executes(t, exitError, "other.example", "health", "--addr", addr, "--tls", "--cacert", ca, "--sni", "other.example")

@@ -290,7 +290,7 @@ func TestProcess_ResetTerm(t *testing.T) {
 func newJoining(t *testing.T, id string, through *process, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, id: id, addr: freeAddr(t), raft: freeAddr(t), dir: t.TempDir()}
-	_, port, _ := net.SplitHostPort(p.addr)
+	port := portOf(p.addr)
 	p.args = append([]string{"--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", p.dir, "--cluster-id", "test", "--node-id", id,
 		"--raft-addr", p.raft, "--raft-insecure", "yes", "--join", through.raft}, args...)
 	p.start()

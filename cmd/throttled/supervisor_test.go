@@ -110,7 +110,7 @@ func (s *systemd) drain() {
 // alone returns a standalone server that has not been started, supervised with the given watchdog.
 func (s *systemd) alone(watchdog time.Duration) *process {
 	p := &process{t: s.t, id: "server", addr: freeAddr(s.t), env: s.environ(watchdog)}
-	_, port, _ := net.SplitHostPort(p.addr)
+	port := portOf(p.addr)
 	p.args = []string{"--port", port, "--dir", s.t.TempDir()}
 	return p
 }
@@ -220,7 +220,7 @@ func TestProcess_Aborted(t *testing.T) {
 // TestSupervise_Invalid checks that a server with an invalid socket of systemd runs, and logs the problem.
 func TestSupervise_Invalid(t *testing.T) {
 	p := &process{t: t, id: "server", addr: freeAddr(t), env: []string{"NOTIFY_SOCKET=relative"}}
-	_, port, _ := net.SplitHostPort(p.addr)
+	port := portOf(p.addr)
 	p.args = []string{"--port", port, "--dir", t.TempDir()}
 	p.start()
 	p.waitLog("NOTIFY_SOCKET must be an absolute path")

@@ -189,7 +189,7 @@ func TestTLS_Only(t *testing.T) {
 func TestTLS_RedisCLI(t *testing.T) {
 	s := startSecured(t, "yes")
 	s.site.Replace("alice", s.site.Issue("alice"))
-	_, port, _ := net.SplitHostPort(s.redis)
+	port := portOf(s.redis)
 	cli := func(args ...string) string {
 		base := []string{"-p", port, "--tls", "--sni", tlstest.ServerName, "--cacert", s.site.Path("ca.pem")}
 		out, _ := exec.CommandContext(t.Context(), "redis-cli", append(base, args...)...).CombinedOutput()
@@ -433,7 +433,7 @@ func TestProcess_TLSCluster(t *testing.T) {
 		_ = clustered.Close()
 
 		sentinel := redis.NewSentinelClient(&redis.Options{Addr: "127.0.0.1:" + ports[follower][prefix+"sentinel-port"], TLSConfig: config})
-		_, port, _ := net.SplitHostPort(leader.addr)
+		port := portOf(leader.addr)
 		if prefix == "tls-" {
 			port = ports[leader.id]["tls-port"]
 		}
