@@ -201,12 +201,16 @@ func (c *clients) askNode(l *process, reqs []limiter.Request) bool {
 	return err == nil
 }
 
-// setLease makes the op of a draw that of the units granted: they are spent before the end of the lease.
+// setLease makes the op of a draw that of the units granted: they are spent before the end of the lease. A draw that grants nothing is denied.
 func (o *op) setLease(d *limiter.Draw) {
 	if d == nil || o.outcome == refused || o.outcome == unknown {
 		return
 	}
-	o.outcome, o.quantity, o.leased, o.ret = granted, d.Granted, d.Granted > 0, max(o.ret, o.call+d.Valid-d.Valid/500)
+	if d.Granted == 0 {
+		o.outcome = denied
+		return
+	}
+	o.outcome, o.quantity, o.leased, o.ret = granted, d.Granted, true, max(o.ret, o.call+d.Valid-d.Valid/500)
 }
 
 func judge(d *limiter.Decision, err error) outcome {
