@@ -15,6 +15,7 @@ const (
 	fewObserved   = 3 * time.Second
 	fewPerSec     = 1_000 // requests of other clients, for which the three nodes need a fraction of the processors
 	fewReserved   = 64    // descriptors that clients do not get
+	fewFree       = 16    // of them not in use: enough for new connections of two peers, and a snapshot
 )
 
 // fewFiles opens more connections than a leader may open files. It measures other clients, the processor time of the leader,
@@ -73,15 +74,21 @@ func (l *fullLeader) compareOthers() error {
 		if err := errors.Join(l.v.awaitActive(politeConns), occupy(l.v.addr, stop)); err != nil {
 			return err
 		}
-		_, err := awaitFiles(l.v.pid(), l.files+moreFiles)
+		now, err := awaitFiles(l.v.pid(), l.files+moreFiles)
+		if err == nil && now > l.files+moreFiles {
+			err = fmt.Errorf("the leader has %d open files after an attack, %d before", now, l.files)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	refused, err := l.v.info("stats", "rejected_connections")
+	if err != nil {
+		return err
+	}
 	l.atLeast("connections refused meanwhile", float64(refused), fewConns-fewFilesLimit, "")
-	return err
+	return nil
 }
 
 // observe occupies the descriptors while one client stays connected, and measures the leader meanwhile.
@@ -124,22 +131,31 @@ func (l *fullLeader) descriptors(kept *asker) error {
 	if err != nil {
 		return err
 	}
-	l.atLeast("descriptors reserved beside those of clients", float64(fewFilesLimit-clients), fewReserved, "")
 	n, err := openFiles(l.v.pid())
-	l.atMost("open files of the leader", float64(n), fewFilesLimit-1, "")
-	return err
+	if err != nil {
+		return err
+	}
+	l.atLeast("descriptors reserved beside those of clients", float64(fewFilesLimit-clients), fewReserved, "")
+	l.atLeast("free descriptors of the leader", float64(fewFilesLimit-n), fewFree, "")
+	return nil
 }
 
 // processor compares the processor time of the leader while it refuses connections with that before.
 func (l *fullLeader) processor(calm float64) error {
 	share, err := cpuShare(l.v.pid(), fewObserved)
+	if err != nil {
+		return err
+	}
 	l.atMost("processor time of the leader, more than before", 100*(share-calm), fewCPU, "%")
-	return err
+	return nil
 }
 
 // peers counts the connections between nodes that are no longer open.
 func (l *fullLeader) peers(before map[socket]bool) error {
 	now, err := l.nodes.raftConnections()
+	if err != nil {
+		return err
+	}
 	lost := 0
 	for c := range before {
 		if !now[c] {
@@ -148,7 +164,7 @@ func (l *fullLeader) peers(before map[socket]bool) error {
 	}
 	l.atLeast("connections between nodes", float64(len(before)), groupSize-1, "")
 	l.atMost("connections between nodes that were lost", float64(lost), 0, "")
-	return err
+	return nil
 }
 
 // restartFollower kills and starts a follower, and waits until it has joined the leader.
@@ -205,8 +221,11 @@ func awaitRefusal(addr string) error {
 // filesClosed compares the open files of a node with those before.
 func (a *abuser) filesClosed(n *node, before int) error {
 	now, err := awaitFiles(n.pid(), before+moreFiles)
+	if err != nil {
+		return err
+	}
 	a.atMost("afterwards: more open files", float64(now-before), moreFiles, "")
-	return err
+	return nil
 }
 
 // awaitFiles waits until a process has at most the given number of open files, at most growthWithin, and returns their number.
