@@ -241,7 +241,7 @@ rules-chaos: tools ## change the rules every 100 ms under full load while the le
 plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
 	$(GO) run -C tests/plots .
 
-bench: tools ## measure the performance of the server; WHAT=memory runs one measurement, PEER=host:port also measures another server
+bench: tools ## measure the performance of the server; WHAT=memory runs one measurement, PEER=host:port also measures another server; overload and abuse need root
 	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./window ./windowlog ./tokenbucket ./leaky ./resp ./buckets ./persistence)
 	$(if $(filter edges,$(WHAT)),scripts/peers.sh)
 	$(if $(filter gateways,$(WHAT)),,$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER)) $(ARGS))

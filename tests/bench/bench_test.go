@@ -193,3 +193,23 @@ func TestRulesText(t *testing.T) {
 		t.Errorf("%d limits, want 8", got)
 	}
 }
+
+// TestSelectsAny checks the measurements that "bench all" runs with the flag -rows.
+func TestSelectsAny(t *testing.T) {
+	for _, tt := range []struct {
+		rows, measurement string
+		want              bool
+	}{
+		{"", "abuse", true},
+		{"", "overload", true},
+		{"F71", "abuse", true},
+		{"F71", "overload", false},
+		{"F71,leader", "overload", true},
+		{"standalone", "abuse", false},
+		{"F71", "memory", true},
+	} {
+		if got := (&settings{rows: tt.rows}).selectsAny(rowsOf(tt.measurement)); got != tt.want {
+			t.Errorf("-rows %q selects rows of %s: %t, want %t", tt.rows, tt.measurement, got, tt.want)
+		}
+	}
+}

@@ -30,11 +30,12 @@
 //	bench attacked     the latencies of HTTP and gRPC clients beside hostile ones, which is a part of edges
 //	bench overload     three times the load that the server can answer for a minute: goodput, refusals, latencies relative to
 //	                   those before, and the time until it has recovered; standalone, and the leader of a cluster, which must
-//	                   stay the leader; each with and, for 5 seconds, without the option for it
+//	                   stay the leader; each with and, for 5 seconds, without the option for it; needs root
 //	bench sidecar      local decisions of sidecars on hot, exhausted and shared keys
 //	bench sidecar-cold CPU of a server and of a cluster for requests on cold keys, directly and through sidecars
 //	bench abuse        the rows of docs/security.md: other clients beside an abuse, and resources afterwards; needs root
-//	bench all       all measurements; compare, memory and replication include the peer only with -peer
+//	bench all       all measurements; compare, memory and replication include the peer only with -peer; abuse and overload are skipped
+//	                if -rows selects none of their rows
 package main
 
 import (
@@ -65,6 +66,26 @@ type settings struct {
 // selects reports whether the flag -rows selects a row.
 func (s *settings) selects(row string) bool {
 	return s.rows == "" || slices.Contains(strings.Split(s.rows, ","), row)
+}
+
+// selectsAny reports whether the flag -rows selects one of the rows of a measurement, or the measurement has no rows.
+func (s *settings) selectsAny(rows []string) bool {
+	return len(rows) == 0 || slices.ContainsFunc(rows, s.selects)
+}
+
+// rowsOf returns the rows of a measurement, or nil if it is not divided into rows.
+func rowsOf(measurement string) (rows []string) {
+	switch measurement {
+	case "abuse":
+		for _, row := range abuses {
+			rows = append(rows, row.row)
+		}
+	case "overload":
+		for _, row := range overloadRows {
+			rows = append(rows, row.kind)
+		}
+	}
+	return rows
 }
 
 var errMissed = errors.New("a bar was missed")
@@ -145,6 +166,9 @@ func run(args []string) error {
 			continue
 		}
 		known = true
+		if args[0] == "all" && !s.selectsAny(rowsOf(m.name)) {
+			continue
+		}
 		fmt.Printf("\n%s\n", strings.ToUpper(m.name))
 		if err := m.run(s, b); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
