@@ -85,51 +85,60 @@ func (n *network) since(field *[]time.Time, begin time.Time) (all, crowd int) {
 	return all, crowd
 }
 
+// checkRate checks the number of times of at least a time, and the largest number of them within 10 ms. The times are a field of n.
+func (n *network) checkRate(t *testing.T, name string, field *[]time.Time, begin time.Time, most, mostAtOnce int) {
+	t.Helper()
+	if all, crowd := n.since(field, begin); all > most || crowd > mostAtOnce {
+		t.Errorf("%d %s, %d of them within 10 ms, want at most %d and %d", all, name, crowd, most, mostAtOnce)
+	}
+}
+
+// runUpstreams runs the upstreams of sidecars until stop is called.
+func runUpstreams(ctx context.Context, n *network, sidecars int) (all []*Upstream, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for range sidecars {
+		u := New(Config{Addresses: []string{"up:1"}, Credentials: Credentials{dial: n.dial}, Timeout: 50 * time.Millisecond})
+		all = append(all, u)
+		running.Go(func() { u.Run(ctx) })
+	}
+	return all, func() { cancel(); running.Wait() }
+}
+
+// wantUsed checks whether all sidecars use the upstream.
+func wantUsed(t *testing.T, all []*Upstream, want bool) {
+	t.Helper()
+	synctest.Wait()
+	for i, u := range all {
+		if got := u.View().Leader != "" && !u.Silent(); got != want {
+			t.Fatalf("sidecar %d uses the upstream: %t, want %t", i, got, want)
+		}
+	}
+}
+
 // TestUpstream_ReturnsWithoutHerd stops an upstream for 5 s, which many sidecars use and lose at the same instant. After its return, each of them
 // must use it within maxBackoff. They must not connect at the same time, nor connect or send probes more often than necessary.
 func TestUpstream_ReturnsWithoutHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sidecars, outage = 200, 5 * time.Second
 		n := &network{up: true}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		all := make([]*Upstream, sidecars)
-		for i := range all {
-			all[i] = New(Config{Addresses: []string{"up:1"}, Credentials: Credentials{dial: n.dial}, Timeout: 50 * time.Millisecond})
-			running.Go(func() { all[i].Run(ctx) })
-		}
-		answered := func(want bool) {
-			t.Helper()
-			synctest.Wait()
-			for i, u := range all {
-				if got := u.View().Leader != "" && !u.Silent(); got != want {
-					t.Fatalf("sidecar %d uses the upstream: %t, want %t", i, got, want)
-				}
-			}
-		}
-		answered(true)
+		all, stop := runUpstreams(t.Context(), n, sidecars)
+		wantUsed(t, all, true)
 		n.set(false)
-		<-time.After(outage - time.Second)
-		answered(false)
+		<-time.After(outage - time.Second) // virtual time, as below
+		wantUsed(t, all, false)
 		quiet := time.Now()
 		<-time.After(time.Second)
-		if dials, crowd := n.since(&n.dials, quiet); dials > sidecars*int(time.Second/(maxBackoff/2)) || crowd > sidecars/4 {
-			t.Errorf("%d attempts to connect in a second of the outage, %d of them within 10 ms, want at most %d and %d", dials, crowd, sidecars*int(time.Second/(maxBackoff/2)), sidecars/4)
-		}
+		n.checkRate(t, "attempts to connect in a second of the outage", &n.dials, quiet, sidecars*int(time.Second/(maxBackoff/2)), sidecars/4)
 		n.set(true)
 		returned := time.Now()
 		<-time.After(maxBackoff)
-		answered(true)
+		wantUsed(t, all, true)
 		<-time.After(time.Second - maxBackoff)
 		synctest.Wait()
-		if dials, crowd := n.since(&n.dials, returned); dials != sidecars || crowd > sidecars/4 {
-			t.Errorf("%d connections in the first second, %d of them within 10 ms, want %d and at most %d", dials, crowd, sidecars, sidecars/4)
-		}
-		if probes, crowd := n.since(&n.probes, returned); probes > 3*sidecars || crowd > sidecars/4 {
-			t.Errorf("%d probes in the first second, %d of them within 10 ms, want at most %d and %d", probes, crowd, 3*sidecars, sidecars/4)
-		}
-		cancel()
-		running.Wait()
+		n.checkRate(t, "connections in the first second", &n.dials, returned, sidecars, sidecars/4) // at least one each, since all use the upstream
+		n.checkRate(t, "probes in the first second", &n.probes, returned, 3*sidecars, sidecars/4)
+		stop()
 		n.set(false)
 	})
 }
