@@ -92,39 +92,51 @@ func TestMajorityLossLeases(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 				s.await("leases are permitted", time.Minute, func() bool { return s.leader().setting.leases() == buckets.LatestLeases })
-				keys := sharedKeys()
-				s.useAll(keys, 2*time.Second)
-				s.converge()
-				left := s.leader()
-				if !tt.leader {
-					left = s.followers(left)[0]
-				}
-				if u := left.LeaseUsage(); u.Leases < int64(len(keys)) {
-					t.Errorf("%d leases are outstanding when the majority is lost, want at least %d", u.Leases, len(keys))
-				}
-				for _, l := range s.followers(left) {
-					l.crash(false)
-					l.node.skew.Store(int64(time.Hour)) // must not be used, since the node that is left has measured the time
-				}
-				pass(tt.down)
-				bootAll(s)
-				before := map[string]int64{}
-				for key, k := range keys {
-					before[key] = k.leased + k.direct
-				}
-				s.useAll(keys, 3*time.Second)
-				for key, k := range keys {
-					restores := key == "throttle" || key == "log" && tt.down > limiter.MaxHold
-					if k.leased == 0 || k.direct == 0 || restores && k.leased+k.direct == before[key] {
-						t.Errorf("key %s: %d units are admitted by leases, %d directly, and %d before the loss: too few to prove anything", key, k.leased, k.direct, before[key])
-					}
-					for seed := range uint64(20) {
-						if err := k.history.Check(k.rule, rand.New(rand.NewPCG(seed, 0))); err != nil {
-							t.Fatalf("key %s: %v", key, err)
-						}
-					}
-				}
+				s.loseMajority(tt.leader, tt.down)
 			})
 		})
+	}
+}
+
+// loseMajority uses keys with leases, crashes all nodes but the leader or a follower for a time, uses the keys again, and checks them.
+func (s *sim) loseMajority(leader bool, down time.Duration) {
+	s.t.Helper()
+	keys := sharedKeys()
+	s.useAll(keys, 2*time.Second)
+	s.converge()
+	left := s.leader()
+	if !leader {
+		left = s.followers(left)[0]
+	}
+	if u := left.LeaseUsage(); u.Leases < int64(len(keys)) {
+		s.t.Errorf("%d leases are outstanding when the majority is lost, want at least %d", u.Leases, len(keys))
+	}
+	for _, l := range s.followers(left) {
+		l.crash(false)
+		l.node.skew.Store(int64(time.Hour)) // must not be used, since the node that is left has measured the time
+	}
+	pass(down)
+	bootAll(s)
+	before := map[string]int64{}
+	for key, k := range keys {
+		before[key] = k.leased + k.direct
+	}
+	s.useAll(keys, 3*time.Second)
+	for key, k := range keys {
+		restores := key == "throttle" || key == "log" && down > limiter.MaxHold
+		if k.leased == 0 || k.direct == 0 || restores && k.leased+k.direct == before[key] {
+			s.t.Errorf("key %s: %d units are admitted by leases, %d directly, and %d before the loss: too few to prove anything", key, k.leased, k.direct, before[key])
+		}
+		k.check(s.t, key)
+	}
+}
+
+// check checks the admitted units of a key for random times at which the units of its leases are spent.
+func (k *sharedKey) check(t testing.TB, key string) {
+	t.Helper()
+	for seed := range uint64(20) {
+		if err := k.history.Check(k.rule, rand.New(rand.NewPCG(seed, 0))); err != nil {
+			t.Fatalf("key %s: %v", key, err)
+		}
 	}
 }
