@@ -22,7 +22,7 @@ type world struct {
 	events events
 	faults faults
 
-	subject
+	simulatedLimit
 	kind    limiter.Kind // of the record
 	state   limiter.State
 	lessees []*member
@@ -85,7 +85,7 @@ const start = uint64(1_000_000 * time.Second)
 // newWorld returns a world with a random limit of a kind and random lessees.
 func newWorld(seed uint64, kind limiter.Kind, f faults) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{rng: rng, faults: f, subject: newSubject(kind, rng), kind: kind}
+	w := &world{rng: rng, faults: f, simulatedLimit: newSimulatedLimit(kind, rng), kind: kind}
 	for range 1 + rng.IntN(4) {
 		drift := 1.0/1000 - 1.0/500*rng.Float64()
 		if f.slowClock {

@@ -14,8 +14,8 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// subject is the limit of a simulation.
-type subject struct {
+// simulatedLimit is the limit of a simulation.
+type simulatedLimit struct {
 	base   limiter.Kind // of the limit
 	limit  limiter.Limit
 	decide lease.Algorithm
@@ -45,9 +45,9 @@ var simulated = []limiter.Kind{
 	limiter.Throttle, limiter.FixedWindow, limiter.WindowBuckets, limiter.SlidingWindow, limiter.WindowLog, limiter.TokenBucket,
 }
 
-// newSubject returns a random limit of a kind.
-func newSubject(kind limiter.Kind, rng *rand.Rand) subject {
-	s := subject{base: kind, decide: algorithms[kind]}
+// newSimulatedLimit returns a random limit of a kind.
+func newSimulatedLimit(kind limiter.Kind, rng *rand.Rand) simulatedLimit {
+	s := simulatedLimit{base: kind, decide: algorithms[kind]}
 	if kind == limiter.Throttle {
 		s.limit = limiter.Limit{Max: 500 + rng.Int64N(1000), Interval: time.Duration(5+rng.Int64N(20)) * time.Millisecond / 10}
 		s.unit = int64(s.limit.Interval)
