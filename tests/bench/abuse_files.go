@@ -35,26 +35,21 @@ func (a *abuser) fillFiles(nodes *group) error {
 	if err != nil {
 		return err
 	}
-	before, err := nodes.heartbeats()
-	if err != nil {
-		return err
-	}
 	files, err := openFiles(leader.pid())
 	if err != nil {
 		return err
 	}
 	l := &fullLeader{a, nodes, leader, &victim{process: &process{cmd: leader.cmd, addr: leader.addr}, perSec: fewPerSec}, files}
-	if err := l.compareOthers(); err != nil {
-		return err
-	}
-	if err := l.observe(); err != nil {
-		return err
-	}
-	after, err := nodes.heartbeats()
+	elections, err := nodes.electionsDuring(func() error {
+		if err := l.compareOthers(); err != nil {
+			return err
+		}
+		return l.observe()
+	})
 	if err != nil {
 		return err
 	}
-	a.atMost("elections", after.term-before.term, 0, "")
+	a.atMost("elections", elections, 0, "")
 	return a.filesClosed(leader, files)
 }
 

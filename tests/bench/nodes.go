@@ -148,6 +148,19 @@ func (g *group) other(n *node) *node {
 	return g.nodes[slices.IndexFunc(g.nodes, func(m *node) bool { return m != n })]
 }
 
+// electionsDuring returns the number of elections while f runs.
+func (g *group) electionsDuring(f func() error) (float64, error) {
+	before, err := g.heartbeats()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := g.heartbeats()
+	return after.term - before.term, err
+}
+
 // raftConnections returns the open connections between the nodes.
 func (g *group) raftConnections() (map[socket]bool, error) {
 	var addrs []string

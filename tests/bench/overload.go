@@ -136,19 +136,12 @@ func (o *overloader) overloadNodes(nodes *group) error {
 	if err != nil {
 		return err
 	}
-	before, err := nodes.heartbeats()
-	if err != nil {
-		return err
-	}
-	if err := o.overload(leader.addr, leader.pid()); err != nil {
-		return err
-	}
-	after, err := nodes.heartbeats()
+	elections, err := nodes.electionsDuring(func() error { return o.overload(leader.addr, leader.pid()) })
 	if err != nil {
 		return err
 	}
 	last, err := nodes.leader()
-	o.atMost("elections", after.term-before.term, 0, "")
+	o.atMost("elections", elections, 0, "")
 	o.atMost("changes of the leader", float64(countTrue(last != leader)), 0, "")
 	return err
 }
