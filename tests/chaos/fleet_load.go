@@ -53,8 +53,8 @@ func leasable() (keys []windowKey) {
 	return append(keys, windowKey{bucket, capacity, []string{"CL.BUCKET", bucket.Name, itoa(capacity), itoa(refill), "1"}, nil})
 }
 
-// refunded returns limits of every algorithm on keys that are also refunded and deleted. A refund of a relaxed lease of
-// CL.THROTTLE has no bound, so relaxed leaves out these limits.
+// refunded returns limits of every algorithm on keys that are also refunded and deleted. With relaxed, those
+// of CL.THROTTLE are left out: only the simulations of package lease refund keys with relaxed leases.
 func refunded(relaxed bool) (keys []windowKey) {
 	for _, k := range leasable() {
 		if k.words[0] == "CL.THROTTLE" && (relaxed || k.of.Count != 40) {
