@@ -264,7 +264,7 @@ func TestForgeriesWouldWork(t *testing.T) {
 			}
 			// Raft does not report changes of its term, so the term is polled. The timeout only matters if the test
 			// fails.
-			for end := time.Now().Add(2 * time.Minute); !granted && b.raft.CurrentTerm() == term; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(2 * time.Minute); !granted && b.raft.CurrentTerm() == term; time.Sleep(time.Millisecond) { // the polling interval
 				if time.Now().After(end) {
 					t.Fatalf("a forged message had no effect: the term is still %d, and no vote was granted", term)
 				}
