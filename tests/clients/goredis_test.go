@@ -31,8 +31,10 @@ func (k *logKeeper) Printf(_ context.Context, format string, args ...any) {
 }
 
 // usualLog matches the log lines of go-redis about stopped servers, the connections that
-// they closed, and the leader of a cluster.
+// they closed, and the leader of a cluster. go-redis reports a new connection that was closed before
+// its first use, also by Close of the client, as marked for handoff.
 var usualLog = regexp.MustCompile(`connect: connection refused$|state changed by hook to CLOSED, closing it$|` +
+	`failed to process new connection conn\[\d+\] by hook: accept=false, err=connection marked for handoff$|` +
 	`^sentinel: ((selected addr|new master)=|.* failed: )`)
 
 // odd returns the log lines that usualLog does not match.
