@@ -63,8 +63,8 @@ func (s *Server) fallback() fallback {
 	return fallback{awayPolicies[o.UpstreamAway], o.UpstreamShare, s.rules.local}
 }
 
-// answerAway replies to a limiter command of a sidecar that the upstream has not decided, by the option upstream-away. It
-// returns false if the call has another outcome.
+// answerAway replies to a limiter command of a sidecar that the upstream has not decided, by the option upstream-away, or with
+// an error to a refund that the upstream may have run. It returns false if the call has another outcome.
 func (l *collector) answerAway(b *batch, call *call) bool {
 	if !l.srv.isSidecar() || call.cmd.parse == nil || call.cmd.report || call.args == nil || !call.isUndecided() {
 		return false
@@ -90,12 +90,17 @@ func (l *collector) answerLimitAway(c *call, f *fallback) error {
 	if err := b.add(c.cmd, c.args, false); err != nil {
 		return err
 	}
+	if c.isUncertain() && slices.ContainsFunc(b.reqs, isRefund) {
+		return limiter.ErrUncertain
+	}
 	out := b.out[:len(b.reqs)]
 	f.decide(b.reqs, out)
 	l.srv.away.add(f.policy, anyLimited(out))
 	b.replyDecided(l.out, &b.calls[0], false, &l.srv.stats)
 	return nil
 }
+
+func isRefund(req limiter.Request) bool { return req.Quantity < 0 }
 
 // decide decides the requests of one command.
 func (f *fallback) decide(reqs []limiter.Request, out []limiter.Decision) {
@@ -151,6 +156,9 @@ func (l *collector) answerCheckAway(b *batch, c *call, f *fallback) error {
 	o := newCheckOptions()
 	if _, err := o.read(c.args[2:], optionsCheck); err != nil {
 		return err
+	}
+	if o.restores() && c.isUncertain() {
+		return limiter.ErrUncertain
 	}
 	c.unit, c.limits = o.unit, nil
 	s := checkSummary{top: &checkAway, flags: flagFailClosed}

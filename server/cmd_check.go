@@ -78,6 +78,9 @@ func (o *checkOptions) isCharge() bool { return o.cost > 0 && !o.peek && !o.dryR
 // of the request would then lose their refunds.
 func (o *checkOptions) isRefund() bool { return o.cost < 0 && !o.peek }
 
+// restores reports whether a request can restore units.
+func (o *checkOptions) restores() bool { return o.isRefund() && !o.dryRun }
+
 func newCheckOptions() checkOptions { return checkOptions{cost: 1, unit: time.Second} }
 
 // read parses the options at the beginning of args, and returns the arguments after them. allowed is the bit set of the

@@ -65,14 +65,16 @@ func (c *call) hasPolicy() bool { return c.cmd.hasPolicy() && c.args != nil }
 func (cmd *command) hasPolicy() bool { return cmd.rules && !cmd.report }
 
 // answerByPolicy replies to a CL.CHECK that no leader has decided, according to on_failure in the rules that this node
-// has. It returns false if the call has another outcome, or if these rules cannot be used for the request.
+// has. It returns false if the call has another outcome, if these rules cannot be used for the request, or if the call is a
+// refund that the leader may have run: no decision is then true, and a client that repeats a refused refund would restore its
+// units twice.
 func (l *collector) answerByPolicy(b *batch, call *call) bool {
 	if !call.hasPolicy() || !call.isUndecided() || !l.client.forwardsCommands() {
 		return false
 	}
 	o := newCheckOptions()
 	pairs, err := o.read(call.args[2:], optionsCheck)
-	if err != nil || b.rule.match(call.args[1], pairs) != nil {
+	if err != nil || o.restores() && call.isUncertain() || b.rule.match(call.args[1], pairs) != nil {
 		return false
 	}
 	f := l.srv.fallback()
@@ -96,14 +98,19 @@ func (l *collector) answerByPolicy(b *batch, call *call) bool {
 // forwarded call is relayed as bytes, so an error of the leader is recognized by its code.
 func (c *call) isUndecided() bool {
 	if c.err != nil {
-		return isNotLeading(c.err) || errors.Is(c.err, limiter.ErrUncertain) || c.err == errBusy
+		return isNotLeading(c.err) || c.isUncertain() || c.err == errBusy
 	}
-	for _, code := range [...]string{"-UNCERTAIN ", "-LOADING ", "-BUSY ", "-CLUSTERDOWN "} { // replies of the leader, or of an upstream
+	for _, code := range [...]string{"-LOADING ", "-BUSY ", "-CLUSTERDOWN "} { // replies of the leader, or of an upstream
 		if bytes.HasPrefix(c.reply, []byte(code)) {
 			return true
 		}
 	}
-	return false
+	return c.isUncertain()
+}
+
+// isUncertain reports whether it is not known if the leader has run a call.
+func (c *call) isUncertain() bool {
+	return errors.Is(c.err, limiter.ErrUncertain) || bytes.HasPrefix(c.reply, []byte("-UNCERTAIN "))
 }
 
 // applyPolicies sets p.shown to the decisions of on_failure on the live limits in p.matches, and returns their counters.

@@ -207,7 +207,8 @@ func TestOnFailureEnds(t *testing.T) {
 	})
 }
 
-// TestOnFailureUncertain checks that a request that the leader may have charged is decided by policy.
+// TestOnFailureUncertain checks that a request that the leader may have charged is decided by policy, and that a refund that the
+// leader may have run is not.
 func TestOnFailureUncertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := startFailureLab(t)
@@ -215,6 +216,7 @@ func TestOnFailureUncertain(t *testing.T) {
 		l.lose(limiter.ErrUncertain)
 		for _, id := range []string{"a", "b"} { // on the leader, and forwarded
 			p := l.nodes[id].at(l.nodes[id].clients)
+			p.checks("CL.CHECK d COST -1 a x", "-"+string(errUncertain))
 			p.checks("CL.CHECK d a x", "["+unlimitedFive+" open [failopen] [[open 1m "+unlimitedFive+" [failopen]]] 2]")
 			p.send(request(words("CL.CHECK d a x b x")...) + request(words("CL.THROTTLE k 1 1 1")...))
 			if got := p.read().brief(); !strings.HasPrefix(got, "[1 0 0 1 1 login [report failclosed]") {

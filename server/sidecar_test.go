@@ -277,6 +277,37 @@ func TestSidecar_UpstreamUndecided(t *testing.T) {
 	}
 }
 
+// TestSidecar_UncertainRefund checks that a refund that the upstream may have run is not answered by upstream-away, with or
+// without rules, and that other refunds are.
+func TestSidecar_UncertainRefund(t *testing.T) {
+	t.Parallel()
+	f, _, side := newSidecar(t, nil)
+	p := side.dial()
+	refunds := []string{"CL.THROTTLE k 2 1 60 -1", "CL.WINDOW w 3 60 -1 FIXED", "CL.ALL -1 THROTTLE a 2 1 60 THROTTLE b 2 1 60", "CL.CHECK d COST -1 p x ip 1"}
+	check := func(certain bool) {
+		t.Helper()
+		for _, policy := range []string{"closed", "open"} {
+			p.do("+OK\r\n", "CONFIG", "SET", "upstream-away", policy)
+			for _, refund := range refunds {
+				v := p.ask(words(refund)...)
+				if got := v.kind == '*'; got != certain || !certain && v.brief() != "-"+string(errUpstreamUncertain) && v.brief() != "-UNCERTAIN lost" {
+					t.Errorf("%s, by upstream-away %s: got %s; want a decision: %t", refund, policy, v.brief(), certain)
+				}
+			}
+		}
+		if v := p.ask(words("CL.CHECK d DRYRUN COST -1 p x ip 1")...); v.kind != '*' {
+			t.Errorf("a refund with DRYRUN, which has no effect: got %s, want a decision", v.brief())
+		}
+	}
+	for range 2 { // without rules, and with them
+		f.use(answering(t, "-UNCERTAIN lost"))
+		check(false)
+		f.use(answering(t, "-LOADING no leader"))
+		check(true)
+		setRules(t, side.rules.store, awayRules)
+	}
+}
+
 // answering returns the address of a server that replies to each command of one argument or more with the same line.
 func answering(t *testing.T, line string) string {
 	t.Helper()
