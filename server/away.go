@@ -64,7 +64,7 @@ func (s *Server) fallback() fallback {
 }
 
 // answerAway replies to a limiter command of a sidecar that the upstream has not decided, by the option upstream-away, or with
-// an error to a refund that the upstream may have run. It returns false if the call has another outcome.
+// an error to a refund or a return of units that the upstream may have run. It returns false if the call has another outcome.
 func (l *collector) answerAway(b *batch, call *call) bool {
 	if !l.srv.isSidecar() || call.cmd.parse == nil || call.cmd.report || call.args == nil || !call.isUndecided() {
 		return false
@@ -90,7 +90,7 @@ func (l *collector) answerLimitAway(c *call, f *fallback) error {
 	if err := b.add(c.cmd, c.args, false); err != nil {
 		return err
 	}
-	if c.isUncertain() && slices.ContainsFunc(b.reqs, isRefund) {
+	if c.isUncertain() && slices.ContainsFunc(b.reqs, restores) {
 		return limiter.ErrUncertain
 	}
 	out := b.out[:len(b.reqs)]
@@ -100,7 +100,10 @@ func (l *collector) answerLimitAway(c *call, f *fallback) error {
 	return nil
 }
 
-func isRefund(req limiter.Request) bool { return req.Quantity < 0 }
+// restores reports whether a request can restore units: a refund, or the return of units of a lease.
+func restores(req limiter.Request) bool {
+	return req.Quantity < 0 || req.Draw != nil && req.Draw.Return
+}
 
 // decide decides the requests of one command.
 func (f *fallback) decide(reqs []limiter.Request, out []limiter.Decision) {

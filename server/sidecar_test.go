@@ -277,20 +277,20 @@ func TestSidecar_UpstreamUndecided(t *testing.T) {
 	}
 }
 
-// TestSidecar_UncertainRefund checks that a refund that the upstream may have run is not answered by upstream-away, with or
-// without rules, and that other refunds are.
+// TestSidecar_UncertainRefund checks that a refund or a return of leased units that the upstream may have run is not answered by
+// upstream-away, with or without rules, and that other ones are.
 func TestSidecar_UncertainRefund(t *testing.T) {
 	t.Parallel()
 	f, _, side := newSidecar(t, nil)
 	p := side.dial()
-	refunds := []string{"CL.THROTTLE k 2 1 60 -1", "CL.WINDOW w 3 60 -1 FIXED", "CL.ALL -1 THROTTLE a 2 1 60 THROTTLE b 2 1 60", "CL.CHECK d COST -1 p x ip 1"}
+	refunds := []string{"CL.THROTTLE k 2 1 60 -1", "CL.WINDOW w 3 60 -1 FIXED", "CL.ALL -1 THROTTLE a 2 1 60 THROTTLE b 2 1 60", "CL.CHECK d COST -1 p x ip 1", "CL.LEASE.RETURN 0000000000000001:k 1"}
 	check := func(certain bool) {
 		t.Helper()
 		for _, policy := range []string{"closed", "open"} {
 			p.do("+OK\r\n", "CONFIG", "SET", "upstream-away", policy)
 			for _, refund := range refunds {
 				v := p.ask(words(refund)...)
-				if got := v.kind == '*'; got != certain || !certain && v.brief() != "-"+string(errUpstreamUncertain) && v.brief() != "-UNCERTAIN lost" {
+				if got := v.kind != '-'; got != certain || !certain && v.brief() != "-"+string(errUpstreamUncertain) && v.brief() != "-UNCERTAIN lost" {
 					t.Errorf("%s, by upstream-away %s: got %s; want a decision: %t", refund, policy, v.brief(), certain)
 				}
 			}
