@@ -44,6 +44,7 @@ type parsing struct {
 	logEntries int64  // input: value of the option window-log-max-entries, at least 1
 	user       string // input: name of the user of the client; "" on a connection of another node
 	fromNode   bool   // input: another node has forwarded the commands
+	leased     bool   // input: this server is a sidecar, which decides a command with leased units or forwards it
 	rule       ruleParsing
 
 	// Results.
@@ -143,7 +144,7 @@ func (b *batch) configure(c *client) {
 }
 
 func (b *batch) configureServer(s *Server) {
-	b.logEntries, b.rule.state = int64(s.opts.Get().WindowLogMaxEntries), &s.rules
+	b.logEntries, b.leased, b.rule.state = int64(s.opts.Get().WindowLogMaxEntries), s.isSidecar(), &s.rules
 }
 
 func (b *batch) release() {

@@ -205,9 +205,11 @@ func (o *checkOptions) requestsOf(m *rules.Matched) (n int) {
 	return n + countTrue(o.asksBan(m))
 }
 
-// link makes the requests from an index on a group, unless the limits of the domain are charged each on its own.
+// link makes the requests from an index on a group, unless the limits of the domain are charged each on its own. On a sidecar, they
+// are a group in any case: otherwise a request that the sidecar forwards, because it has no units of one limit, would spend its
+// units of the others, which the upstream charges again.
 func (p *parsing) link(from int) {
-	if p.rule.semantics == rules.Envoy {
+	if p.rule.semantics == rules.Envoy && !p.leased {
 		return
 	}
 	for i := from; i < len(p.reqs)-1; i++ {

@@ -356,16 +356,69 @@ func TestSidecar_Decides(t *testing.T) {
 	up.dial().do(":1\r\n", "DBSIZE")
 }
 
-// decidesPrefix is an engine that decides requests whose keys have a prefix.
+// decidesPrefix is an engine that decides requests and groups whose keys have a prefix.
 type decidesPrefix string
 
 func (e decidesPrefix) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
-	for i := range reqs {
-		if out[i] = (limiter.Decision{Limit: 7, Remaining: 6, RetryAfter: limiter.NoRetry}); !strings.HasPrefix(string(reqs[i].Key), string(e)) {
-			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
+	for from := 0; from < len(reqs); {
+		end := from + 1
+		for end < len(reqs) && reqs[end-1].Linked {
+			end++
 		}
+		e.decideGroup(reqs[from:end], out[from:end])
+		from = end
 	}
 	return limiter.CommitToken{}
+}
+
+func (e decidesPrefix) decideGroup(reqs []limiter.Request, out []limiter.Decision) {
+	d := limiter.Decision{Limit: 7, Remaining: 6, RetryAfter: limiter.NoRetry}
+	for i := range reqs {
+		if !strings.HasPrefix(string(reqs[i].Key), string(e)) {
+			d = limiter.Decision{Err: limiter.ErrNotLeading}
+		}
+	}
+	for i := range out {
+		out[i] = d
+	}
+}
+
+// spending is a decidesPrefix that counts the requests that it decides.
+type spending struct {
+	decidesPrefix
+	spent *atomic.Int32
+}
+
+func (e spending) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
+	defer func() {
+		for i := range out {
+			e.spent.Add(int32(countTrue(out[i].Err == nil)))
+		}
+	}()
+	return e.decidesPrefix.Decide(reqs, out)
+}
+
+// TestSidecar_EnvoyWhole checks that a request of a domain with the semantics of Envoy is decided by the sidecar as a whole, or
+// by the upstream as a whole: otherwise some of its limits would be charged twice.
+func TestSidecar_EnvoyWhole(t *testing.T) {
+	t.Parallel()
+	const text = "version: 1\ndomain: d\nsemantics: envoy\nlimits:\n  a: {allow: 5 per 1m, algorithm: fixed}\n  b: {allow: 5 per 1h, algorithm: fixed}\n"
+	for prefix, want := range map[string]struct {
+		spent int32
+		keys  string
+	}{"rule|d|a|": {0, ":2\r\n"}, "rule|d|": {2, ":0\r\n"}} {
+		engine := spending{decidesPrefix(prefix), new(atomic.Int32)}
+		_, up, side := newSidecar(t, engine)
+		setRules(t, up.rules.store, text)
+		setRules(t, side.rules.store, text)
+		if v := side.dial().ask(words("CL.CHECK d")...); v.kind != '*' || v.list[0].int() != 0 {
+			t.Errorf("units of %s in hand: got %s, want an admission", prefix, v.brief())
+		}
+		if got := engine.spent.Load(); got != want.spent {
+			t.Errorf("units of %s in hand: the sidecar has spent %d, want %d", prefix, got, want.spent)
+		}
+		up.dial().do(want.keys, "DBSIZE")
+	}
 }
 
 func (decidesPrefix) LastWrite() limiter.CommitToken                      { return limiter.CommitToken{} }
