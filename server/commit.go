@@ -49,7 +49,7 @@ func unacknowledgedError(err error, wrote bool) error {
 func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
 	for i := range out[:len(out)-c.shadows] {
 		if out[i].Err != nil {
-			return c.decisionError(reqs, out, i)
+			return c.interrupted(reqs, out, i)
 		}
 	}
 	switch {
@@ -61,4 +61,14 @@ func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost erro
 		return limiter.ErrNotLeading
 	}
 	return lost
+}
+
+// interrupted returns the error of a call whose decision with the index at is the first one with an error. If leadership was lost
+// between requests that are charged each on its own, earlier ones may be committed, so the call must not run again.
+func (c *call) interrupted(reqs []limiter.Request, out []limiter.Decision, at int) error {
+	err, live := c.decisionError(reqs, out, at), len(out)-c.shadows
+	if isNotLeading(err) && charges(reqs[:live], out[:live]) {
+		return limiter.ErrUncertain
+	}
+	return err
 }

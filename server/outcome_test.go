@@ -34,6 +34,8 @@ func TestOutcome(t *testing.T) {
 		{"a trial", []limiter.Request{trial}, []limiter.Decision{admitted}, limiter.ErrUncertain, limiter.ErrNotLeading},
 		{"a group that is refused, and a charge", []limiter.Request{first, one, one}, []limiter.Decision{admitted, refused, admitted}, limiter.ErrUncertain, limiter.ErrUncertain},
 		{"a group that is refused, and a trial", []limiter.Request{first, one, trial}, []limiter.Decision{admitted, refused, admitted}, limiter.ErrUncertain, limiter.ErrNotLeading},
+		{"two charges, leadership lost between them", []limiter.Request{one, one}, []limiter.Decision{admitted, {Err: limiter.ErrNotLeading}}, limiter.ErrUncertain, limiter.ErrUncertain},
+		{"a refusal and a charge, leadership lost between them", []limiter.Request{one, one}, []limiter.Decision{refused, {Err: limiter.ErrNotLeading}}, limiter.ErrUncertain, limiter.ErrNotLeading},
 		{"a decision with an error and an uncertain commit", []limiter.Request{one, one}, []limiter.Decision{admitted, {Err: failed}}, limiter.ErrUncertain, failed},
 		{"commit fails with another error", []limiter.Request{one}, []limiter.Decision{admitted}, failed, failed},
 	} {
