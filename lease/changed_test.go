@@ -7,6 +7,21 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
+// TestRelaxedRate checks that a change of the rate neither charges restored units of a relaxed lease again nor restores the others.
+func TestRelaxedRate(t *testing.T) {
+	for interval, bound := range map[time.Duration]time.Duration{20 * ms: (80 + 100) * ms, 500 * ms: (2000 + 100) * ms} {
+		b := newBench(t, limiter.ScaledThrottle, limiter.Limit{Max: 60, Interval: 100 * ms})
+		b.relaxed = true
+		b.draw(20, 500*ms, 20, 500*ms)
+		b.Sleep(400 * ms) // restores 4 units
+		b.l.Interval = interval
+		b.ask(1, false, 43)
+		b.bound(bound)
+		b.Delete()
+		b.ask(0, false, 44)
+	}
+}
+
 // TestShorterWindow checks that the units of a lease count in the window of a changed limit in which the lease ends.
 func TestShorterWindow(t *testing.T) {
 	for _, kind := range []limiter.Kind{limiter.FixedWindow, limiter.SlidingWindow, limiter.WindowBuckets} {

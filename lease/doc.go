@@ -22,7 +22,8 @@
 //   - Operations that restore units (a return, a refund, the deletion of the key, a changed limit) leave the units of all
 //     outstanding leases charged as of their asOf. For a key whose state is a time, this is the floor of the list.
 //
-// A relaxed lease is charged as of the time of the draw.
+// A relaxed lease is charged as of the time of the draw. If the rate of a ScaledThrottle changes, this time moves, so that the
+// units restored since remain the same.
 //
 // # Kinds
 //

@@ -15,14 +15,15 @@ var sixty = limiter.Limit{Max: 60, Interval: 20 * ms}
 // bench is a key of one kind with a fixed limit, for scripted tests.
 type bench struct {
 	*key
-	tb  testing.TB
-	l   limiter.Limit
-	ids uint64
+	tb      testing.TB
+	l       limiter.Limit
+	ids     uint64
+	relaxed bool // draws relaxed leases
 }
 
 func newBench(tb testing.TB, kind limiter.Kind, l limiter.Limit) *bench {
 	tb.Helper()
-	return &bench{&key{now: uint64(1000 * time.Second), base: kind}, tb, l, 0}
+	return &bench{key: &key{now: uint64(1000 * time.Second), base: kind}, tb: tb, l: l}
 }
 
 // draw draws a lease, and returns its id.
@@ -37,7 +38,7 @@ func (b *bench) draw(units int64, hold time.Duration, want int64, valid time.Dur
 
 func (b *bench) drawAs(lessee string, units int64, hold time.Duration) *limiter.Draw {
 	b.ids++
-	d := &limiter.Draw{ID: b.ids, User: "app", Lessee: lessee, Hold: hold}
+	d := &limiter.Draw{ID: b.ids, User: "app", Lessee: lessee, Hold: hold, Relaxed: b.relaxed}
 	b.Decide(limiter.Request{Kind: b.base, Key: []byte("key"), Limit: b.l, Quantity: units, Draw: d})
 	return d
 }
@@ -85,16 +86,21 @@ func TestDrawOfGCRA(t *testing.T) {
 func TestRelaxed(t *testing.T) {
 	for kind, want := range map[limiter.Kind]time.Duration{limiter.Throttle: 100 * ms, limiter.ScaledThrottle: 100 * ms, limiter.WindowLog: 0, limiter.FixedWindow: 0} {
 		b := newBench(t, kind, limiter.Limit{Max: 60, Interval: 10 * time.Second, Amount: 1})
-		b.Decide(limiter.Request{Kind: kind, Key: []byte("key"), Limit: b.l, Quantity: 5, Draw: &limiter.Draw{ID: 1, Lessee: "a", Hold: 100 * ms, Relaxed: true}})
-		leases := 0
-		for l := range All(b.state, b.now) {
-			if leases++; l.Relaxed != want {
-				t.Errorf("kind %v: the bound of a relaxed lease is %v, want %v", kind, l.Relaxed, want)
-			}
-		}
-		if leases != 1 {
-			t.Errorf("kind %v: %d leases, want 1", kind, leases)
-		}
+		b.relaxed = true
+		b.draw(5, 100*ms, 5, 100*ms)
+		b.bound(want)
+	}
+}
+
+// bound checks the bound of the only lease.
+func (b *bench) bound(want time.Duration) {
+	b.tb.Helper()
+	var got []time.Duration
+	for l := range All(b.state, b.now) {
+		got = append(got, l.Relaxed)
+	}
+	if len(got) != 1 || got[0] != want {
+		b.tb.Errorf("kind %v: the bounds of the leases are %v, want %v", b.base, got, want)
 	}
 }
 
@@ -107,6 +113,19 @@ func TestReturnKeepsLaterLease(t *testing.T) {
 	b.giveBack(first, 1, 1)
 	b.Sleep(150 * ms)
 	b.ask(50, false, 0)
+	b.ask(1, true, 0)
+}
+
+// TestReturnKeepsLaterRelaxedLease checks the same with relaxed leases, which add at most 7 units: as many as 150 ms restore.
+func TestReturnKeepsLaterRelaxedLease(t *testing.T) {
+	b := newBench(t, limiter.Throttle, sixty)
+	b.relaxed = true
+	first := b.draw(20, 150*ms, 20, 150*ms)
+	b.Sleep(75 * ms)
+	b.draw(30, 150*ms, 30, 150*ms)
+	b.giveBack(first, 20, 20)
+	b.Sleep(150*ms - 1)
+	b.ask(37, false, 0)
 	b.ask(1, true, 0)
 }
 

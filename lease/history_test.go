@@ -90,24 +90,45 @@ func (k *key) Delete() {
 	k.state = limiter.State{}
 }
 
+// simulate runs a random history of the subject with an index.
+func simulate(i int, seed uint64) (*leasetest.Run, error) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	s := leasetest.Subjects(rng)[i]
+	return leasetest.Simulate(s, &key{now: uint64(time.Hour) + rng.Uint64N(1<<40), base: s.Kind}, rng)
+}
+
 // TestHistories checks random histories of each kind against the rule of its algorithm: no interval admits more,
 // no matter when the units of the leases are spent. In some histories, the limit changes.
 func TestHistories(t *testing.T) {
-	for i := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
+	for i, s := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
 		var granted int64
-		name := ""
 		for seed := range uint64(500 / race.Factor) {
-			rng := rand.New(rand.NewPCG(seed, 1))
-			s := leasetest.Subjects(rng)[i]
-			r, err := leasetest.Simulate(s, &key{now: uint64(time.Hour) + rng.Uint64N(1<<40), base: s.Kind}, rng)
+			r, err := simulate(i, seed)
 			if err != nil {
-				t.Fatalf("%s, seed %d, limit %+v: %v", s.Name, seed, s.Limit(0), err)
+				t.Fatalf("%s, seed %d, limit %+v: %v", s.Name, seed, r.Subject.Limit(0), err)
 			}
 			granted += r.Granted
-			name = s.Name
 		}
 		if granted == 0 {
-			t.Errorf("%s: no lease was granted", name)
+			t.Errorf("%s: no lease was granted", s.Name)
+		}
+	}
+}
+
+// TestRelaxedBound checks that relaxed leases need the time by which their rule is weaker: with half of it, a history violates the rule.
+func TestRelaxedBound(t *testing.T) {
+	for i, s := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
+		if !s.Relaxed {
+			continue
+		}
+		var err error
+		for seed := uint64(0); err == nil && seed < 1000; seed++ {
+			r, _ := simulate(i, seed)
+			r.Slack /= 2
+			err = r.Check(r.Subject.Rule(r), rand.New(rand.NewPCG(seed, 0)))
+		}
+		if err == nil {
+			t.Errorf("%s: no history admits more units than half of the longest lease permits", s.Name)
 		}
 	}
 }

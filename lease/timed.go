@@ -6,6 +6,7 @@ import (
 
 	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/internal/failpoint"
+	"github.com/throttledhq/throttled/internal/muldiv"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -67,14 +68,14 @@ func (st *state) setTime(base limiter.Kind, interval time.Duration, tat, now uin
 }
 
 // rescale converts the state of a ScaledThrottle to the rate of the limit l. Used units stay used, and so do the units of
-// the leases: at a higher rate, the time until the end of a lease takes more units than before.
+// the leases: at a higher rate, the time until the end of a strict lease takes more units than before.
 func (st *state) rescale(l *limiter.Limit, now uint64) {
 	tat, stored := gcra.Rescale(&st.inner, l.Interval, now)
 	if stored == l.Interval {
 		return
 	}
 	for i := range st.leases {
-		st.leases[i].limit.Interval = l.Interval
+		st.leases[i].rescale(l.Interval, now)
 	}
 	st.setTime(limiter.ScaledThrottle, l.Interval, max(tat, st.leases.floor(0)), now)
 	st.adapted = true
@@ -85,4 +86,17 @@ func (st *state) rescale(l *limiter.Limit, now uint64) {
 	default:
 		st.rate = lower
 	}
+}
+
+// rescale converts a lease to another interval. The time as of which a relaxed lease is charged moves, so that the units that
+// have been restored since remain the same.
+func (e *lease) rescale(interval time.Duration, now uint64) {
+	if e.asOf < now && !failpoint.Is(failpoint.LeaseOldRate) {
+		since, ok := muldiv.Floor(now-e.asOf, uint64(interval), uint64(e.limit.Interval))
+		if !ok {
+			since = now
+		}
+		e.asOf = now - min(since, now-1)
+	}
+	e.limit.Interval = interval
 }

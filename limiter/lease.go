@@ -49,8 +49,9 @@ type Lease struct {
 	User, Lessee string
 	Units        int64         // granted and not returned
 	Left         time.Duration // time until the lease ends; above 0
-	// Relaxed is 0 for a strict lease. Otherwise it is the time from the draw to the end of the lease: the limit may admit in
-	// addition the units that it restores within this time.
+	// Relaxed is 0 for a strict lease. Otherwise the limit may admit in addition the units that it restores within this time.
+	// It is the time from the draw to the end of the lease or, if the rate of the limit has changed, the time that restores as
+	// many units at the present rate.
 	Relaxed time.Duration
 }
 

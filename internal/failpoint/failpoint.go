@@ -39,5 +39,6 @@ const (
 	LeaseLateReturn   Bug = "lease-late-return"     // units are credited after the end of their lease
 	LeaseReturnFloor  Bug = "lease-return-floor"    // a return ignores the other leases
 	LeaseRefundFloor  Bug = "lease-refund-floor"    // a refund ignores the leases
+	LeaseOldRate      Bug = "lease-old-rate"        // a relaxed lease is not converted to a changed rate
 	LeaseDeleted      Bug = "lease-after-delete"    // the deletion of a key restores the units of its leases
 )

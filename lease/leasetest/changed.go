@@ -10,23 +10,37 @@ import (
 // The rules of this file are those of limits that change. A changed limit is in force from the first request that it has
 // charged. A unit counts until the first of the limits that were in force since it was spent drops it.
 
-// Changing admits the units of a GCRA limit whose rate changes: in each interval of time the largest limit, and the units
-// that the rates in force restore.
-type Changing struct{}
+// Changing admits the units of a GCRA limit that changes: in each interval of time the maximum of the limit that was charged last, and the
+// units that the rates in force restore.
+type Changing struct {
+	// ByTime measures units by the time in which they are restored. Each unit counts with the emission interval of its own request.
+	ByTime bool
+	// Slack is the time before each interval in which units are restored, too: 0 for strict leases, and the length of the longest
+	// lease for relaxed ones.
+	Slack uint64
+}
 
-func (Changing) check(h *History, spent []event) error {
+func (r Changing) check(h *History, spent []event) error {
 	for i := range spent {
 		units, last := int64(0), 0
 		for j := i; j < len(spent); j++ {
 			units, last = units+spent[j].units, max(last, spent[j].seq)
 			from, to := spent[i].at, spent[j].at
-			most := h.most(last, max(last, h.inForce(spent[j]))) + h.refundedIn(from, to)
-			if restored := h.restored(from, to); float64(units) > float64(most)+restored+1e-6 {
+			most, restored := r.permitted(h, &h.charges[last].limit, from-min(from, r.Slack), to)
+			if most += h.refundedIn(from, to); float64(units) > float64(most)+restored+1e-6 {
 				return fmt.Errorf("%d units are spent from %d to %d, at most %d and %f restored ones are permitted", units, from, to, most, restored)
 			}
 		}
 	}
 	return nil
+}
+
+// permitted returns the units that a limit admits at once, and those that are restored from one time to another.
+func (r Changing) permitted(h *History, l *limiter.Limit, from, to uint64) (most int64, restored float64) {
+	if r.ByTime {
+		return l.Max * int64(l.Interval), float64(to - from)
+	}
+	return l.Max, h.restored(from, to)
 }
 
 // restored returns the units that the emission intervals in force restore from one time to another.

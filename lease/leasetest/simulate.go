@@ -33,7 +33,7 @@ type Subject struct {
 	Change func(rng *rand.Rand)
 	Weight func() int64 // the weight of a unit in the rule under the present limit; nil: 1
 
-	Relaxed bool // leases are relaxed
+	Relaxed bool // most leases are relaxed
 	// ByTime makes the time until the limit is restored the measure of a refund. Rounded adds one unit to each refund, because
 	// used units are rounded up.
 	ByTime, Rounded bool
@@ -43,7 +43,7 @@ type Subject struct {
 type Run struct {
 	History
 	Subject *Subject
-	Hold    uint64 // the longest validity that was granted
+	Slack   uint64 // the longest validity of a relaxed lease; 0 if there is none
 	Granted int64  // units granted by draws
 
 	target  Target
@@ -203,7 +203,7 @@ func (r *Run) step() (err error) {
 
 // charge makes a plain request.
 func (r *Run) charge() {
-	n := []int64{1, 1, 1 + r.rng.Int64N(r.limit().Max)}[r.rng.IntN(3)]
+	n := []int64{1, max(1, r.peekBy(r.limit()).Remaining), 1 + r.rng.Int64N(r.limit().Max)}[r.rng.IntN(3)]
 	freed := r.freed()
 	if d := r.target.Decide(r.request(n)); d.Err == nil && !d.Limited {
 		r.charged(freed)
@@ -224,7 +224,8 @@ func (r *Run) weight() int64 {
 // draw draws a lease.
 func (r *Run) draw() error {
 	r.ids++
-	d := &limiter.Draw{ID: r.ids, User: "app", Lessee: string('a' + rune(r.rng.IntN(3)/2)), Relaxed: r.Subject.Relaxed}
+	d := &limiter.Draw{ID: r.ids, User: "app", Lessee: string('a' + rune(r.rng.IntN(3)/2))}
+	d.Relaxed = r.Subject.Relaxed && r.rng.IntN(8) > 0
 	d.Hold = limiter.MinHold + r.upTo([]time.Duration{0, r.limit().Interval, limiter.MaxHold}[r.rng.IntN(3)])
 	req := r.request([]int64{1, 1 + r.rng.Int64N(r.limit().Max)}[r.rng.IntN(2)])
 	req.Draw = d
@@ -241,7 +242,9 @@ func (r *Run) draw() error {
 	}
 	r.charged(freed)
 	now := r.target.Now()
-	r.Hold, r.Granted = max(r.Hold, uint64(d.Valid)), r.Granted+d.Granted
+	if r.Granted += d.Granted; d.Relaxed {
+		r.Slack = max(r.Slack, uint64(d.Valid))
+	}
 	r.open = append(r.open, &holding{r.Lease(now, now+uint64(d.Valid)-1, d.Granted*r.weight()), r.ids, r.weight()})
 	return nil
 }
@@ -253,7 +256,7 @@ func (r *Run) giveBack() error {
 	}
 	h := r.open[r.rng.IntN(len(r.open))]
 	held := h.Units / h.weight
-	n := 1 + r.rng.Int64N(held+1)
+	n := []int64{max(1, held), 1 + r.rng.Int64N(held+1)}[r.rng.IntN(2)]
 	d := &limiter.Draw{ID: h.id, User: "app", Return: true}
 	if r.rng.IntN(10) == 0 {
 		d.User = "other"

@@ -12,7 +12,7 @@ import (
 func Subjects(rng *rand.Rand) []*Subject {
 	var all []*Subject
 	for _, kind := range []limiter.Kind{limiter.Throttle, limiter.ScaledThrottle} {
-		all = append(all, gcra(kind, rng, false), gcra(kind, rng, true), changing(kind, rng))
+		all = append(all, gcra(kind, rng, false), gcra(kind, rng, true), changing(kind, rng, false), changing(kind, rng, true))
 	}
 	for _, kind := range []limiter.Kind{limiter.FixedWindow, limiter.WindowBuckets, limiter.SlidingWindow, limiter.WindowLog, limiter.Calendar} {
 		all = append(all, windows(kind, rng), changingWindows(kind, rng))
@@ -44,28 +44,23 @@ func fixed(l limiter.Limit) func(uint64) limiter.Limit {
 func gcra(kind limiter.Kind, rng *rand.Rand, relaxed bool) *Subject {
 	l := limiter.Limit{Max: between(rng, 8, 60), Interval: time.Duration(between(rng, 20, 60)) * time.Millisecond}
 	return &Subject{Name: name(kind, relaxed), Kind: kind, Limit: fixed(l), Relaxed: relaxed, ByTime: true, Rule: func(r *Run) Rule {
-		rule := GCRA{Interval: uint64(l.Interval), Limit: l.Max}
-		if relaxed {
-			rule.Slack = r.Hold
-		}
-		return rule
+		return GCRA{Interval: uint64(l.Interval), Limit: l.Max, Slack: r.Slack}
 	}}
 }
 
 // changing returns a GCRA limit that changes. A unit of a Throttle counts with the emission interval of its request.
-func changing(kind limiter.Kind, rng *rand.Rand) *Subject {
+func changing(kind limiter.Kind, rng *rand.Rand, relaxed bool) *Subject {
 	var l limiter.Limit
-	rule := GCRA{Interval: 1}
-	s := &Subject{Name: name(kind, false) + "-changing", Kind: kind, Rule: func(*Run) Rule { return rule }}
+	s := &Subject{Name: name(kind, relaxed) + "-changing", Kind: kind, Relaxed: relaxed}
+	s.Rule = func(r *Run) Rule { return Changing{s.ByTime, r.Slack} }
 	s.Limit = func(uint64) limiter.Limit { return l }
 	s.Change = func(rng *rand.Rand) {
 		l = limiter.Limit{Max: between(rng, 8, 60), Interval: time.Duration(between(rng, 20, 200)) * time.Millisecond}
-		rule.Limit = max(rule.Limit, l.Max*int64(l.Interval))
 	}
 	if kind == limiter.Throttle {
 		s.ByTime, s.Weight = true, func() int64 { return int64(l.Interval) }
 	} else {
-		s.Rounded, s.Rule = true, func(*Run) Rule { return Changing{} }
+		s.Rounded = true
 	}
 	s.Change(rng)
 	return s

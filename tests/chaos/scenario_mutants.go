@@ -57,6 +57,7 @@ func hunts() []hunt {
 		{failpoint.LeaseLateReturn, nil},
 		{failpoint.LeaseReturnFloor, nil},
 		{failpoint.LeaseRefundFloor, nil},
+		{failpoint.LeaseOldRate, nil},
 		{failpoint.LeaseDeleted, nil},
 	}
 }
