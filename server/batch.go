@@ -233,14 +233,14 @@ func (b *batch) decide(s *Server) (token limiter.CommitToken) {
 // awaitCommit waits until the replies may be sent. Usually this is when everything that the token covers is committed. If
 // no limit of the batch requires a commit, it is when this node is known to be the leader. If the batch draws units of a
 // lease, awaitCommit waits for the commit even in async mode, because the lessee spends the units wherever the leader is. The
-// result is that of limiter.Engine.WaitCommitted.
+// result is that of limiter.Engine.WaitCommitted. It is called after Flush: an error of Flush does not state whether changes of
+// the token can be committed, and without an error, they are not committed if a new leadership began before the call.
 func (b *batch) awaitCommit(s *Server, t limiter.CommitToken) error {
 	if b.waits {
-		err := s.engine.WaitCommitted(t)
-		if err == nil && b.draws && s.cluster != nil {
-			return s.cluster.Flush()
+		if b.draws && s.cluster != nil {
+			_ = s.cluster.Flush()
 		}
-		return err
+		return s.engine.WaitCommitted(t)
 	}
 	err := s.engine.WaitCommitted(limiter.CommitToken{Epoch: t.Epoch})
 	if isNotLeading(err) && t.Generation > 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/ruleset/counts"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -117,6 +118,32 @@ func TestLeasesWaitForCommit(t *testing.T) {
 	release()
 	if v := p.read(); len(v.list) != 8 || v.list[0].text != "10" {
 		t.Errorf("got %s, want a lease of 10 units", v)
+	}
+}
+
+// TestLeaseUncertain makes a leader in async mode lose leadership after it has drawn or returned units, and before they are
+// committed. The units may be committed, so the command must not run again, and the reply must not confirm it.
+func TestLeaseUncertain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	l.setStatus(topology.Status{Mode: "async"})
+	p := l.nodes["a"].dial()
+	for _, err := range []error{limiter.ErrNotLeading, nil} {
+		id := p.draw()
+		granted, returned := p.count("leases", "leases_granted_units"), p.count("leases", "leases_returned_units")
+		l.loseAtFlush(true, err)
+		p.do(failure(errUncertain), "CL.LEASE.RETURN", id, "4")
+		l.loseAtFlush(true, err)
+		p.do(failure(errUncertain), lease...)
+		l.loseAtFlush(false, nil)
+		p.ask("CL.LEASE.RETURN", id, "6") // may have ended
+		if n := p.count("leases", "leases_granted_units") - granted; n != 10 {
+			t.Errorf("Flush returns %v: %d units are granted, want 10", err, n)
+		}
+		if n := p.count("leases", "leases_returned_units") - returned; n != 4 && n != 10 {
+			t.Errorf("Flush returns %v: %d units are returned, want 4 or 10", err, n)
+		}
 	}
 }
 

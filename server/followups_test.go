@@ -2,24 +2,10 @@ package server
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/throttledhq/throttled/limiter"
 )
-
-// interrupted is an engine that is not the leader during one call of Decide.
-type interrupted struct {
-	limiter.Engine
-	left *atomic.Int32 // calls before that one
-}
-
-func (e interrupted) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
-	if e.left.Add(-1) == -1 {
-		return failing{e.Engine, limiter.ErrNotLeading}.Decide(reqs, out)
-	}
-	return e.Engine.Decide(reqs, out)
-}
 
 // TestFollowUpAfterLeadership makes a node lose leadership after it has charged one limit of a report, and before it charges the
 // other one. The first charge may be committed, so the command must not run again, and its reply must not state that nothing was
@@ -35,11 +21,8 @@ limits:
   narrow: {allow: 2 per 1h, algorithm: fixed, charge: {status: [401]}}
 `)
 	l.lead("a")
-	n := l.nodes["a"]
-	var left atomic.Int32
-	n.engine = interrupted{n.engine, &left}
-	p := n.dial()
-	left.Store(1) // the units that fit in the narrow limit are charged by the second call
+	p := l.nodes["a"].dial()
+	l.interrupt(1) // the units that fit in the narrow limit are charged by the second call
 	p.do(failure(errUncertain), words("CL.REPORT d OUTCOME status=401 COST 3")...)
 	if v := p.ask(words("CL.CHECK d PEEK")...); !strings.Contains(v.brief(), "wide 1h 0 9 6") {
 		t.Errorf("after the report: got %s, want the wide limit to be charged once", v.brief())

@@ -36,6 +36,7 @@ type lab struct {
 	gen       uint64        // Generation of the newest commit token
 	held      chan struct{} // WaitCommitted blocks until this channel is closed; nil: WaitCommitted does not block
 	lost      error         // the error that WaitCommitted returns
+	decisions int           // calls of Decide until one that fails; negative for none
 	loseAt    string        // leadership is lost before the deletion of this key; "*": before the deletion of all keys
 	awaited   int
 	dialled   int
@@ -45,6 +46,7 @@ type lab struct {
 	status    topology.Status
 	followers map[string]topology.Follower // progress of nodes as reported by the leader; other nodes are up to date
 	flushing  chan struct{}                // if not nil, Flush blocks until this channel is closed
+	onFlush   func() error                 // if not nil, Flush returns its result
 	flushes   int
 	decides   concurrency
 }
@@ -102,7 +104,7 @@ func newPipedLab(t testing.TB, ids ...string) *lab {
 
 func startLab(t testing.TB, piped bool, ids []string) *lab {
 	t.Helper()
-	l := &lab{t: t, clock: newTestClock(), nodes: map[string]*labNode{}, ids: ids, piped: piped, rules: newRules(t, labRules)}
+	l := &lab{t: t, decisions: -1, clock: newTestClock(), nodes: map[string]*labNode{}, ids: ids, piped: piped, rules: newRules(t, labRules)}
 	l.table = buckets.New(buckets.Config{Clock: l.clock.read, Shards: 8})
 	l.status = topology.Status{Mode: "sync", Last: 12, Committed: 11, Applied: 10}
 	for i, id := range ids {
@@ -234,27 +236,6 @@ func (l *lab) lead(id string) {
 	}
 }
 
-// hold makes WaitCommitted block until release is called. WaitCommitted then returns the argument of release.
-func (l *lab) hold() (release func(lost error)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	held := make(chan struct{})
-	l.held = held
-	return func(lost error) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.held, l.lost = nil, lost
-		close(held)
-	}
-}
-
-// lose sets the result of WaitCommitted. A nil error means success.
-func (l *lab) lose(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lost = err
-}
-
 // awaits returns the number of calls of WaitCommitted.
 func (l *lab) awaits() int {
 	l.mu.Lock()
@@ -278,11 +259,11 @@ func (e labEngine) LastWrite() limiter.CommitToken { return e.next() }
 
 func (e labEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	token := e.next()
-	if token.Generation == 0 {
+	if token.Generation == 0 || e.node.lab.interrupts() {
 		for i := range out {
 			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
 		}
-		return token
+		return limiter.CommitToken{}
 	}
 	e.node.lab.decides.enter()
 	defer e.node.lab.decides.leave()
@@ -386,18 +367,6 @@ func (l *lab) setStatus(status topology.Status) {
 	l.status = status
 }
 
-func (n *labNode) Flush() error {
-	l := n.lab
-	l.mu.Lock()
-	flushing := l.flushing
-	l.flushes++
-	l.mu.Unlock()
-	if flushing != nil {
-		<-flushing
-	}
-	return nil
-}
-
 func (n *labNode) Hold() bool {
 	n.lab.mu.Lock()
 	defer n.lab.mu.Unlock()
@@ -405,20 +374,6 @@ func (n *labNode) Hold() bool {
 }
 
 func (n *labNode) Release() {}
-
-// holdFlush makes Flush block until release is called.
-func (l *lab) holdFlush() (release func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	flushing := make(chan struct{})
-	l.flushing = flushing
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.flushing = nil
-		close(flushing)
-	}
-}
 
 // flushed returns the number of calls of Flush.
 func (l *lab) flushed() int {

@@ -35,6 +35,7 @@ type fakeSidecar struct {
 
 func (f *fakeSidecar) Status() topology.Status { return topology.Status{Mode: "sync"} }
 func (f *fakeSidecar) Hold() bool              { return false }
+func (f *fakeSidecar) Flush() error            { return limiter.ErrNotLeading }
 func (f *fakeSidecar) Silent() bool            { return f.silent.Load() }
 func (f *fakeSidecar) Suspect()                { f.suspected.Add(1) }
 func (f *fakeSidecar) Decides() bool           { return f.decides }
@@ -431,6 +432,25 @@ func (decidesPrefix) Delete([]byte) (bool, error)                         { retu
 func (decidesPrefix) Scan(uint64, int, func([]byte, limiter.Kind)) uint64 { return 0 }
 func (decidesPrefix) RandomKey(uint64) ([]byte, bool)                     { return nil, false }
 func (decidesPrefix) Clear() error                                        { return limiter.ErrNotLeading }
+
+// TestSidecar_LeaseAmongOthers sends a draw, which is forwarded, together with requests that the sidecar decides. Their decisions
+// must stand: their units are spent.
+func TestSidecar_LeaseAmongOthers(t *testing.T) {
+	t.Parallel()
+	engine := spending{decidesPrefix("local"), new(atomic.Int32)}
+	_, up, side := newSidecar(t, engine)
+	p := side.dial()
+	p.send(throttle("local1") + request(lease...) + throttle("local2"))
+	p.expect(five(0, 7, 6, -1, 0))
+	if v := p.read(); len(v.list) != 8 || v.list[0].text != "10" {
+		t.Errorf("got %s, want a lease of 10 units", v)
+	}
+	p.expect(five(0, 7, 6, -1, 0))
+	if got := engine.spent.Load(); got != 2 {
+		t.Errorf("the sidecar has decided %d requests, want 2", got)
+	}
+	up.dial().do(":1\r\n", "DBSIZE")
+}
 
 // TestSidecar_ForwardsLeases draws and returns a lease through a sidecar. The upstream must grant it to the user of the sidecar, and the sidecar
 // grant no units of its own, also while the upstream does not answer.
