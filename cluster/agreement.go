@@ -315,7 +315,7 @@ func (a *heartbeatAgreement) propose(ctx context.Context, l *leadership, s setti
 		return err
 	}
 	if err := a.life.submit(ctx, func(within time.Duration) raft.Future { return a.raft.Apply(entry, within) }); err != nil {
-		return fmt.Errorf("write settings to the log: %w", err)
+		return fmt.Errorf("write settings to the log: %w", outcomeError(err))
 	}
 	return nil
 }

@@ -83,6 +83,6 @@ func (d *leader) resign(ctx context.Context, l *leadership, next *topology.Membe
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return outcomeError(ctx.Err())
 	}
 }

@@ -3,10 +3,13 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // changeWithin is the timeout of submit.
@@ -95,6 +98,17 @@ func (l *lifetime) submit(ctx context.Context, pass func(within time.Duration) r
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// outcomeError returns the error of a change that submit has returned. It wraps topology.ErrOutcome if Raft may have appended the
+// change to the log, and did not commit it in time.
+func outcomeError(err error) error {
+	for _, unknown := range [...]error{context.DeadlineExceeded, context.Canceled, raft.ErrLeadershipLost, raft.ErrRaftShutdown, raft.ErrAbortedByRestore} {
+		if errors.Is(err, unknown) {
+			return fmt.Errorf("%w: %w", topology.ErrOutcome, err)
+		}
+	}
+	return err
 }
 
 // failure reports the first error after which the process must exit.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // doneFuture is a future with a fixed result. Error returns the result when decided is closed, or immediately if
@@ -26,6 +28,21 @@ func (f doneFuture) Error() error {
 
 func (doneFuture) Index() uint64 { return 0 }
 func (doneFuture) Response() any { return nil }
+
+// TestOutcomeError checks which errors of submit mean that the change may be made later.
+func TestOutcomeError(t *testing.T) {
+	for err, unknown := range map[error]bool{
+		raft.ErrLeadershipLost: true, raft.ErrRaftShutdown: true, context.DeadlineExceeded: true, context.Canceled: true,
+		raft.ErrNotLeader: false, raft.ErrEnqueueTimeout: false, raft.ErrLeadershipTransferInProgress: false, errClosed: false,
+	} {
+		if got := outcomeError(err); !errors.Is(got, err) || errors.Is(got, topology.ErrOutcome) != unknown {
+			t.Errorf("%v: got %v, want ErrOutcome: %t", err, got, unknown)
+		}
+	}
+	if err := outcomeError(nil); err != nil {
+		t.Errorf("success: got %v, want nil", err)
+	}
+}
 
 // TestSubmit checks that submit returns the result of a change, or an error after a timeout or the end of the lifetime.
 func TestSubmit(t *testing.T) {

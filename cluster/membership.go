@@ -99,7 +99,7 @@ func (s *membership) addNonvoter(ctx context.Context, id, addr string) error {
 		return s.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, within)
 	})
 	if err != nil {
-		return fmt.Errorf("add %s at %s: %w", id, addr, err)
+		return fmt.Errorf("add %s at %s: %w", id, addr, outcomeError(err))
 	}
 	s.log.Info("a node has joined and has no vote yet", "node", id, "address", addr)
 	s.view.refresh()
@@ -178,7 +178,7 @@ func (s *membership) addVoter(ctx context.Context, m *topology.Member) error {
 		return s.raft.AddVoter(raft.ServerID(m.ID), raft.ServerAddress(m.Raft), 0, within)
 	})
 	if err != nil {
-		return fmt.Errorf("give %s a vote: %w", m.ID, err)
+		return fmt.Errorf("give %s a vote: %w", m.ID, outcomeError(err))
 	}
 	s.log.Info("a node has caught up and has a vote now", "node", m.ID)
 	s.view.refresh()
@@ -201,7 +201,7 @@ func (s *membership) Remove(ctx context.Context, id string) error {
 			return s.raft.RemoveServer(raft.ServerID(id), 0, within)
 		})
 		if err != nil {
-			return fmt.Errorf("remove %s: %w", id, err)
+			return fmt.Errorf("remove %s: %w", id, outcomeError(err))
 		}
 		s.view.refresh()
 		return nil
@@ -231,7 +231,7 @@ func (s *membership) leave(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("remove %s: %w", s.self, ctx.Err())
+			return fmt.Errorf("remove %s: %w", s.self, outcomeError(ctx.Err()))
 		case <-v.Changed:
 		case <-time.After(retryEvery):
 		}

@@ -215,6 +215,11 @@ func TestMembership_OneAtATime(t *testing.T) {
 		if err := change(m); !errors.Is(err, failed) || len(r.changes) != 1 || r.refreshes > 0 {
 			t.Errorf("%s that fails in Raft: error %v, changes %q, %d refreshes; want one change and no refresh", name, err, r.changes, r.refreshes)
 		}
+		if r.err = raft.ErrLeadershipLost; name != "transfer" {
+			if err := change(m); !errors.Is(err, topology.ErrOutcome) {
+				t.Errorf("%s that loses leadership: error %v, want ErrOutcome", name, err)
+			}
+		}
 		r.decides, r.changes = false, nil
 		if err := change(m); !errors.Is(err, topology.ErrNoLeader) || len(r.changes) > 0 {
 			t.Errorf("%s on a follower: error %v, changes %q; want ErrNoLeader and no changes", name, err, r.changes)

@@ -129,6 +129,7 @@ func testClClusterErrors(t *testing.T) {
 	f(topology.ErrRefused, "-ERR remove b: the cluster would lose its majority")
 	f(topology.ErrChanging, "-TRYAGAIN remove b: another change of the cluster is in progress")
 	f(topology.ErrUnknown, "-ERR remove b: the cluster has no such node")
+	f(topology.ErrOutcome, "-UNCERTAIN remove b: the outcome is unknown, see CL.CLUSTER NODES and CL.CLUSTER STATUS")
 	f(fmt.Errorf("the disk is on fire"), "-ERR remove b: the disk is on fire")
 	f(topology.ErrNoLeader, "-"+string(errNotLeading)) // the forwarding node retries until its timeout
 	l.lead("")

@@ -178,6 +178,9 @@ func TestErrorsOfRules(t *testing.T) {
 			t.Errorf("the error %q of CL.THROTTLE became %q", e, got)
 		}
 	}
+	if got := (&command{name: "cl.cluster|remove"}).errorOf(errUncertain); got != errMembersUncertain {
+		t.Errorf("the error of CL.CLUSTER REMOVE is %q, want %q", got, errMembersUncertain)
+	}
 	for _, e := range []replyError{errPeerNotLeading, errGoaway, errNoRules, errSyntax} {
 		if got := set.errorOf(e); got != e {
 			t.Errorf("the error %q of CL.RULES SET became %q", e, got)

@@ -149,6 +149,7 @@ var clusterErrors = []struct {
 	{topology.ErrMember, "ERR"},
 	{topology.ErrRefused, "ERR"},
 	{topology.ErrSilent, "ERR"},
+	{topology.ErrOutcome, "UNCERTAIN"},
 	{topology.ErrNoUsers, "ERR"},
 	{topology.ErrUsersChanged, "TRYAGAIN"},
 	{topology.ErrUsersUnknown, "UNCERTAIN"},

@@ -37,9 +37,15 @@ var rulesErrors = map[replyError]struct{ change, read replyError }{
 	errUncertain:   {errRulesUncertain, errReadUncertain},
 }
 
-// errorOf returns the error reply of a command. It differs from the given one only for CL.RULES.
+// errMembersUncertain is the error of a change of the cluster that was forwarded to a leader which did not reply.
+const errMembersUncertain replyError = "UNCERTAIN leadership was lost before the change was confirmed: it may have been made, see CL.CLUSTER NODES and CL.CLUSTER STATUS"
+
+// errorOf returns the error reply of a command. It differs from the given one only for CL.RULES and CL.CLUSTER.
 func (cmd *command) errorOf(reply replyError) replyError {
-	if cmd == nil || !strings.HasPrefix(cmd.name, "cl.rules|") {
+	switch {
+	case cmd != nil && reply == errUncertain && strings.HasPrefix(cmd.name, "cl.cluster|"):
+		return errMembersUncertain
+	case cmd == nil || !strings.HasPrefix(cmd.name, "cl.rules|"):
 		return reply
 	}
 	switch replies, known := rulesErrors[reply]; {

@@ -143,6 +143,8 @@ var (
 	ErrMember   = errors.New("the cluster already has that node")
 	ErrRefused  = errors.New("the cluster would lose its majority")
 	ErrSilent   = errors.New("the node chosen as the next leader does not respond")
+	// ErrOutcome means that the change may be made, or may have been made already.
+	ErrOutcome = errors.New("the outcome is unknown, see CL.CLUSTER NODES and CL.CLUSTER STATUS")
 )
 
 // Errors returned when the heartbeat is changed.
