@@ -20,7 +20,7 @@ type algorithm func(l *limiter.Limit, old limiter.State, now uint64, quantity in
 
 // algorithms holds the algorithm of each kind.
 var algorithms = [...]algorithm{
-	limiter.Throttle:      throttle,
+	limiter.Throttle:      gcra.DecideState,
 	limiter.SlidingWindow: window.Slide,
 	limiter.FixedWindow:   window.Count,
 	limiter.WindowBuckets: window.Count,
@@ -33,12 +33,6 @@ var algorithms = [...]algorithm{
 	limiter.ScaledLeaky:    leaky.DecideScaled,
 	limiter.Calendar:       window.Calendar,
 	limiter.Ban:            ban.Decide,
-}
-
-// throttle adapts gcra.Decide to the type algorithm.
-func throttle(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
-	tat, d := gcra.Decide(*l, old.Expires, now, quantity)
-	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
 }
 
 // compute decides a request on the old state of its key, and stores the result in c and out. The argument room is as in

@@ -50,6 +50,12 @@ func Decide(l limiter.Limit, tat, now uint64, quantity int64) (newTAT uint64, d 
 	}
 }
 
+// DecideState is Decide on the state of a key, whose Expires is the TAT. Data is not used, and the change has none.
+func DecideState(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
+	tat, d := Decide(*l, old.Expires, now, quantity)
+	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
+}
+
 // usedAt returns the used time: how far tat is ahead of now, or 0 if tat has passed. The
 // result is capped at the largest Duration, since a TAT that was imported or set manually may
 // be any number.

@@ -15,10 +15,7 @@ import (
 )
 
 var algorithms = map[limiter.Kind]Algorithm{
-	limiter.Throttle: func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
-		tat, d := gcra.Decide(*l, old.Expires, now, quantity)
-		return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
-	},
+	limiter.Throttle:       gcra.DecideState,
 	limiter.ScaledThrottle: gcra.DecideScaled,
 	limiter.SlidingWindow:  window.Slide,
 	limiter.FixedWindow:    window.Count,

@@ -29,10 +29,7 @@ type simulatedLimit struct {
 
 // algorithms are the kinds of the simulations.
 var algorithms = map[limiter.Kind]lease.Algorithm{
-	limiter.Throttle: func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
-		tat, d := gcra.Decide(*l, old.Expires, now, quantity)
-		return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
-	},
+	limiter.Throttle:      gcra.DecideState,
 	limiter.FixedWindow:   window.Count,
 	limiter.WindowBuckets: window.Count,
 	limiter.SlidingWindow: window.Slide,
