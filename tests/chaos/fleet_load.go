@@ -53,11 +53,10 @@ func leasable() (keys []windowKey) {
 	return append(keys, windowKey{bucket, capacity, []string{"CL.BUCKET", bucket.Name, itoa(capacity), itoa(refill), "1"}, nil})
 }
 
-// refunded returns limits of every algorithm on keys that are also refunded and deleted. With relaxed, those
-// of CL.THROTTLE are left out: only the simulations of package lease refund keys with relaxed leases.
-func refunded(relaxed bool) (keys []windowKey) {
+// refunded returns limits of every algorithm on keys that are also refunded and deleted.
+func refunded() (keys []windowKey) {
 	for _, k := range leasable() {
-		if k.words[0] == "CL.THROTTLE" && (relaxed || k.of.Count != 40) {
+		if k.words[0] == "CL.THROTTLE" && k.of.Count != 40 {
 			continue
 		}
 		const more = 2 // units, so that the limits differ
@@ -73,7 +72,7 @@ func refunded(relaxed bool) (keys []windowKey) {
 
 // load starts clients. Together they send the given number of pipelines per second (rate) until end is called.
 func (f *fleet) load(ctx context.Context, rate int) *fleetLoad {
-	l := &fleetLoad{clock: f.clock, keys: leasable(), refunds: refunded(f.relaxed)}
+	l := &fleetLoad{clock: f.clock, keys: leasable(), refunds: refunded()}
 	var addrs []string
 	for _, n := range f.nodes {
 		addrs = append(addrs, n.addr())

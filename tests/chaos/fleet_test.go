@@ -37,7 +37,7 @@ func TestSidecars_Control(t *testing.T) {
 // TestLeasable checks that replies can be assigned to the keys by their limits.
 func TestLeasable(t *testing.T) {
 	seen := map[int64]string{}
-	for _, k := range slices.Concat(leasable(), refunded(false)) {
+	for _, k := range slices.Concat(leasable(), refunded()) {
 		if other := seen[k.limit]; other != "" {
 			t.Errorf("%s and %s have the limit %d, want different limits", k.of.Name, other, k.limit)
 		}
