@@ -62,7 +62,7 @@ var upstreamRows = []row{
 	{
 		name: "upstream-lessee", group: upstream, form: formText, change: immutable,
 		help:  "name in leases, \"\" for a random one",
-		field: func(o *Options) value { return text{&o.UpstreamLessee} },
+		field: func(o *Options) value { return lesseeName{&o.UpstreamLessee} },
 	},
 	{
 		name: "upstream-away", group: upstream, form: formName,

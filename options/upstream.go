@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/throttledhq/throttled/limiter"
 )
 
 // upstreams is a list of host:port, separated by commas or white space. Each occurs once, and has a host that a client
@@ -57,6 +59,20 @@ func (v fraction) Set(s string) error {
 		return errors.New("argument must be " + v.want())
 	}
 	*v.p = f
+	return nil
+}
+
+// lesseeName is a name that CL.LEASE accepts as LESSEE, or empty.
+type lesseeName struct{ p *string }
+
+func (v lesseeName) String() string { return *v.p }
+func (v lesseeName) want() string   { return fmt.Sprintf("at most %d bytes long", limiter.MaxLessee) }
+
+func (v lesseeName) Set(s string) error {
+	if len(s) > limiter.MaxLessee {
+		return errors.New("argument must be " + v.want())
+	}
+	*v.p = s
 	return nil
 }
 

@@ -56,6 +56,19 @@ func TestCheckUpstream(t *testing.T) {
 	}
 }
 
+func TestLesseeName(t *testing.T) {
+	name := "old"
+	v := lesseeName{&name}
+	if err := v.Set(strings.Repeat("n", 65)); err == nil || !strings.Contains(err.Error(), "at most 64 bytes") || name != "old" {
+		t.Errorf("65 bytes: got %q, %v, want the old value and an error with \"at most 64 bytes\"", name, err)
+	}
+	for _, text := range []string{strings.Repeat("n", 64), ""} {
+		if err := v.Set(text); err != nil || v.String() != text {
+			t.Errorf("%q: got %q, %v, want no error", text, v.String(), err)
+		}
+	}
+}
+
 func TestFraction(t *testing.T) {
 	var share float64
 	v := fraction{&share}
