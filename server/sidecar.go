@@ -125,6 +125,8 @@ func infoSidecar(s *Server, w *infoWriter) {
 // infoLessee writes the leases that a sidecar has drawn.
 func infoLessee(w *infoWriter, l *topology.Lessee) {
 	w.field("lessee_mode", l.Mode)
+	w.field("lessee_name", l.Name)
+	w.field("lessee_error", echo([]byte(l.Error), maxEcho))
 	w.field("lessee_bound_ms", limiter.Ceil(l.Bound, time.Millisecond))
 	w.field("lessee_keys", l.Keys)
 	w.field("lessee_leases", l.Leases)

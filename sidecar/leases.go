@@ -20,13 +20,15 @@ type Leases struct {
 	ledger *lessee.Ledger
 	mode   string
 	bound  time.Duration // see topology.Lessee
+	name   string        // of the sidecar among the lessees
+	draws  draws
 }
 
 var _ Decider = (*Leases)(nil)
 
 // NewLeases returns a Decider without units.
 func NewLeases(c lessee.Config) *Leases {
-	l := &Leases{ledger: lessee.New(c), mode: "strict"}
+	l := &Leases{ledger: lessee.New(c), mode: "strict", name: c.Lessee}
 	if c.Relaxed {
 		l.mode, l.bound = "relaxed", c.Hold
 	}
@@ -35,9 +37,9 @@ func NewLeases(c lessee.Config) *Leases {
 
 // Run draws units from an upstream, and returns units, until ctx is done. It then returns all units in hand.
 func (l *Leases) Run(ctx context.Context, u *Upstream) {
-	commands := &Commands{Upstream: u}
-	defer commands.Close()
-	c := courier.Courier{Ledger: l.ledger, Conn: commands, Timeout: drawTimeout}
+	l.draws.Commands, l.draws.log = &Commands{Upstream: u}, u.config.Log
+	defer l.draws.Close()
+	c := courier.Courier{Ledger: l.ledger, Conn: &l.draws, Timeout: drawTimeout}
 	c.Run(ctx)
 }
 
@@ -48,7 +50,7 @@ func (l *Leases) status() topology.Lessee {
 	}
 	c := l.ledger.Counts()
 	s := topology.Lessee{
-		Mode: l.mode, Bound: l.bound, Admitted: c.Admitted.Load(), Refused: c.Refused.Load(), Forwarded: c.Forwarded.Load(), Draws: c.Draws.Load(),
+		Mode: l.mode, Bound: l.bound, Name: l.name, Error: l.draws.lastError(), Admitted: c.Admitted.Load(), Refused: c.Refused.Load(), Forwarded: c.Forwarded.Load(), Draws: c.Draws.Load(),
 		Returns: c.Returns.Load(), Failures: c.Failures.Load(), Drawn: c.Drawn.Load(), Returned: c.Returned.Load(), Lost: c.Lost.Load(),
 	}
 	s.Keys, s.Leases, s.Units = l.ledger.Usage(lessee.Now())

@@ -17,7 +17,9 @@ type Upstream struct {
 
 // Lessee holds the leases that a sidecar has drawn, and counters since it was started.
 type Lessee struct {
-	Mode string // "off", "strict" or "relaxed"
+	Mode  string // "off", "strict" or "relaxed"
+	Name  string // of the sidecar, as in CL.LEASE.LIST
+	Error string // error reply to the last draw; empty if it was accepted
 	// Bound is 0 unless leases are relaxed. Otherwise each limit may admit in addition the units that it restores within this time.
 	Bound     time.Duration
 	Keys      int   // keys that are tracked because they are in demand

@@ -34,9 +34,14 @@ func answer(c *lessee.Call, reply any) limiter.Decision {
 
 // drawError returns the error of a draw for an error reply. It wraps lessee.ErrNotAccepted if the error is not a temporary one.
 func drawError(err error) error {
-	text := err.Error()
-	if strings.HasPrefix(text, "ERR ") || strings.HasPrefix(text, "NOPERM ") {
+	if IsRefusal(err) {
 		return fmt.Errorf("%w: %w", lessee.ErrNotAccepted, err)
 	}
 	return err
+}
+
+// IsRefusal reports whether an error reply to a draw is not a temporary one, so that the same draw would be refused again.
+func IsRefusal(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "ERR ") || strings.HasPrefix(text, "NOPERM ")
 }
