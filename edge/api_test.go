@@ -275,11 +275,14 @@ func TestUndecided(t *testing.T) {
 		name    string
 		runner  failing
 		status  int
+		error   string
 		message string
+		retry   string
 	}{
-		{"no leader", failing{reply: "-LOADING no leader\r\n"}, 503, "no leader"},
-		{"broken", failing{err: io.ErrUnexpectedEOF}, 503, "may have been charged"},
-		{"panic", failing{}, 500, "bug"},
+		{"no leader", failing{reply: "-LOADING no leader\r\n"}, 503, "unavailable", "no leader", "1"},
+		{"uncertain", failing{reply: "-UNCERTAIN it may have been charged\r\n"}, 503, "uncertain", "may have been charged", ""},
+		{"broken", failing{err: io.ErrUnexpectedEOF}, 503, "uncertain", "may have been charged", ""},
+		{"panic", failing{}, 500, "internal", "bug", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := start(t, nil, withRunner(c.runner))
@@ -292,12 +295,16 @@ func TestUndecided(t *testing.T) {
 				l.post("/v1/window", `{"key":"a","limit":1,"period":60}`),
 			} {
 				p := r.object(t)
-				if r.StatusCode != c.status || !strings.Contains(p["message"].(string), c.message) || r.Header.Get("X-RateLimit-Decision") != "error" {
+				if r.StatusCode != c.status || p["error"] != c.error || !strings.Contains(p["message"].(string), c.message) || r.Header.Get("X-RateLimit-Decision") != "error" {
 					t.Errorf("%s: %d %v, decision %q", r.Request.URL.Path, r.StatusCode, p, r.Header.Get("X-RateLimit-Decision"))
 				}
-				if c.status == 503 && r.Header.Get("Retry-After") != "1" {
-					t.Errorf("%s: Retry-After %q, want 1", r.Request.URL.Path, r.Header.Get("Retry-After"))
+				if got := r.Header.Get("Retry-After"); got != c.retry {
+					t.Errorf("%s: Retry-After %q, want %q", r.Request.URL.Path, got, c.retry)
 				}
+			}
+			batch := l.post("/v1/check/batch", `{"checks":[{}]}`)
+			if c.runner.reply != "" && !strings.Contains(batch.text, `"error":"`+c.error+`"`) {
+				t.Errorf("a batch: got %s, want the error %q", batch.text, c.error)
 			}
 			if r := l.do("GET", "/healthz", ""); r.StatusCode != 200 {
 				t.Errorf("health %d", r.StatusCode)

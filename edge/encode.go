@@ -101,7 +101,7 @@ func appendElement(dst []byte, r *decision.Result) []byte {
 	var e *decision.Error
 	switch {
 	case errors.As(r.Err, &e) && e.Unavailable():
-		p := headers.Unavailable(e.Message)
+		p := undecided(e)
 		return p.Append(dst)
 	case r.Err != nil:
 		status, word := http.StatusBadRequest, "invalid_request"

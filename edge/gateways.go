@@ -215,8 +215,18 @@ func (s *Server) hasDomain(name string) bool {
 // unavailable sends the response to a request that cannot be decided.
 func (s *Server) unavailable(x *exchange, err error) {
 	x.markError()
-	p := headers.Unavailable(messageOf(err))
+	p := undecided(err)
 	x.sendProblem(&p)
+}
+
+// undecided returns the problem of a request that is not decided because of an error. Errors other than error replies are internal:
+// the command may have been run.
+func undecided(err error) headers.Problem {
+	var e *decision.Error
+	if !errors.As(err, &e) || e.Uncertain() {
+		return headers.Uncertain(messageOf(err))
+	}
+	return headers.Unavailable(e.Message)
 }
 
 // messageOf returns the message of an error for the client. Errors other than error replies are internal.

@@ -147,6 +147,9 @@ func (e *Error) Unavailable() bool {
 	return e.Code != "ERR" && e.Code != "WRONGTYPE" && !e.Denied() && !e.Unauthenticated()
 }
 
+// Uncertain reports whether the command may have been run.
+func (e *Error) Uncertain() bool { return e.Code == "UNCERTAIN" }
+
 func newError(line []byte) *Error {
 	code, message, _ := strings.Cut(string(line), " ")
 	return &Error{code, message}

@@ -166,8 +166,28 @@ func isUnlimited(l *rules.Limit) bool {
 	return len(l.Allow.Amounts) == 1 && l.Allow.Amounts[0].Kind == rules.Unlimited
 }
 
-// decide runs the commands of the plan. The error is a status; the commands may or may not have been run then.
+// decide runs the commands of the plan. The error is a status; the commands may or may not have been run then. Gateways repeat
+// requests after Unavailable, so a plan with a refund fails with Unknown instead: its units could be restored twice.
 func (p *plan) decide(c *decision.Checker, as acl.Login) error {
+	err := p.run(c, as)
+	if status.Code(err) == codes.Unavailable && p.refunds() {
+		return status.Error(codes.Unknown, status.Convert(err).Message())
+	}
+	return err
+}
+
+// refunds reports whether a descriptor refunds units.
+func (p *plan) refunds() bool {
+	for i := range p.descriptors {
+		if p.descriptors[i].hits < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// run runs the commands of the plan. The error is a status.
+func (p *plan) run(c *decision.Checker, as acl.Login) error {
 	p.checked = grow(p.checked, len(p.checks))
 	p.overridden = grow(p.overridden, len(p.overrides))
 	if len(p.checks) > 0 {

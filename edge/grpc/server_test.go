@@ -311,6 +311,25 @@ func TestStorageErrors(t *testing.T) {
 	}
 }
 
+// TestUndecidedRefund checks that a request that may have refunded units is not UNAVAILABLE, since gateways repeat such requests.
+func TestUndecidedRefund(t *testing.T) {
+	l := newLab(t, conventionRules, func(o *options.Options) { o.GRPCNegativeHits = true })
+	for reply, code := range map[string]codes.Code{
+		"-LOADING no leader\r\n": codes.Unknown, "-UNCERTAIN lost\r\n": codes.Unknown, "": codes.Unknown, "-ERR invalid\r\n": codes.InvalidArgument,
+	} {
+		config := l.config
+		config.Options = l.options.Get()
+		config.Checker = decision.New(func() decision.Runner { return brokenRunner{reply} })
+		conn := (&lab{t: t, config: config}).serveConfig()
+		for _, r := range []*pb.RateLimitRequest{request("edge", hits(one("five"), -1)), request("edge", limited(hits(one("five"), -1), 1, 1))} {
+			_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), r)
+			if status.Code(err) != code {
+				t.Errorf("%q: %v, want %v", reply, err, code)
+			}
+		}
+	}
+}
+
 // TestDeadline checks that a request whose deadline has passed is not charged.
 func TestDeadline(t *testing.T) {
 	l := newLab(t, conventionRules)

@@ -41,6 +41,12 @@ func Unavailable(message string) Problem {
 	return Problem{TypeReducedCapacity, titleReducedCapacity, 503, "unavailable", message, 1}
 }
 
+// Uncertain returns the problem of a request that may have been charged, or whose units may have been refunded. It has no time
+// after which to retry, because a client that repeats a refund restores its units twice.
+func Uncertain(message string) Problem {
+	return Problem{TypeReducedCapacity, titleReducedCapacity, 503, "uncertain", message, 0}
+}
+
 // Append appends the problem as a JSON object.
 func (p *Problem) Append(dst []byte) []byte {
 	dst = appendHead(append(dst, '{'), p.Type, p.Title, p.Status, p.Error)
