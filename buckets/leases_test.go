@@ -17,6 +17,16 @@ func drawn(t *Table, key string, id uint64, units int64) (*limiter.Draw, limiter
 	return d, out[0]
 }
 
+// mustDraw draws the units of a request as a lease of a second at most.
+func mustDraw(tb testing.TB, t *Table, req limiter.Request) {
+	tb.Helper()
+	req.Draw = &limiter.Draw{ID: 1, User: "app", Lessee: "lessee", Hold: time.Second}
+	out := make([]limiter.Decision, 1)
+	if t.Decide([]limiter.Request{req}, out); req.Draw.Granted != req.Quantity {
+		tb.Fatalf("%v: the draw is %+v, its decision %+v; want %d units", req.Kind, *req.Draw, out[0], req.Quantity)
+	}
+}
+
 // hourly is a limit of 100 units in a window of an hour. The time start is far from its ends.
 var hourly = limiter.Limit{Max: 100, Interval: time.Hour, Amount: 1}
 

@@ -19,7 +19,8 @@ type Algorithm func(l *limiter.Limit, old limiter.State, now uint64, quantity in
 // A change removes the leases that have ended. If keep is true, it keeps them if the state can then be changed without
 // additional memory.
 func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64, keep bool, room []byte) (c limiter.Change, kind limiter.Kind, d limiter.Decision) {
-	var buf [MaxLeases]lease
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
 	kind = req.Kind.WithLeases()
 	st := open(kind, old, now, buf[:0])
 	raw := st.inner
@@ -45,7 +46,7 @@ func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64
 	}
 	leases, _ := split(old)
 	if !st.adapted && (keep && len(leases) > 0 || !st.pruned) && c.Keep+len(c.Tail) == len(raw.Data) {
-		return overwrite(old, c, len(leases)), kind, d
+		return overwrite(old, c, len(leases), room), kind, d
 	}
 	st.apply(c)
 	c, kind = st.change(req.Kind, nil)
@@ -53,8 +54,11 @@ func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64
 }
 
 // overwrite returns the change of a state whose inner state is changed by c and keeps its length. All leases stay.
-// The argument leases is the size of the encoded leases.
-func overwrite(old limiter.State, c limiter.Change, leases int) limiter.Change {
+// The argument leases is the size of the encoded leases. The Tail may use the memory of room.
+func overwrite(old limiter.State, c limiter.Change, leases int, room []byte) limiter.Change {
+	if c.Tail == nil { // the state of the algorithm is a time, without Data
+		c.Tail = room[:0]
+	}
 	until := Until(old.Data)
 	c.Tail = appendFooter(c.Tail, c.Expires, until, leases)
 	c.Keep += leases
