@@ -2,11 +2,13 @@ package grpcedge
 
 import (
 	"context"
+	"errors"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
@@ -32,6 +34,9 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 	}
 	domain := s.cache.domain(set, req.GetDomain())
 	if domain == nil {
+		if err := s.mayUse(loginOf(ctx), req.GetDomain()); err != nil {
+			return nil, err
+		}
 		s.warn("rls-domain", "rate limit request admitted: the rules have no such domain", "domain", clip(req.GetDomain()))
 	}
 	p := plans.Get().(*plan)
@@ -46,6 +51,21 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 		p.trace(ctx, req.GetDomain())
 	}
 	return p.respond(req, s.Options), nil
+}
+
+// mayUse returns a status if the user may not use a domain that the rules do not have. For such a request the plan has no
+// command that would be refused.
+func (s *rateLimits) mayUse(as acl.Login, domain string) error {
+	request := [1]decision.Request{{Domain: domain, Peek: true}}
+	var results [1]decision.Result
+	if err := s.Checker.Check(as, request[:], results[:]); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	var reply *decision.Error
+	if errors.As(results[0].Err, &reply) && (reply.Denied() || reply.Unauthenticated()) {
+		return statusOf(reply)
+	}
+	return nil
 }
 
 // trace adds the decision to the span of the call: that of the first descriptor that is refused, or of the first one.

@@ -78,6 +78,23 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// A request for a domain that the rules do not have needs the same permissions as others, although no limit applies to it.
+func TestUsers_UnknownDomain(t *testing.T) {
+	l := newLab(t, usersRules, func(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 0 })
+	l.run("ACL", "SETUSER", "gate", "on", ">gate-pw", "+cl.check", "domain:shop")
+	l.run("ACL", "SETUSER", "all", "on", ">all-pw", "+cl.check", "alldomains")
+	l.run("ACL", "SETUSER", "app", "on", ">app-pw", "+cl.throttle", "~app:*")
+	client := l.client()
+	for token, want := range map[string]codes.Code{
+		"secret": codes.OK, "all:all-pw": codes.OK, "gate:gate-pw": codes.PermissionDenied, "app:app-pw": codes.PermissionDenied,
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+		if _, err := client.ShouldRateLimit(ctx, request("unknown", entries("k", "v"))); status.Code(err) != want {
+			t.Errorf("%s: %v, want %v", token, err, want)
+		}
+	}
+}
+
 // A user that may only run CL.THROTTLE can use no method of any service that is served, except health checks. A new method needs
 // a valid request here.
 func TestUsers_OtherMethods(t *testing.T) {
