@@ -70,6 +70,7 @@ type scratch struct {
 	kinds   [limiter.MaxGroup]limiter.Kind // the kinds of the records after the changes
 	shards  [limiter.MaxGroup]int          // numbers of the shards locked by a group, ascending
 	locked  int                            // number of elements of shards in use
+	peeked  limiter.Request                // the request that peek decides
 
 	epoch, generation uint64 // of the returned CommitToken
 }

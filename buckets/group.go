@@ -286,9 +286,10 @@ func (sc *scratch) peek(i int, req *limiter.Request, now uint64) (d limiter.Deci
 		_, d = algorithms[req.Kind](&req.Limit, sc.olds[i], now, 0, sc.room[:0])
 		return d
 	}
-	peek := *req
-	peek.Quantity = 0
-	_, _, d = lease.Plain(lease.Algorithm(algorithms[req.Kind]), &peek, sc.olds[i], now, true, sc.room[:0])
+	sc.peeked = *req
+	sc.peeked.Quantity = 0
+	_, _, d = lease.Plain(lease.Algorithm(algorithms[req.Kind]), &sc.peeked, sc.olds[i], now, true, sc.room[:0])
+	sc.peeked = limiter.Request{} // refers to the key
 	return d
 }
 

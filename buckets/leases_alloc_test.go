@@ -11,7 +11,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestLeasedKeysDoNotAllocate checks that a charge, a peek and a refusal of a key with an outstanding lease allocate no memory.
+// TestLeasedKeysDoNotAllocate checks that a charge, a peek and a refusal of a key with an outstanding lease allocate no memory,
+// alone and in a group.
 func TestLeasedKeysDoNotAllocate(t *testing.T) {
 	for kind, l := range ample {
 		if kind.Raw() == "" {
@@ -20,12 +21,15 @@ func TestLeasedKeysDoNotAllocate(t *testing.T) {
 		table := New(Config{Clock: newFakeClock().read})
 		req := charge(kind, "key", l, 5)
 		mustDraw(t, table, req)
-		out := make([]limiter.Decision, 1)
+		other := charge(kind, "other", l, 1)
+		mustDraw(t, table, other)
+		out := make([]limiter.Decision, 2)
 		for _, quantity := range []int64{1, 0, l.Max} {
 			req.Quantity = quantity
-			reqs := []limiter.Request{req}
-			if n := testing.AllocsPerRun(200, func() { table.Decide(reqs, out) }); n != 0 || out[0].Err != nil {
-				t.Errorf("%v, quantity %d: %v allocations, decision %+v; want none, and no error", kind, quantity, n, out[0])
+			for _, reqs := range [][]limiter.Request{{req}, linked(other, req)} {
+				if n := testing.AllocsPerRun(200, func() { table.Decide(reqs, out[:len(reqs)]) }); n != 0 || out[0].Err != nil {
+					t.Errorf("%v, %d requests, quantity %d: %v allocations, decision %+v; want none, and no error", kind, len(reqs), quantity, n, out[0])
+				}
 			}
 		}
 	}
