@@ -21,7 +21,8 @@ var (
 	// ErrReply means that the reply is not one of a throttled server.
 	ErrReply = errors.New("unexpected reply: the address must be that of a throttled server")
 
-	// ErrAway is the reason of a flagged decision if the server is known not to answer.
+	// ErrAway is the reason of a flagged decision if the server is known not to answer, or if the connection was lost. In the
+	// latter case, the server may have charged the request.
 	ErrAway = errors.New("the server does not answer")
 	// ErrTimeout is the reason of a flagged decision if the server has not answered within Options.Timeout. It may have
 	// charged the request.
