@@ -6,6 +6,7 @@ import (
 	"github.com/throttledhq/throttled/ban"
 	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/leaky"
+	"github.com/throttledhq/throttled/lease"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/tokenbucket"
 	"github.com/throttledhq/throttled/window"
@@ -71,6 +72,7 @@ type scratch struct {
 	shards  [limiter.MaxGroup]int          // numbers of the shards locked by a group, ascending
 	locked  int                            // number of elements of shards in use
 	peeked  limiter.Request                // the request that peek decides
+	leases  lease.Buffer
 
 	epoch, generation uint64 // of the returned CommitToken
 }

@@ -250,7 +250,7 @@ func (t *Table) countGroup(hashes []uint64, sc *scratch) {
 func (sc *scratch) decideOne(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
 	c := &sc.changes[i]
 	if sc.leased[i] {
-		*c, sc.kinds[i], *out = lease.Plain(lease.Algorithm(algorithms[req.Kind]), req, old, now, true, sc.free)
+		*c, sc.kinds[i], *out = lease.Plain(lease.Algorithm(algorithms[req.Kind]), req, old, now, true, sc.free, &sc.leases)
 	} else {
 		compute(req, &old, now, sc.free, c, out)
 	}
@@ -288,7 +288,7 @@ func (sc *scratch) peek(i int, req *limiter.Request, now uint64) (d limiter.Deci
 	}
 	sc.peeked = *req
 	sc.peeked.Quantity = 0
-	_, _, d = lease.Plain(lease.Algorithm(algorithms[req.Kind]), &sc.peeked, sc.olds[i], now, true, sc.room[:0])
+	_, _, d = lease.Plain(lease.Algorithm(algorithms[req.Kind]), &sc.peeked, sc.olds[i], now, true, sc.room[:0], &sc.leases)
 	sc.peeked = limiter.Request{} // refers to the key
 	return d
 }

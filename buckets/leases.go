@@ -169,7 +169,7 @@ func (s *shard) decidePlain(p place, req *limiter.Request, tag uint32, now uint6
 	for _, keep := range []bool{false, true} {
 		var c limiter.Change
 		var kind limiter.Kind
-		c, kind, *out = lease.Plain(lease.Algorithm(algorithms[req.Kind]), req, p.old, now, keep, sc.room[:0])
+		c, kind, *out = lease.Plain(lease.Algorithm(algorithms[req.Kind]), req, p.old, now, keep, sc.room[:0], &sc.leases)
 		if !c.Set || !stores(req, out) {
 			return nil
 		}

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"math"
-	"sync"
 
 	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
@@ -59,13 +58,9 @@ func (st *state) force(decide Algorithm, l *limiter.Limit, units, now uint64) {
 	st.decideInner(decide, &any, now, toInt(units))
 }
 
-// limits holds unused memory of limits, since the limit that is passed to an Algorithm would be moved to the heap.
-var limits = sync.Pool{New: func() any { return new(limiter.Limit) }}
-
 // used returns the units that count against the limit l.
 func (st *state) used(decide Algorithm, l *limiter.Limit, now uint64) uint64 {
-	any := limits.Get().(*limiter.Limit)
-	defer limits.Put(any)
+	any := &st.buf.limit
 	*any = *l
 	any.Max = math.MaxInt64
 	_, d := decide(any, st.inner, now, 0, nil)

@@ -14,15 +14,13 @@ type Algorithm func(l *limiter.Limit, old limiter.State, now uint64, quantity in
 
 // Plain decides a request without a Draw at time now, on a key whose record has the kind req.Kind.WithLeases() and the
 // state old, which has not expired. The argument decide is the algorithm of the kind. Plain returns the change of the
-// state, the kind of the changed record, and the decision. The Tail of the change may use the memory of room.
+// state, the kind of the changed record, and the decision. The Tail of the change may use the memory of room. Plain uses buf.
 //
 // A change removes the leases that have ended. If keep is true, it keeps them if the state can then be changed without
 // additional memory.
-func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64, keep bool, room []byte) (c limiter.Change, kind limiter.Kind, d limiter.Decision) {
-	buf := buffers.Get().(*buffer)
-	defer buffers.Put(buf)
+func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64, keep bool, room []byte, buf *Buffer) (c limiter.Change, kind limiter.Kind, d limiter.Decision) {
 	kind = req.Kind.WithLeases()
-	st := open(kind, old, now, buf[:0])
+	st := open(kind, old, now, buf)
 	raw := st.inner
 	st.adapt(decide, req.Kind, &req.Limit, now)
 	if req.Quantity < 0 {
@@ -87,7 +85,8 @@ func (st *state) decideInner(decide Algorithm, l *limiter.Limit, now uint64, qua
 // Reset returns the change that deletes a key with leases at time now, and the kind of its record: only the units of
 // outstanding leases remain charged. Set is false if no lease is outstanding: then the key can be removed.
 func Reset(decide Algorithm, kind limiter.Kind, old limiter.State, now uint64) (c limiter.Change, changed limiter.Kind) {
-	st := open(kind, old, now, nil)
+	var buf Buffer
+	st := open(kind, old, now, &buf)
 	if len(st.leases) == 0 || failpoint.Is(failpoint.LeaseDeleted) {
 		return c, kind.Base()
 	}

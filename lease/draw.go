@@ -20,10 +20,9 @@ const capShare = 8
 // outstanding leases, rounded up. The decision is that of a peek afterwards, with Limited and RetryAfter of a charge of one
 // unit without a lease, which is not made. If no units are granted, nothing changes.
 func Draw(decide Algorithm, req *limiter.Request, kind limiter.Kind, old limiter.State, now uint64) (c limiter.Change, changed limiter.Kind, d limiter.Decision) {
-	buf := buffers.Get().(*buffer)
-	defer buffers.Put(buf)
+	var buf Buffer
 	req.Draw.Granted, req.Draw.Valid = 0, 0
-	st := open(kind, old, now, buf[:0])
+	st := open(kind, old, now, &buf)
 	st.adapt(decide, req.Kind, &req.Limit, now)
 	if !st.draw(decide, req, now) {
 		return c, kind, outlook(decide, req, st.inner, now)
@@ -107,10 +106,9 @@ func ceilDiv(a, b uint64) uint64 {
 // lease is unknown, has ended or belongs to another user, or does not have Of units, and at most the units of the lease. It
 // returns the change of the state and the kind of the changed record.
 func Return(decide Algorithm, req *limiter.Request, kind limiter.Kind, old limiter.State, now uint64) (c limiter.Change, changed limiter.Kind) {
-	buf := buffers.Get().(*buffer)
-	defer buffers.Put(buf)
+	var buf Buffer
 	req.Draw.Granted, req.Draw.Valid = 0, 0
-	st := open(kind, old, now, buf[:0])
+	st := open(kind, old, now, &buf)
 	at := st.leases.find(req.Draw.ID)
 	if at < 0 || string(st.leases[at].user) != req.Draw.User || req.Quantity < 1 {
 		return c, kind

@@ -32,6 +32,7 @@ type key struct {
 	base  limiter.Kind
 	kind  limiter.Kind // of the record; 0 if the key is absent
 	state limiter.State
+	buf   Buffer
 }
 
 func (k *key) Now() uint64           { return k.now }
@@ -67,7 +68,7 @@ func (k *key) Decide(req limiter.Request) (d limiter.Decision) {
 	case req.Draw != nil:
 		c, kind, d = Draw(decide, &req, kind, old, k.now)
 	case kind.Leased():
-		c, kind, d = Plain(decide, &req, old, k.now, false, make([]byte, 0, 4096))
+		c, kind, d = Plain(decide, &req, old, k.now, false, make([]byte, 0, 4096), &k.buf)
 	default:
 		c, d = decide(&req.Limit, old, k.now, req.Quantity, nil)
 	}

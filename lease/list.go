@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/throttledhq/throttled/internal/failpoint"
@@ -49,13 +48,6 @@ func (e *lease) relaxed() time.Duration {
 
 // list holds the leases of a key in the order of their draws.
 type list []lease
-
-// buffer is the memory of a list.
-type buffer [MaxLeases]lease
-
-// buffers holds unused buffers. A buffer on the stack of a function that calls an Algorithm would be moved to the heap, as part
-// of the state whose other part is an argument of the call.
-var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // find returns the index of the lease with an id, or -1.
 func (l list) find(id uint64) int {

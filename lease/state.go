@@ -75,10 +75,18 @@ func All(s limiter.State, now uint64) iter.Seq[limiter.Lease] {
 	}
 }
 
+// Buffer is memory for one decision. It can be used again after the call. A buffer on the stack of a function that calls an
+// Algorithm would be moved to the heap, as part of the state whose other part is an argument of the call.
+type Buffer struct {
+	leases [MaxLeases]lease
+	limit  limiter.Limit
+}
+
 // state is a decoded state: the inner state of a key, and its outstanding leases.
 type state struct {
 	inner  limiter.State
 	leases list
+	buf    *Buffer
 
 	pruned  bool // the stored state is malformed, or has leases that are not in the list because they have ended
 	adapted bool // the method adapt has changed the state
@@ -86,13 +94,14 @@ type state struct {
 }
 
 // open decodes the state of a record of the given kind, for a time at which it has not expired. The list is stored in buf.
-func open(kind limiter.Kind, s limiter.State, now uint64, buf list) (st state) {
+func open(kind limiter.Kind, s limiter.State, now uint64, buf *Buffer) (st state) {
+	st.buf = buf
 	if !kind.Leased() {
-		st.inner, st.leases = s, buf[:0]
+		st.inner, st.leases = s, buf.leases[:0]
 		return st
 	}
 	encoded, inner := split(s)
-	l, _ := parse(encoded, buf)
+	l, _ := parse(encoded, buf.leases[:0])
 	for i := range l {
 		if !wellFormed(kind.Base(), &l[i].limit) {
 			l = nil

@@ -182,7 +182,7 @@ func (w *world) decided(req *limiter.Request, now uint64) (c limiter.Change, kin
 	case req.Draw != nil:
 		c, kind, d = lease.Draw(w.decide, req, kind, w.state, now)
 	case kind.Leased():
-		c, kind, d = lease.Plain(w.decide, req, w.state, now, false, nil)
+		c, kind, d = lease.Plain(w.decide, req, w.state, now, false, nil, new(lease.Buffer))
 	default:
 		c, d = w.decide(&req.Limit, w.state, now, req.Quantity, nil)
 	}
