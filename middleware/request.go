@@ -19,6 +19,7 @@ type Request struct {
 	// only. Each limit needs a key of its own.
 	Limits []Limit
 	// Cost is the number of units that the request charges. 0 means 1. A negative Cost refunds units.
+	// A refund that Config.OnFailure has decided may have been run, and must not be repeated then: see Decision.Err.
 	Cost int64
 }
 
