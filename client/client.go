@@ -76,8 +76,8 @@ type Client struct {
 // ErrOptions.
 //
 // The timeouts of the client of go-redis do not affect requests. Its ReadTimeout and MaxRetries determine how long a
-// connection is in use when the server does not answer. After a lost connection, go-redis sends commands again if MaxRetries permits
-// it. A request may then be charged twice. Leased units are credited once.
+// connection is in use when the server does not answer. After a lost connection, go-redis sends commands again if MaxRetries
+// permits it. A request may then be charged twice. Leased units are credited once.
 func New(rdb Redis, o Options) (*Client, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err

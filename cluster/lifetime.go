@@ -100,8 +100,9 @@ func (l *lifetime) submit(ctx context.Context, pass func(within time.Duration) r
 	}
 }
 
-// outcomeError returns the error of a change that submit has returned. It wraps topology.ErrOutcome if Raft may have appended the
-// change to the log, and did not commit it in time.
+// outcomeError returns the error of a change that submit has returned. It wraps topology.ErrOutcome unless the error excludes that
+// Raft has appended the change to the log. A change whose time was over before Raft received it counts as one with an unknown
+// outcome, too.
 func outcomeError(err error) error {
 	for _, unknown := range [...]error{context.DeadlineExceeded, context.Canceled, raft.ErrLeadershipLost, raft.ErrRaftShutdown, raft.ErrAbortedByRestore} {
 		if errors.Is(err, unknown) {

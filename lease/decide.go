@@ -19,6 +19,7 @@ type Algorithm func(l *limiter.Limit, old limiter.State, now uint64, quantity in
 // A change removes the leases that have ended. If keep is true, it keeps them if the state can then be changed without
 // additional memory.
 func Plain(decide Algorithm, req *limiter.Request, old limiter.State, now uint64, keep bool, room []byte, buf *Buffer) (c limiter.Change, kind limiter.Kind, d limiter.Decision) {
+	defer buf.release()
 	kind = req.Kind.WithLeases()
 	st := open(kind, old, now, buf)
 	raw := st.inner

@@ -24,7 +24,8 @@ type lease struct {
 	// end is the time from which the units can no longer be spent or returned. Times are limiter times in nanoseconds.
 	end uint64
 	// asOf is the time as of which the units are charged: for a window or a bucket the end of the window, the sub-window or
-	// the refill interval in which they were charged, and otherwise the end of the lease or, if it is relaxed, the time of the draw (see also rescale).
+	// the refill interval in which they were charged, and otherwise the end of the lease or, if it is relaxed, the time of the
+	// draw (see also rescale).
 	asOf  uint64
 	units uint64 // granted and not returned; at least 1
 	// limit is the limit by which the units count: that of the draw or, for a window or a bucket, that of the last change.

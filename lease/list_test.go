@@ -151,3 +151,19 @@ func FuzzState(f *testing.F) {
 		}
 	})
 }
+
+// TestBufferIsReleased checks that a buffer does not refer to the memory of a decided state, which a table may replace.
+func TestBufferIsReleased(t *testing.T) {
+	b := newBench(t, limiter.Throttle, sixty)
+	b.draw(5, 30*ms, 5, 30*ms)
+	b.draw(5, 100*ms, 5, 100*ms)
+	for _, pause := range []time.Duration{0, 50 * ms, 100 * ms} { // with two leases, one, and none
+		b.Sleep(pause)
+		b.Decide(limiter.Request{Kind: b.base, Key: []byte("key"), Limit: b.l, Quantity: 1})
+		for i := range b.buf.leases {
+			if e := &b.buf.leases[i]; e.user != nil || e.lessee != nil {
+				t.Fatalf("after %v, lease %d in the buffer refers to the names %q and %q", pause, i, e.user, e.lessee)
+			}
+		}
+	}
+}

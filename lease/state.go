@@ -75,11 +75,18 @@ func All(s limiter.State, now uint64) iter.Seq[limiter.Lease] {
 	}
 }
 
-// Buffer is memory for one decision. It can be used again after the call. A buffer on the stack of a function that calls an
+// Buffer is memory for one decision. It can be used again after the call, and then refers to no other memory. A buffer on the stack of a function that calls an
 // Algorithm would be moved to the heap, as part of the state whose other part is an argument of the call.
 type Buffer struct {
 	leases [MaxLeases]lease
 	limit  limiter.Limit
+}
+
+// release removes the names in the list, which are parts of the decoded state: otherwise the buffer would retain its memory.
+func (b *Buffer) release() {
+	for i := 0; i < len(b.leases) && b.leases[i].lessee != nil; i++ {
+		b.leases[i] = lease{}
+	}
 }
 
 // state is a decoded state: the inner state of a key, and its outstanding leases.
