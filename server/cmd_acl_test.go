@@ -369,6 +369,27 @@ func TestInfoUsers(t *testing.T) {
 	check(2, 2)
 }
 
+// TestACLSave_Default checks the warning about a saved file that excludes requirepass.
+func TestACLSave_Default(t *testing.T) {
+	var log lockedLog
+	const warning = "remove requirepass and requirepass-file before the next start"
+	s := setup{log: log.logger(), options: func(o *options.Options) {
+		withPassword(o)
+		o.ACLFile = filepath.Join(t.TempDir(), "users.acl")
+	}}.start(t)
+	p := s.dial()
+	p.do("+OK\r\n", "AUTH", "secret")
+	p.do("+OK\r\n", "ACL", "SAVE")
+	if strings.Contains(log.String(), warning) {
+		t.Errorf("the file does not define the user default, but the log has the warning:\n%s", log.String())
+	}
+	p.do("+OK\r\n", "ACL", "SETUSER", "default", ">other")
+	p.do("+OK\r\n", "ACL", "SAVE")
+	if !strings.Contains(log.String(), warning) {
+		t.Errorf("the file defines the user default, but the log has no warning:\n%s", log.String())
+	}
+}
+
 // TestACLFile saves the users to a file and loads them again. A file that is not valid changes nothing.
 func TestACLFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")

@@ -53,9 +53,13 @@ func cmdACLSave(c *client, _ [][]byte) error {
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := fsutil.Replace(path, []byte(c.srv.currentUsers().Text()), mode); err != nil {
+	users := c.srv.currentUsers()
+	if err := fsutil.Replace(path, []byte(users.Text()), mode); err != nil {
 		c.srv.log.Error("the users were not saved", "error", err)
 		return errUsersNotSaved
+	}
+	if users.DefaultIsExplicit() && c.srv.opts.Get().Password() != "" {
+		c.srv.log.Warn("the saved file defines the user default: remove requirepass and requirepass-file before the next start, which fails otherwise", "file", path)
 	}
 	c.out.OK()
 	return nil
