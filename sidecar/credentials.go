@@ -118,6 +118,7 @@ func greet(ctx context.Context, conn net.Conn, config *tls.Config, auth []byte) 
 		return conn, err
 	}
 	reply, err := readLine(conn)
+	err = closedBy(err, errNoGreeting)
 	if err == nil && !strings.HasPrefix(reply, "+") {
 		err = &authError{reply}
 	}

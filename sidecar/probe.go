@@ -2,11 +2,14 @@ package sidecar
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -19,6 +22,7 @@ type prober struct {
 	role                     // in the last answer
 	refused bool             // the node has refused to return its role
 	answers chan probeAnswer // answers to probes, in order; closed when the connection has failed
+	failure error            // the reason; valid when answers is closed
 }
 
 // probeAnswer is the answer to a probe.
@@ -30,7 +34,19 @@ type probeAnswer struct {
 
 var roleCommand, existsCommand = encode("ROLE"), encode("EXISTS", "throttled:sidecar")
 
-var errClosed = errors.New("the connection was closed")
+// Errors of a connection that the upstream has closed.
+var (
+	errClosed     = errors.New("the connection was closed")
+	errNoGreeting = errors.New("the connection was closed without a reply: the port must be one for Redis clients, and upstream-tls must be set if it requires TLS")
+)
+
+// closedBy returns the error for a connection that has failed with err.
+func closedBy(err, closed error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) {
+		return closed
+	}
+	return err
+}
 
 // openProber connects to an address, and returns after a first probe was answered. It fails when ctx is done.
 func openProber(ctx context.Context, c *Credentials, addr string) (*prober, error) {
@@ -42,6 +58,9 @@ func openProber(ctx context.Context, c *Credentials, addr string) (*prober, erro
 	go p.receive()
 	if err := p.probe(ctx); err != nil {
 		p.close()
+		if err == errClosed {
+			err = errNoGreeting
+		}
 		return nil, err
 	}
 	return p, nil
@@ -50,19 +69,27 @@ func openProber(ctx context.Context, c *Credentials, addr string) (*prober, erro
 // receive reads the answers to probes until the connection fails, so that a closed connection is detected immediately.
 func (p *prober) receive() {
 	defer close(p.answers)
+	p.failure = p.receiveAnswers()
+}
+
+// receiveAnswers sends answers to p.answers, and returns the reason why the connection has failed. A server that refuses a
+// connection, for example in protected mode, sends an error and closes it: this error is the reason.
+func (p *prober) receiveAnswers() error {
 	var answer probeAnswer
+	var refusal error // the error reply to ROLE
 	for in := bufio.NewReader(p.conn); ; {
 		if !answer.refused {
 			reply, err := readReply(in, maxDepth)
 			if err != nil {
-				return
+				return closedBy(err, errClosed)
 			}
+			refusal = checkReply(reply)
 			answer.refused = refusesRole(reply)
 			answer.role = parseRole(reply)
 		}
 		exists, err := readReply(in, maxDepth)
 		if err != nil {
-			return
+			return closedBy(err, cmp.Or(refusal, errClosed))
 		}
 		answer.err = checkReply(exists)
 		if answer.sentinel != "" {
@@ -83,8 +110,11 @@ func refusesRole(reply any) bool {
 // probe gets an error that shows only that the node answers.
 func checkReply(reply any) error {
 	text, failed := reply.(replyError)
-	if !failed || strings.HasPrefix(string(text), "NOPERM ") {
+	switch {
+	case !failed || strings.HasPrefix(string(text), "NOPERM "):
 		return nil
+	case strings.HasPrefix(string(text), "MOVED "):
+		return fmt.Errorf("the upstream replies %q: use the address of port or tls-port, not of cluster-port", string(text))
 	}
 	return fmt.Errorf("the upstream replies %q", string(text))
 }
@@ -104,7 +134,7 @@ func (p *prober) probe(ctx context.Context) error {
 		return errSilent
 	case answer, open := <-p.answers:
 		if !open {
-			return errClosed
+			return p.failure
 		}
 		p.role, p.refused = answer.role, answer.refused
 		return answer.err

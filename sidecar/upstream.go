@@ -165,8 +165,11 @@ func (u *Upstream) watch(ctx context.Context, p *prober) (*prober, error) {
 		select {
 		case <-ctx.Done():
 			return p, ctx.Err()
-		case <-p.answers:
-			return p, errClosed // no probe is in progress, so the connection has failed
+		case _, open := <-p.answers:
+			if open { // no probe is in progress
+				return p, errFormat
+			}
+			return p, p.failure
 		case <-timer.C:
 		case <-u.suspect:
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -198,7 +197,7 @@ func TestDial_TLS(t *testing.T) {
 			}
 		}
 		// In TLS 1.3, the server reports a missing certificate after the handshake of the client, or closes the connection.
-		missing := tt.name == "no certificate" && (errors.Is(err, errClosed) || errors.Is(err, io.EOF))
+		missing := tt.name == "no certificate" && errors.Is(err, errNoGreeting)
 		if tt.want == "" && err != nil || tt.want != "" && !missing && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
 		}
