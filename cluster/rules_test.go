@@ -137,24 +137,11 @@ func TestFirstRulesNeedAllMembers(t *testing.T) {
 func TestFirstRulesNeedNewPrograms(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
-		leader.peers.peers = oldPeers{leader.peers.peers, topicRules}
+		leader.unknown.Store(topicRules)
 		if _, err := leader.propose(rulesText("a")); !errors.Is(err, topology.ErrNoRules) || !strings.Contains(err.Error(), errQuestion.Error()) {
 			t.Errorf("with old members, Propose returned the error %v, want %v", err, topology.ErrNoRules)
 		}
 	})
-}
-
-// oldPeers answers questions about a topic like a program that does not know it.
-type oldPeers struct {
-	Peers
-	unknown topic
-}
-
-func (p oldPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
-	if q.About == p.unknown {
-		return Answer{Error: errQuestion.Error()}, nil
-	}
-	return p.Peers.Ask(ctx, to, q)
 }
 
 // TestRollbackOutlivesFiles submits the files of three nodes, rolls back, and restarts each node with its old file. The

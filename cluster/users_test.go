@@ -139,14 +139,14 @@ func TestFirstUsersNeedAllMembers(t *testing.T) {
 func TestFirstUsersNeedNewPrograms(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
-		leader.peers.peers = oldPeers{leader.peers.peers, topicUsers}
+		leader.unknown.Store(topicUsers)
 		for _, p := range s.processes() {
 			if _, err := p.ProposeUsers(t.Context(), 0, "first"); !errors.Is(err, topology.ErrNoUsers) || !strings.Contains(err.Error(), errQuestion.Error()) {
 				t.Errorf("%s: with old members, ProposeUsers returned the error %v, want %v", p.node.id, err, topology.ErrNoUsers)
 			}
 		}
 		follower := s.followers(leader)[0]
-		follower.peers.peers = oldPeers{follower.peers.peers, topicProposeUsers}
+		follower.unknown.Store(topicProposeUsers)
 		if _, err := follower.ProposeUsers(t.Context(), 0, "first"); !errors.Is(err, topology.ErrNoUsers) {
 			t.Errorf("with an old leader, ProposeUsers returned the error %v, want %v", err, topology.ErrNoUsers)
 		}

@@ -145,6 +145,9 @@ func (p *process) exchange(ctx context.Context, to string, do func(*process) err
 type simPeers struct{ process *process }
 
 func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
+	if p.process.unknown.Load() == q.About {
+		return Answer{Error: errQuestion.Error()}, nil
+	}
 	answers := make(chan Answer, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
