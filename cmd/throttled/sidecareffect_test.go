@@ -29,14 +29,17 @@ func (e leasedKey) request() bool {
 	return strings.HasPrefix(e.side.ask(e.command(100)...), "[0 ")
 }
 
-// exhaust uses the limit up, until the sidecar repeats the refusals of the upstream and all leases have ended.
+// exhaust uses the limit up, until the sidecar repeats the refusals of the upstream and all leases have ended. It then requests
+// many units at once, so that the key stays in demand on a busy machine.
 func (e leasedKey) exhaust() {
 	e.Helper()
 	for e.request() {
 	}
 	before := e.side.infoField("sidecar", "lessee_refused")
 	until(e.T, "refusals are local and there are no leases", func() bool {
-		e.request()
+		if got := e.side.ask(e.command(100, 50)...); !strings.HasPrefix(got, "[1 ") {
+			e.Fatalf("a request for half of an exhausted limit: got %s, want a refusal", got)
+		}
 		return e.side.infoField("sidecar", "lessee_refused") > before && e.up.infoField("leases", "leases") == 0
 	})
 }
