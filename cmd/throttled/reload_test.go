@@ -69,6 +69,8 @@ func TestProcess_HangUp(t *testing.T) {
 	p.askUntil("[0 2 1 ", "CL.THROTTLE", "k", "1", "1", "86400")
 	p.askUntil("OK", "CONFIG", "SET", "slowlog-max-len", "55")
 
+	waitFile(t, log, "msg=ready")
+
 	// Rotate the log as logrotate does.
 	if err := os.Rename(log, log+".1"); err != nil {
 		t.Fatal(err)
