@@ -1,11 +1,8 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +16,6 @@ import (
 // node applies its changes. Otherwise the entry would overwrite newer changes of other leaders, which precede the entry
 // in the log.
 func TestVoidEntry(t *testing.T) {
-	var armed atomic.Pointer[chan struct{}]
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, simConfig{size: 3})
 		defer s.close()
@@ -27,25 +23,18 @@ func TestVoidEntry(t *testing.T) {
 		old := s.leader()
 		s.grant(old, "s")
 		s.converge()
-		release := make(chan struct{})
-		free := sync.OnceFunc(func() { close(release) })
+		hold := old.node.holdEntries()
+		free := sync.OnceFunc(func() { close(hold.release) })
 		defer free()
-		// hold blocks the flusher, which reads the wall clock before it submits an entry.
-		hold := func() {
-			if held := armed.Swap(nil); held != nil {
-				<-*held
-			}
-		}
-		old.node.onWallRead.Store(&hold)
-		armed.Store(&release)
+		hold.armed.Store(true)
 		uncertain := make(chan error, 1)
 		go func() {
 			_, err := charge(old.Node, "s", 1)
 			uncertain <- err
 		}()
 		synctest.Wait()
-		if armed.Load() != nil {
-			t.Fatal("the flusher has not read the wall clock, so it is not about to submit an entry")
+		if hold.armed.Load() {
+			t.Fatal("the flusher is not about to submit an entry")
 		}
 		s.isolate(old.node.id)
 		next := s.newLeader(old)
@@ -98,23 +87,16 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
 		term := l.raft.CurrentTerm()
-		var hold atomic.Bool
-		held := make(chan struct{})
-		onWallRead := func() {
-			if !bytes.Contains(debug.Stack(), []byte("updateOffset")) && hold.Swap(false) { // the entry is held, not the clock offset
-				<-held
-			}
-		}
-		l.node.onWallRead.Store(&onWallRead)
+		hold := l.node.holdEntries()
 		for round := range 20 {
 			s.grant(l, "s")
-			hold.Store(true)
+			hold.armed.Store(true)
 			decide(l.Node, "s", 1)
 			go func() { _ = l.WaitCommitted(l.LastWrite()) }()
 			synctest.Wait()
 			l.leader.stepDown()
 			pass(100 * time.Millisecond)
-			held <- struct{}{}
+			hold.release <- struct{}{}
 			s.await("the next leadership", 5*time.Second, func() bool { return l.View().Leading })
 			if l.raft.CurrentTerm() != term {
 				t.Fatalf("the term has changed: the term is %d, was %d", l.raft.CurrentTerm(), term)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,6 +141,27 @@ func (p *process) noteAnnounced() error {
 		p.node.lineage = p.node.lineage.Announced(p.node.starts)
 	}
 	return nil
+}
+
+// entryHold can block the flusher of a node before it submits an entry.
+type entryHold struct {
+	armed   atomic.Bool   // the next entry is held; false once it is
+	release chan struct{} // a receive ends the block
+}
+
+// holdEntries returns a hold on the entries of the node. The flusher reads the wall clock without a lock, last before it
+// submits an entry. The log clock reads it with its lock held, so a block there would also block goroutines that wait for
+// the lock, which synctest.Wait does not count as blocked.
+func (n *simNode) holdEntries() *entryHold {
+	h := &entryHold{release: make(chan struct{})}
+	onWallRead := func() {
+		stack := debug.Stack()
+		if bytes.Contains(stack, []byte("(*flusher).submit")) && !bytes.Contains(stack, []byte("(*logClock)")) && h.armed.Swap(false) {
+			<-h.release
+		}
+	}
+	n.onWallRead.Store(&onWallRead)
+	return h
 }
 
 // wall returns the wall time.

@@ -1,7 +1,7 @@
 # Limits the users whose names are read from standard input. Needs redis-rb 4.
 #
 # The client gets the leader from the cluster port of the nodes. It does not repeat a call whose connection is refused or lost, so the
-# program does. A repeated call may charge twice.
+# program does. If a node exits while it accepts a connection, redis-rb 4 raises Errno::ECONNRESET. A repeated call may charge twice.
 
 require "redis"
 
@@ -13,7 +13,7 @@ def persist
   deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
   begin
     yield
-  rescue Redis::BaseConnectionError
+  rescue Redis::BaseConnectionError, Errno::ECONNRESET
     raise if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline # the program chooses whether the request is admitted
 
     sleep 0.02

@@ -45,13 +45,14 @@ end
 RETRIES = { reconnect_attempts: 10, reconnect_delay: 0.05, reconnect_delay_max: 0.2 }.freeze
 
 # Repeats a call whose connection is refused or lost. With a cluster, the library reads the topology after such an error, but
-# does not repeat the call. A repeated call may charge twice.
+# does not repeat the call. If a node exits while it accepts the connection, version 4 raises the error of the system. A repeated call
+# may charge twice.
 def persist(counts)
   deadline = now + 5
   repeated = false
   begin
     yield
-  rescue Redis::BaseConnectionError
+  rescue Redis::BaseConnectionError, Errno::ECONNRESET
     raise if now > deadline
 
     counts.note_repeated unless repeated
