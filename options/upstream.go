@@ -79,23 +79,33 @@ func (v lesseeName) Set(s string) error {
 // IsSidecar reports whether the server is a sidecar: it stores no keys, and sends commands that need them to Upstream.
 func (o *Options) IsSidecar() bool { return len(o.Upstream) > 0 }
 
+// stateOptions are options that have no effect on a sidecar, because they concern the state.
+var stateOptions = []string{"data-dir", "save", "cluster-id", "rules", "maxmemory", "maxmemory-policy"}
+
+// ofSidecar returns the first option that has an effect only with upstream and whose value in o is not the default. It returns
+// nil if there is none.
+func (o *Options) ofSidecar(defaults *Options) *row {
+	for i := range upstreamRows {
+		if r := &upstreamRows[i]; r.name != "upstream" && r.get(o) != r.get(defaults) {
+			return r
+		}
+	}
+	return nil
+}
+
 // CheckUpstream returns an error if options of a sidecar exclude other options, or are incomplete. The program calls it
 // at startup, and [Store.Reload] calls it for the values that it has read.
 func (o *Options) CheckUpstream() error {
+	defaults := Default()
 	if !o.IsSidecar() {
-		if o.UpstreamUser != "" || o.UpstreamPasswordFile != "" || o.UpstreamTLS {
-			return errors.New("upstream-user, upstream-password-file and upstream-tls require upstream")
+		if r := o.ofSidecar(&defaults); r != nil {
+			return fmt.Errorf("%s requires upstream: set upstream, or remove %s", r.name, r.name)
 		}
 		return nil
 	}
-	for _, other := range []struct {
-		name string
-		set  bool
-	}{
-		{"data-dir", o.DataDir != ""}, {"save", len(o.Save) > 0}, {"cluster-id", o.ClusterID != ""}, {"rules", o.Rules != ""},
-	} {
-		if other.set {
-			return fmt.Errorf("upstream and %s exclude each other: a sidecar holds no state, set %s on the upstream server", other.name, other.name)
+	for _, name := range stateOptions {
+		if r := find(name); r.get(o) != r.get(&defaults) {
+			return fmt.Errorf("upstream and %s exclude each other: a sidecar holds no state, set %s on the upstream server", name, name)
 		}
 	}
 	switch {

@@ -59,7 +59,7 @@ func newLocalTable() *buckets.Table {
 	return buckets.New(buckets.Config{MaxMemory: localMemory, Eviction: buckets.EvictSmallestDebt, Shards: localShards})
 }
 
-// stateOptions are the options that have no effect on a sidecar, because they concern the state.
+// stateOptions are the options that CONFIG SET does not change on a sidecar, because they concern the state.
 var stateOptions = []struct {
 	name    string
 	changed func(old, o *options.Options) bool
@@ -67,13 +67,13 @@ var stateOptions = []struct {
 	{"maxmemory", func(old, o *options.Options) bool { return old.MaxMemory != o.MaxMemory }},
 	{"maxmemory-policy", func(old, o *options.Options) bool { return old.MaxMemoryPolicy != o.MaxMemoryPolicy }},
 	{"save", func(_, o *options.Options) bool { return len(o.Save) > 0 }},
-	{"window-log-max-entries", func(old, o *options.Options) bool { return old.WindowLogMaxEntries != o.WindowLogMaxEntries }},
 }
 
-// checkSidecarOptions returns an error if a sidecar cannot apply changed options.
+// checkSidecarOptions returns an error if a sidecar cannot apply changed options, or if options of a sidecar are set on another
+// server.
 func (p *program) checkSidecarOptions(old, o *options.Options) error {
 	if p.upstream == nil {
-		return nil
+		return o.CheckUpstream()
 	}
 	for _, row := range stateOptions {
 		if row.changed(old, o) {

@@ -108,7 +108,8 @@ func TestProcess_SidecarOptions(t *testing.T) {
 		"--upstream 127.0.0.1:1 --data-dir x":               "upstream and data-dir exclude each other",
 		"--upstream nowhere":                                "host:port",
 		"--upstream 127.0.0.1:1 --upstream-password-file x": "upstream-password-file",
-		"--upstream-tls yes":                                "require upstream",
+		"--upstream-tls yes":                                "upstream-tls requires upstream",
+		"--upstream 127.0.0.1:1 --maxmemory 1gb":            "upstream and maxmemory exclude each other",
 	} {
 		p := &process{t: t, id: "sidecar", addr: freeAddr(t), args: append(strings.Fields(args), "--port", "0", "--dir", t.TempDir())}
 		p.start()
@@ -117,13 +118,17 @@ func TestProcess_SidecarOptions(t *testing.T) {
 		}
 	}
 	side := newServer(t, "--upstream", "127.0.0.1:1")
-	for _, pair := range [][2]string{{"maxmemory", "10mb"}, {"maxmemory-policy", "evict-smallest-debt"}, {"save", "1 1"}, {"window-log-max-entries", "10"}} {
+	for _, pair := range [][2]string{{"maxmemory", "10mb"}, {"maxmemory-policy", "evict-smallest-debt"}, {"save", "1 1"}} {
 		side.askUntil("upstream_link_status:down", "INFO", "sidecar")
 		if _, err := side.do("CONFIG", "SET", pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), "a sidecar holds no state; send CONFIG SET "+pair[0]+" to 127.0.0.1:1") {
 			t.Errorf("CONFIG SET %s: got error %v, want that of a sidecar", pair[0], err)
 		}
 	}
-	side.mustDo("CONFIG", "SET", "maxclients", "100")
+	side.mustDo("CONFIG", "SET", "maxclients", "100", "window-log-max-entries", "10")
+	server := newServer(t)
+	if _, err := server.do("CONFIG", "SET", "upstream-away", "open"); err == nil || !strings.Contains(err.Error(), "upstream-away requires upstream") {
+		t.Errorf("CONFIG SET upstream-away without upstream: got error %v, want that it requires upstream", err)
+	}
 	if _, err := os.Stat(filepath.Join(side.dir, "dump.thr")); err == nil {
 		t.Error("the sidecar has written a snapshot")
 	}
