@@ -80,7 +80,7 @@ const (
 	errClusterDown   replyError = "CLUSTERDOWN The cluster is down: it has no leader at the moment, nothing was charged, try again"
 	errBusy          replyError = "BUSY too many clients are waiting for the leader: nothing was charged, try again later"
 	errOverloaded    replyError = "BUSY the server is overloaded: nothing was charged, try again later"
-	errUncertain     replyError = "UNCERTAIN leadership was lost before the request was confirmed: it may have been charged"
+	errUncertain     replyError = "UNCERTAIN leadership was lost before the request was confirmed: it may have taken effect"
 	errSelectCluster replyError = "ERR SELECT is not allowed in cluster mode"
 	errNotClustered  replyError = "ERR this server is not part of a cluster: send the command to a node of a cluster"
 	errNoUsersFile   replyError = "ERR This Redis instance is not configured to use an ACL file. Set the option aclfile, and restart the server: ACL SETUSER changes the users until then"

@@ -67,7 +67,7 @@ func TestFateOf(t *testing.T) {
 		{reply{kind: '-', text: "TRYAGAIN x"}, nil, refused, "TRYAGAIN"},
 		{reply{kind: '-', text: "BUSY"}, nil, refused, "BUSY"},
 		{reply{kind: '-', text: "OOM x"}, nil, refused, "OOM"},
-		{reply{kind: '-', text: "UNCERTAIN it may have been charged"}, nil, unknown, "UNCERTAIN"},
+		{reply{kind: '-', text: "UNCERTAIN it may have taken effect"}, nil, unknown, "UNCERTAIN"},
 		{reply{kind: '-', text: "ERR syntax"}, nil, wrong, "ERR"},
 		{reply{kind: '*'}, errors.New("reset"), unknown, "connection"},
 	} {
