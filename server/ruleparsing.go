@@ -127,7 +127,8 @@ func (p *ruleParsing) match(domain []byte, pairs [][]byte) error {
 }
 
 // addMatches appends the requests for the limits in p.rule.matches. The live limits form one group. Each shadow limit
-// forms a group of its own, after it.
+// forms a group of its own, after it. On a sidecar, all of them are one group: otherwise a request that the sidecar forwards,
+// because it has no units of one limit, would spend its units of the others, which the upstream charges again.
 func (p *parsing) addMatches(o *checkOptions) error {
 	from, list := len(p.reqs), p.rule.matches.List
 	switch live, shadow := o.countRequests(list); {
@@ -150,6 +151,9 @@ func (p *parsing) addMatches(o *checkOptions) error {
 			p.addMatch(&list[i], o)
 			p.link(group)
 		}
+	}
+	if p.leased {
+		p.join(from)
 	}
 	p.finishCall(limits, live)
 	p.inStats, p.unmatched = o.isCharge(), p.rule.unmatched
@@ -205,13 +209,15 @@ func (o *checkOptions) requestsOf(m *rules.Matched) (n int) {
 	return n + countTrue(o.asksBan(m))
 }
 
-// link makes the requests from an index on a group, unless the limits of the domain are charged each on its own. On a sidecar, they
-// are a group in any case: otherwise a request that the sidecar forwards, because it has no units of one limit, would spend its
-// units of the others, which the upstream charges again.
+// link makes the requests from an index on a group, unless the limits of the domain are charged each on its own.
 func (p *parsing) link(from int) {
-	if p.rule.semantics == rules.Envoy && !p.leased {
-		return
+	if p.rule.semantics != rules.Envoy {
+		p.join(from)
 	}
+}
+
+// join makes the requests from an index on a group.
+func (p *parsing) join(from int) {
 	for i := from; i < len(p.reqs)-1; i++ {
 		p.reqs[i].Linked = true
 	}

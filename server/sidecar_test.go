@@ -399,26 +399,32 @@ func (e spending) Decide(reqs []limiter.Request, out []limiter.Decision) limiter
 	return e.decidesPrefix.Decide(reqs, out)
 }
 
-// TestSidecar_EnvoyWhole checks that a request of a domain with the semantics of Envoy is decided by the sidecar as a whole, or
-// by the upstream as a whole: otherwise some of its limits would be charged twice.
-func TestSidecar_EnvoyWhole(t *testing.T) {
+// TestSidecar_Whole checks that a CL.CHECK whose limits are charged each on its own is decided by the sidecar as a whole, or by the
+// upstream as a whole: otherwise some of its limits would be charged twice, or a shadow limit not at all.
+func TestSidecar_Whole(t *testing.T) {
 	t.Parallel()
-	const text = "version: 1\ndomain: d\nsemantics: envoy\nlimits:\n  a: {allow: 5 per 1m, algorithm: fixed}\n  b: {allow: 5 per 1h, algorithm: fixed}\n"
-	for prefix, want := range map[string]struct {
-		spent int32
-		keys  string
-	}{"rule|d|a|": {0, ":2\r\n"}, "rule|d|": {2, ":0\r\n"}} {
-		engine := spending{decidesPrefix(prefix), new(atomic.Int32)}
-		_, up, side := newSidecar(t, engine)
-		setRules(t, up.rules.store, text)
-		setRules(t, side.rules.store, text)
-		if v := side.dial().ask(words("CL.CHECK d")...); v.kind != '*' || v.list[0].int() != 0 {
-			t.Errorf("units of %s in hand: got %s, want an admission", prefix, v.brief())
-		}
-		if got := engine.spent.Load(); got != want.spent {
-			t.Errorf("units of %s in hand: the sidecar has spent %d, want %d", prefix, got, want.spent)
-		}
-		up.dial().do(want.keys, "DBSIZE")
+	for name, text := range map[string]string{
+		"Envoy":        "version: 1\ndomain: d\nsemantics: envoy\nlimits:\n  a: {allow: 5 per 1m, algorithm: fixed}\n  b: {allow: 5 per 1h, algorithm: fixed}\n",
+		"shadow limit": "version: 1\ndomain: d\nlimits:\n  a: {allow: 5 per 1m, algorithm: fixed}\n  b: {allow: 5 per 1h, algorithm: fixed, shadow: true}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for prefix, want := range map[string]struct {
+				spent int32
+				keys  string
+			}{"rule|d|a|": {0, ":2\r\n"}, "rule|d|b|": {0, ":2\r\n"}, "rule|d|": {2, ":0\r\n"}} {
+				engine := spending{decidesPrefix(prefix), new(atomic.Int32)}
+				_, up, side := newSidecar(t, engine)
+				setRules(t, up.rules.store, text)
+				setRules(t, side.rules.store, text)
+				if v := side.dial().ask(words("CL.CHECK d")...); v.kind != '*' || v.list[0].int() != 0 {
+					t.Errorf("units of %s in hand: got %s, want an admission", prefix, v.brief())
+				}
+				if got := engine.spent.Load(); got != want.spent {
+					t.Errorf("units of %s in hand: the sidecar has spent %d, want %d", prefix, got, want.spent)
+				}
+				up.dial().do(want.keys, "DBSIZE")
+			}
+		})
 	}
 }
 
