@@ -27,7 +27,7 @@ var floors = map[string]int{
 	"internal/muldiv":     0,
 	"internal/glob":       0,
 	"internal/yamltext":   0, // YAML that may come from a client
-	"internal/fsutil":     0, // directory locks and durable directory entries
+	"internal/fsutil":     0, // directory locks, durable directory entries and regular files
 	"internal/nearest":    0, // the option or key that a misspelled word probably means
 	"internal/lograte":    0, // limits repeated log lines
 	"internal/failpoint":  0, // switches for deliberate bugs, for tests
@@ -38,7 +38,6 @@ var floors = map[string]int{
 	"internal/testserve":  0, // runs servers in tests
 	"internal/procpause":  0, // checks that processes are paused, for tests
 	"internal/smalldisk":  0, // runs tests of a full disk
-	"internal/tlsclient":  0, // TLS for connections to a server
 	"internal/race":       0, // scales tests down under the race detector
 	"internal/fields":     0, // binary fields of changes and leases
 	"internal/sourceaddr": 0, // addresses under which clients are counted
@@ -72,6 +71,7 @@ var floors = map[string]int{
 	"leaky":              2, // built on gcra
 	"lease":              2, // leases of the states of the algorithms
 	"lease/leasetest":    1, // rules of the algorithms over histories with leases, for tests
+	"internal/tlsclient": 2, // TLS for connections to a server; reads key pairs as cluster/transport/certs does
 	"internal/tlstest":   2, // files and clients of servers with TLS, for tests
 	"internal/tlsserver": 3, // TLS for listeners of clients; reads serial lists as cluster/transport/certs does
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/internal/nearest"
 )
 
@@ -128,7 +129,7 @@ func (l *loader) readFile(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the configuration file %s: %w", quote(path), err)
 	}
-	data, err := os.ReadFile(abs) // #nosec G304 -- the operator chooses the path
+	data, err := fsutil.ReadFile(abs)
 	if err != nil {
 		return "", fmt.Errorf("read the configuration file: %w", err)
 	}

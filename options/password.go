@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // passwordFile is the name of the option with the path of a file that contains the password.
@@ -39,7 +40,7 @@ func (o *Options) readPassword(dir string) (err error) {
 }
 
 func passwordIn(path string) (string, error) {
-	f, err := os.Open(path) // #nosec G304 -- the operator chooses the path
+	f, err := fsutil.Open(path)
 	if err != nil {
 		return "", err
 	}

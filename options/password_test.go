@@ -54,7 +54,7 @@ func TestPasswordFile_Errors(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none")
 	for _, tt := range []struct{ name, path, want string }{
 		{"missing", missing, "no such file"},
-		{"a directory", t.TempDir(), "is a directory"},
+		{"a directory", t.TempDir(), "is not a regular file"},
 		{"empty", mustWrite(t, "\n"), "the file is empty"},
 		{"two lines", mustWrite(t, "hunter2\nhunter2\n"), "several lines"},
 		{"long", mustWrite(t, strings.Repeat("hunter2", maxPasswordFile/7+1)), "65536 bytes"},

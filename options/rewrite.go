@@ -48,7 +48,7 @@ func rewriteFile(path string, o *Options) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
-	old, err := os.ReadFile(path) // #nosec G304 -- the operator chooses the path
+	old, err := fsutil.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

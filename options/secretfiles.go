@@ -1,8 +1,9 @@
 package options
 
 import (
-	"os"
 	"path/filepath"
+
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // SecretFile is a file that contains a secret.
@@ -37,7 +38,7 @@ func (s *Store) fileHasSecret() bool {
 	if s.file == "" {
 		return false
 	}
-	data, err := os.ReadFile(s.file)
+	data, err := fsutil.ReadFile(s.file)
 	if err != nil {
 		return false
 	}

@@ -18,7 +18,7 @@ var errUsersPassword = errors.New("the file defines the user default, whose pass
 // ReadUsers reads a file of users. The argument password is that of the options, "" for none; a file that defines the user
 // "default" is then refused. The error names the line and the wrong word, but no password.
 func ReadUsers(path, password string) (*acl.Set, error) {
-	text, err := os.ReadFile(path) // #nosec G304 -- the operator chooses the path
+	text, err := fsutil.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

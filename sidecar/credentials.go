@@ -5,10 +5,10 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/internal/tlsclient"
 )
 
@@ -40,7 +40,7 @@ func (c *Credentials) auth() ([]byte, error) {
 	if c.PasswordFile == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(c.PasswordFile)
+	text, err := fsutil.ReadFile(c.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("upstream-password-file: %w", err)
 	}

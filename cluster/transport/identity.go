@@ -52,7 +52,7 @@ func (p *certReloader) readLocked(files [3]os.FileInfo) error {
 	p.seen = files
 	id, err := p.cfg.loadIdentity()
 	if err != nil {
-		return fmt.Errorf("load certificates: %w", err)
+		return fmt.Errorf("%w: %w", ErrFiles, err)
 	}
 	p.current = id
 	return nil
@@ -88,17 +88,17 @@ func (p *certReloader) stat() (files [3]os.FileInfo) {
 
 // loadIdentity reads the certificate files and verifies that they are valid for this node.
 func (c *Config) loadIdentity() (*identity, error) {
-	cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	cert, err := certs.LoadKeyPair(c.CertFile, c.KeyFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("raft-tls-cert %s and raft-tls-key %s: %w", c.CertFile, c.KeyFile, err)
 	}
-	ca, err := os.ReadFile(c.CAFile)
+	ca, err := fsutil.ReadFile(c.CAFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("raft-tls-ca: %w", err)
 	}
 	id := &identity{cert: cert, roots: x509.NewCertPool()}
 	if !id.roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("%s contains no certificate", c.CAFile)
+		return nil, fmt.Errorf("raft-tls-ca: %s contains no certificate", c.CAFile)
 	}
 	id.caEnd = certs.EarliestExpiry(ca)
 	chain := []*x509.Certificate{cert.Leaf}

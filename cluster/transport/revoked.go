@@ -33,7 +33,7 @@ func (r *revocations) read() (changed bool, err error) {
 	if !settled || fsutil.SameState(info, r.seen) {
 		return false, nil
 	}
-	text, err := os.ReadFile(r.file)
+	text, err := fsutil.ReadFile(r.file)
 	if err != nil {
 		return false, fmt.Errorf("read revoked certificates: %w", err)
 	}
@@ -67,10 +67,10 @@ func (l *Link) readRevoked() error {
 		return nil
 	}
 	if _, err := l.revoked.read(); err != nil {
-		return err
+		return fmt.Errorf("%w: raft-tls-revoked: %w", ErrFiles, err)
 	}
 	if err := l.revoked.check([]*x509.Certificate{l.certs.current.cert.Leaf}); err != nil {
-		return fmt.Errorf("%s: %w; issue a new one with throttled certs --renew", l.cfg.CertFile, err)
+		return fmt.Errorf("%w: %s: %w; issue a new one with throttled certs --renew", ErrFiles, l.cfg.CertFile, err)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/throttledhq/throttled/internal/nearest"
 )
 
-// usageError is an error in the arguments of a command. The program then exits with exitUsage.
+// usageError is an error in the arguments of a command, or in the options of the server or the files that they name. The program
+// then exits with exitUsage.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

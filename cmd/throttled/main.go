@@ -70,7 +70,7 @@ func serve(ctx context.Context, args, environ []string, stdout, stderr io.Writer
 		return exitUsage
 	}
 	p, err := open(opts, stderr)
-	if invalid := new(fileError); errors.As(err, &invalid) {
+	if invalid := new(usageError); errors.As(err, &invalid) {
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
 		return exitUsage
 	}

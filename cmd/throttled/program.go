@@ -186,21 +186,11 @@ func (p *program) openRules(o *options.Options, config *server.Config) error {
 	}
 	if p.replica == nil {
 		if err := p.rulesFile.load(context.Background()); err != nil {
-			return &fileError{"rules", err}
+			return wrongUsage("option rules: %w", err)
 		}
 	}
 	return nil
 }
-
-// fileError is the error for a file, named by an option, with which the server cannot start.
-type fileError struct {
-	option string
-	err    error
-}
-
-func (e *fileError) Error() string { return "option " + e.option + ": " + e.err.Error() }
-
-func (e *fileError) Unwrap() error { return e.err }
 
 // openReplica opens an engine whose state is in the log in data-dir: a cluster node if cluster-id is set, otherwise a
 // standalone node.

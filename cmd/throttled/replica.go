@@ -205,6 +205,9 @@ func (r *replica) openTransport(o *options.Options, boot uint64) (cluster.Transp
 		Insecure: o.RaftInsecure, CertFile: o.RaftTLSCert, KeyFile: o.RaftTLSKey, CAFile: o.RaftTLSCA, RevokedFile: o.RaftTLSRevoked,
 		MaxPerPeer: maxPerPeer, MaxConns: maxPeers * maxPerPeer, Log: r.log,
 	})
+	if errors.Is(err, transport.ErrFiles) || errors.Is(err, transport.ErrInsecure) {
+		err = &usageError{err}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"syscall"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/ruleset"
 )
@@ -84,18 +82,13 @@ func (f *rulesFile) load(ctx context.Context) error {
 	return nil
 }
 
-// read returns the text of the file. It returns an error if the path is a pipe or a device: reading it could block until
-// the process is killed.
+// read returns the text of the file. Its errors are those of fsutil.Open, and ruleset.ErrTooLarge.
 func (f *rulesFile) read() (text string, err error) {
-	// #nosec G703 -- the operator chooses the path
-	file, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe blocks otherwise
+	file, err := fsutil.Open(f.path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = file.Close() }() // opened for reading only
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", cmp.Or(err, fmt.Errorf("%s is not a regular file", f.path))
-	}
 	b, err := io.ReadAll(io.LimitReader(file, ruleset.MaxText+1))
 	if err == nil && len(b) > ruleset.MaxText {
 		err = fmt.Errorf("%s: %w", f.path, ruleset.ErrTooLarge)

@@ -31,10 +31,13 @@ func tlsSettings(o *options.Options) tlsserver.Settings {
 
 // openTLS loads the files of TLS, if there is a port for TLS.
 func (p *program) openTLS(o *options.Options) (err error) {
-	if o.UsesTLS() {
-		p.tls, err = tlsserver.Open(tlsSettings(o), p.log)
+	if !o.UsesTLS() {
+		return nil
 	}
-	return err
+	if p.tls, err = tlsserver.Open(tlsSettings(o), p.log); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }
 
 // listenTLS binds the addresses of the listeners for Redis clients with TLS.

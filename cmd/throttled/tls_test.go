@@ -175,7 +175,7 @@ func TestTLS_Only(t *testing.T) {
 	}{
 		{"require tls-cert-file and tls-key-file", exitUsage, []string{"--tls-port", "6390"}},
 		{"client certificates require tls-ca-cert-file", exitUsage, []string{"--tls-port", "6390", "--tls-cert-file", "a", "--tls-key-file", "b"}},
-		{"no such file", exitError, []string{"--tls-port", "6390", "--tls-cert-file", "a", "--tls-key-file", "b", "--tls-auth-clients", "no"}},
+		{"no such file", exitUsage, []string{"--tls-port", "6390", "--tls-cert-file", "a", "--tls-key-file", "b", "--tls-auth-clients", "no"}},
 		{"older versions are not secure", exitUsage, []string{"--tls-protocols", "TLSv1.1"}},
 	} {
 		var out, errs strings.Builder

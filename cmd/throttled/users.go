@@ -18,7 +18,7 @@ func (p *program) openUsers(o *options.Options, config *server.Config) error {
 	}
 	set, err := server.ReadUsers(o.ACLFile, o.Password())
 	if err != nil {
-		return &fileError{"aclfile", err}
+		return wrongUsage("option aclfile: %w", err)
 	}
 	config.Users.Replace(set)
 	return nil

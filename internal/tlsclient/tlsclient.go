@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
+
+	"github.com/throttledhq/throttled/cluster/transport/certs"
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // Files are the files of a configuration, in PEM, and the names of their options for errors.
@@ -23,7 +25,7 @@ type Files struct {
 func (f *Files) Config(serverName, host string) (*tls.Config, error) {
 	config := &tls.Config{ServerName: cmp.Or(serverName, host), MinVersion: tls.VersionTLS12}
 	if f.CA != "" {
-		text, err := os.ReadFile(f.CA)
+		text, err := fsutil.ReadFile(f.CA)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.CAOption, err)
 		}
@@ -33,7 +35,7 @@ func (f *Files) Config(serverName, host string) (*tls.Config, error) {
 		}
 	}
 	if f.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		pair, err := certs.LoadKeyPair(f.Cert, f.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.PairOptions, err)
 		}

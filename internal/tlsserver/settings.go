@@ -5,10 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/throttledhq/throttled/cluster/transport/certs"
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // Settings are the files and the requirements for connections.
@@ -57,7 +57,7 @@ func (s Settings) load() (*identity, error) {
 		return nil, ErrNoFiles
 	}
 	var err error
-	if id.cert, err = tls.LoadX509KeyPair(s.CertFile, s.KeyFile); err != nil {
+	if id.cert, err = certs.LoadKeyPair(s.CertFile, s.KeyFile); err != nil {
 		return nil, fmt.Errorf("tls-cert-file %s and tls-key-file %s: %w", s.CertFile, s.KeyFile, err)
 	}
 	if err := errors.Join(id.loadCA(), id.loadRevoked()); err != nil {
@@ -78,7 +78,7 @@ func (id *identity) loadCA() error {
 	case s.CAFile == "":
 		return ErrNoCA
 	}
-	text, err := os.ReadFile(s.CAFile)
+	text, err := fsutil.ReadFile(s.CAFile)
 	if err != nil {
 		return fmt.Errorf("tls-ca-cert-file: %w", err)
 	}
@@ -94,7 +94,7 @@ func (id *identity) loadRevoked() error {
 	if id.settings.RevokedFile == "" {
 		return nil
 	}
-	text, err := os.ReadFile(id.settings.RevokedFile)
+	text, err := fsutil.ReadFile(id.settings.RevokedFile)
 	if err == nil {
 		id.revoked, err = certs.ParseSerials(string(text))
 	}

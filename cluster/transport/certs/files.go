@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -63,6 +65,20 @@ func LoadCA(dir string, now time.Time) (*CA, error) {
 		return nil, fmt.Errorf("load the CA from %s: %w", certFile, err)
 	}
 	return ca, nil
+}
+
+// LoadKeyPair returns a certificate, followed by those of intermediate CAs, and its key from two files in PEM format. Errors are
+// those of fsutil.ReadFile and of tls.X509KeyPair.
+func LoadKeyPair(certFile, keyFile string) (pair tls.Certificate, err error) {
+	cert, err := fsutil.ReadFile(certFile)
+	if err != nil {
+		return pair, err
+	}
+	key, err := fsutil.ReadFile(keyFile)
+	if err != nil {
+		return pair, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // IssuedFile returns the path of the file in a directory that lists the certificates issued there.
