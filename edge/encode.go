@@ -28,6 +28,15 @@ func appendMembers(dst []byte, r *decision.Result) []byte {
 	return strconv.AppendUint(append(dst, `],"version":`...), r.Version, 10)
 }
 
+// appendFive appends the members of the reply to a limiter command. The member flags is absent if there are none.
+func appendFive(dst []byte, r *decision.Result) []byte {
+	dst = appendNumbers(dst, r)
+	if r.Flags != 0 {
+		dst = appendFlags(append(dst, `,"flags":`...), r.Flags)
+	}
+	return dst
+}
+
 // appendNumbers appends the members of the five integers of a decision.
 func appendNumbers(dst []byte, r *decision.Result) []byte {
 	dst = appendState(dst, &r.Decision)

@@ -87,7 +87,7 @@ func (s *Server) limit(x *exchange, args []string) {
 		s.unavailable(x, err)
 		return
 	}
-	s.answer(x, &x.results[0], appendNumbers)
+	s.answer(x, &x.results[0], appendFive)
 }
 
 // mayCharge refuses a number of units below least. Refunds are for clients that have sent a password.

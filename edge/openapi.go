@@ -157,6 +157,8 @@ var (
 	anyText     = object{"type": "string"}
 	yesOrNo     = object{"type": "boolean"}
 	flagList    = object{"type": "array", "items": anyText}
+
+	decisionFlags = join(flagList, object{"description": "The flags of CL.CHECK. Those of /v1/throttle and /v1/window are present only if upstream-away of a sidecar has decided the request."})
 )
 
 // closed returns the schema of an object that has no other members than the given ones. The optional ones may be absent.
@@ -175,7 +177,7 @@ func schemas() object {
 	}
 	wait := object{"retry_after_ms": wholeNumber}
 	decided := join(state, object{
-		"reset_after_seconds": wholeNumber, "name": anyText, "flags": flagList, "version": wholeNumber,
+		"reset_after_seconds": wholeNumber, "name": anyText, "flags": decisionFlags, "version": wholeNumber,
 		"limits": object{"type": "array", "items": reference("Limit")},
 	})
 	problem := object{

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/rules"
 )
 
@@ -27,16 +28,34 @@ func (a *awayCounts) add(policy rules.FailurePolicy, limited bool) {
 
 // addFlags counts a CL.CHECK that the rules have decided, by the flags of its reply.
 func (a *awayCounts) addFlags(flags ruleFlags, limited bool) {
-	for _, row := range [...]struct {
-		flag   ruleFlags
-		policy rules.FailurePolicy
-	}{{flagFailClosed, rules.FailClosed}, {flagLocal, rules.FailLocal}, {flagFailOpen, rules.FailOpen}} {
+	for _, row := range policyFlags {
 		if flags&row.flag != 0 {
 			a.add(row.policy, limited)
 			return
 		}
 	}
 }
+
+// policyFlags holds the flags of policies, the strictest policy first.
+var policyFlags = [...]struct {
+	flag   ruleFlags
+	policy rules.FailurePolicy
+}{{flagFailClosed, rules.FailClosed}, {flagLocal, rules.FailLocal}, {flagFailOpen, rules.FailOpen}}
+
+// replyPolicy appends an attribute of RESP3 with the flag of the policy that has decided the following reply. It has the form of
+// the flags in the reply to CL.CHECK.
+func replyPolicy(out *resp.Reply, policy rules.FailurePolicy) {
+	out.Raw(oneAttribute)
+	out.Text("flags")
+	for _, row := range policyFlags {
+		if row.policy == policy {
+			replyRuleFlags(out, row.flag)
+		}
+	}
+}
+
+// oneAttribute is the header of the attributes of a reply, of which there is one.
+var oneAttribute = []byte("|1\r\n")
 
 func (a *awayCounts) reset() {
 	for _, n := range [...]*atomic.Int64{&a.open, &a.closed, &a.local, &a.localRefused} {
@@ -94,8 +113,13 @@ func (l *collector) answerLimitAway(c *call, f *fallback) error {
 		return limiter.ErrUncertain
 	}
 	out := b.out[:len(b.reqs)]
-	f.decide(b.reqs, out)
-	l.srv.away.add(f.policy, anyLimited(out))
+	policy := f.decide(b.reqs, out)
+	if !b.draws {
+		l.srv.away.add(policy, anyLimited(out))
+	}
+	if l.session.showsPolicy {
+		replyPolicy(l.out, policy)
+	}
 	b.replyDecided(l.out, &b.calls[0], false, &l.srv.stats)
 	return nil
 }
@@ -105,18 +129,22 @@ func restores(req limiter.Request) bool {
 	return req.Quantity < 0 || req.Draw != nil && req.Draw.Return
 }
 
-// decide decides the requests of one command.
-func (f *fallback) decide(reqs []limiter.Request, out []limiter.Decision) {
-	if f.policy == rules.FailLocal && f.decideLocally(reqs, out) {
-		return
+// decide decides the requests of one command, and returns the policy that has decided them. FailLocal refuses requests that the
+// share cannot decide, as FailClosed does, except that draws are answered without units.
+func (f *fallback) decide(reqs []limiter.Request, out []limiter.Decision) rules.FailurePolicy {
+	switch {
+	case f.policy == rules.FailLocal && f.decideLocally(reqs, out):
+		return rules.FailLocal
+	case f.policy == rules.FailOpen || f.policy == rules.FailLocal && reqs[0].Draw != nil:
+		for i := range reqs {
+			out[i] = openDecision(&reqs[i])
+		}
+		return rules.FailOpen
 	}
 	for i := range reqs {
-		if f.policy == rules.FailOpen || f.policy == rules.FailLocal && reqs[i].Draw != nil {
-			out[i] = openDecision(&reqs[i])
-		} else {
-			out[i] = reqs[i].Limit.Refused(reqs[i].Quantity, failedRetry)
-		}
+		out[i] = reqs[i].Limit.Refused(reqs[i].Quantity, failedRetry)
 	}
+	return rules.FailClosed
 }
 
 // decideLocally decides requests with the share of this sidecar, and reports whether all of them have a decision. Units are

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,13 +96,13 @@ func TestSidecar_AwayLocalCounts(t *testing.T) {
 	if v := p.ask("CL.CHECK", "d", "a", "x").brief(); !strings.Contains(v, "failclosed") {
 		t.Errorf("CL.CHECK without rules: got %s, want failclosed", v)
 	}
-	for name, want := range map[string]int64{"upstream_away_local": 4, "upstream_away_local_refused": 4, "upstream_away_open": 0, "upstream_away_closed": 1} {
+	for name, want := range map[string]int64{"upstream_away_local": 3, "upstream_away_local_refused": 3, "upstream_away_open": 0, "upstream_away_closed": 2} {
 		if got := p.count("sidecar", name); got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
 		}
 	}
-	if s := side.Statistics().Upstream; s.Local != 4 || s.LocalRefused != 4 {
-		t.Errorf("Statistics: got %+v, want 4 local and 4 refused", s)
+	if s := side.Statistics().Upstream; s.Local != 3 || s.LocalRefused != 3 {
+		t.Errorf("Statistics: got %+v, want 3 local and 3 refused", s)
 	}
 	p.do("+OK\r\n", "CONFIG", "RESETSTAT")
 	if n := p.count("sidecar", "upstream_away_local"); n != 0 {
@@ -182,6 +183,32 @@ func TestSidecar_AwayLocalUndecided(t *testing.T) {
 	_, p := newAwaySidecarWith(t, fullDecider{})
 	p.do(five(1, 100, 0, 1, 1), "CL.THROTTLE", "k", "99", "1", "60", "80")
 	p.do(five(1, 100, 0, -1, 1), "CL.THROTTLE", "k", "99", "1", "60", "101")
+}
+
+// TestSidecar_AwayFlags checks that the replies to a Caller, and only these, have the flag of upstream-away.
+func TestSidecar_AwayFlags(t *testing.T) {
+	t.Parallel()
+	side, p := newAwaySidecar(t)
+	c := side.NewCaller()
+	defer c.Close()
+	p.ask("HELLO", "3")
+	for i, tt := range []struct{ policy, flag, reply string }{
+		{"open", "failopen", five(0, 4, 3, -1, 0)},
+		{"closed", "failclosed", five(1, 4, 0, 1, 1)},
+		{"local", "local", five(0, 2, 1, -1, 7200)},
+		{"local", "failclosed", five(1, 4, 0, 1, 1)}, // keys of another kind of limit
+	} {
+		p.do("+OK\r\n", "CONFIG", "SET", "upstream-away", tt.policy)
+		plain, marked := fmt.Sprint("plain", i), fmt.Sprint("marked", i)
+		if i == 3 {
+			p.ask("CL.ALL", "1", "BUCKET", plain, "4", "1", "3600", "BUCKET", marked, "4", "1", "3600")
+		}
+		p.do(tt.reply, "CL.THROTTLE", plain, "3", "1", "3600")
+		want := fmt.Sprintf("|1\r\n$5\r\nflags\r\n~1\r\n$%d\r\n%s\r\n", len(tt.flag), tt.flag) + tt.reply
+		if got, err := c.Run([]byte(request("CL.THROTTLE", marked, "3", "1", "3600")), nil); err != nil || string(got) != want {
+			t.Errorf("upstream-away %s: the Caller got %q, %v, want %q", tt.policy, got, err, want)
+		}
+	}
 }
 
 // TestSidecar_AwayRuleKeys checks that a limiter command does not use the counter of a rule while a share decides.

@@ -18,6 +18,7 @@ type session struct {
 	failedLogins         int       // wrong passwords since the last login
 	replies              replyMode
 	marksCharges         bool // forward.ChargedMark precedes each reply to a limiter command that has charged something
+	showsPolicy          bool // the flag of upstream-away precedes each reply to a limiter command that this option has decided
 	tracking             tracking
 	tx                   transaction
 	subscriptions        subscriptions
@@ -49,8 +50,8 @@ type clientInfo struct {
 
 func (s *session) init() { s.info = clientInfo{resp: 2, multi: -1} }
 
-// reset restores the initial state, except for the authentication, the fields failedLogins and marksCharges, and the
-// name and version of the client library.
+// reset restores the initial state, except for the authentication, the fields failedLogins, marksCharges and
+// showsPolicy, and the name and version of the client library.
 func (s *session) reset() {
 	s.discard()
 	s.subscriptions = subscriptions{}

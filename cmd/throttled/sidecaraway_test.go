@@ -97,6 +97,7 @@ func TestProcess_SidecarAwayLocal(t *testing.T) {
 		if got := side.ask("CL.CHECK", "shop", "path", "/login"); !strings.Contains(got, " login [failclosed] ") {
 			t.Errorf("%s: CL.CHECK: got %s, want the flag failclosed", fault.name, got)
 		}
+		edges.policies(side, fault.name)
 		fault.start()
 		side.askUntil("[0 40 ", "CL.THROTTLE", "new:"+fault.name, 39, 1, 864_000)
 		side.askUntil("[0 40 ", "CL.THROTTLE", key, 39, 1, 864_000) // the upstream has not charged the share
@@ -121,6 +122,30 @@ func (e awayEdges) check(ip string, remaining int, allowed bool) {
 	for _, want := range []string{fmt.Sprintf(`"allowed":%t`, allowed), fmt.Sprintf(`"remaining":%d`, remaining), `"local"`} {
 		if !strings.Contains(text, want) {
 			e.t.Errorf("POST /v1/check: got %s, want %s", text, want)
+		}
+	}
+}
+
+// policies sends requests that name their limits over HTTP, with each value of upstream-away. At the end, it is local.
+func (e awayEdges) policies(side *process, fault string) {
+	e.t.Helper()
+	for _, c := range []struct {
+		policy, target, body string
+		status               int
+		word, flag, limit    string
+	}{
+		{"open", "/v1/throttle", `"max_burst":39,"count_per_period":1`, 200, "fail-open", "failopen", ""},
+		{"open", "/v1/window", `"limit":40`, 200, "fail-open", "failopen", ""},
+		{"closed", "/v1/throttle", `"max_burst":39,"count_per_period":1`, 429, "fail-closed", "failclosed", ""},
+		{"closed", "/v1/window", `"limit":40`, 429, "fail-closed", "failclosed", ""},
+		{"local", "/v1/throttle", `"max_burst":39,"count_per_period":1`, 200, "allow", "local", "10"},
+		{"local", "/v1/throttle", `"max_burst":39,"count_per_period":1,"quantity":40`, 429, "deny", "local", "10"},
+	} {
+		side.mustDo("CONFIG", "SET", "upstream-away", c.policy)
+		status, header, text := e.http.do("POST", c.target, `{"key":"`+fault+c.target+`","period":864000,`+c.body+`}`, "Content-Type", "application/json")
+		word, limit := header.Get("X-RateLimit-Decision"), header.Get("X-RateLimit-Limit")
+		if flags := `"flags":["` + c.flag + `"]`; status != c.status || word != c.word || limit != c.limit || !strings.Contains(text, flags) {
+			e.t.Errorf("%s, %s, %s: status %d, decision %s, limit %q, body %s; want %d, %s, %q and %s", fault, c.policy, c.target, status, word, limit, text, c.status, c.word, c.limit, flags)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -50,6 +51,8 @@ func TestProcess_SidecarGRPC(t *testing.T) {
 		if side.rateLimit(t, "192.0.2.9") || side.authorize(t, "192.0.2.9") {
 			t.Error("a request without an upstream is admitted, want on_failure closed")
 		}
+		side.override(t, "open", pb.RateLimitResponse_OK)
+		side.override(t, "closed", pb.RateLimitResponse_OVER_LIMIT)
 	}
 	if health, err := healthpb.NewHealthClient(sides[1].conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil || health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("health without an upstream: %v, %v; want SERVING, because the sidecar still decides", health, err)
@@ -96,6 +99,19 @@ func (s grpcSidecar) rateLimit(t *testing.T, ip string) (admitted bool) {
 		t.Fatal(err)
 	}
 	return got.GetOverallCode() == pb.RateLimitResponse_OK
+}
+
+// override sends a descriptor with a limit of its own, which upstream-away decides. The status must not show the limit, since it is
+// not enforced.
+func (s grpcSidecar) override(t *testing.T, policy string, want pb.RateLimitResponse_Code) {
+	t.Helper()
+	s.mustDo("CONFIG", "SET", "upstream-away", policy)
+	request := rateLimitRequest("192.0.2.9")
+	request.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: typev3.RateLimitUnit_HOUR}
+	got, err := pb.NewRateLimitServiceClient(s.conn).ShouldRateLimit(t.Context(), request)
+	if err != nil || got.GetOverallCode() != want || got.GetStatuses()[0].GetCurrentLimit() != nil {
+		t.Errorf("upstream-away %s: got %v, %v; want %v without a current_limit", policy, got, err, want)
+	}
 }
 
 // authorize asks the external authorization service about a login from an address.

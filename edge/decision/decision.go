@@ -39,8 +39,8 @@ const Unlimited = math.MaxInt64
 // that of the deciding limit.
 type Result struct {
 	Decision
-	Name    string // of the deciding limit; "" for the default of the domain, or if no limit applies
-	Flags   Flags
+	Name    string  // of the deciding limit; "" for the default of the domain, or if no limit applies
+	Flags   Flags   // of a limiter command, those of a decision by the option upstream-away
 	Limits  []Limit // amounts of all limits that apply, shadow limits last
 	Version uint64  // version of the rules
 	Err     error   // an *Error if the reply is an error

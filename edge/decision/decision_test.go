@@ -124,6 +124,28 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// The attribute before the reply to a limiter command has the flags of the decision.
+func TestLimit_Flags(t *testing.T) {
+	const five = "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60000\r\n"
+	c := checkerOf(script{replies: "|1\r\n$5\r\nflags\r\n~1\r\n$8\r\nfailopen\r\n" + five + five + "|2\r\n$1\r\nx\r\n:1\r\n$5\r\nflags\r\n~2\r\n$5\r\nlocal\r\n$5\r\nother\r\n" + five})
+	results := make([]Result, 3)
+	if err := c.Limit(acl.Login{}, [][]string{{"CL.THROTTLE"}, {"CL.THROTTLE"}, {"CL.THROTTLE"}}, results); err != nil {
+		t.Fatalf("Limit: %v", err)
+	}
+	for i, flags := range []Flags{FailOpen, 0, Local} {
+		want := Result{Decision: Decision{Limit: 2, Remaining: 1, RetryAfter: -1, ResetAfter: time.Minute}, Flags: flags}
+		if !reflect.DeepEqual(results[i], want) {
+			t.Errorf("result %d: %+v, want %+v", i, results[i], want)
+		}
+	}
+	for _, replies := range []string{"|", "|1\r\n", "|9\r\n" + five, "|1\r\n$5\r\nflags\r\n:1\r\n" + five, "|1\r\n$5\r\nflags\r\n~0\r\n"} {
+		c := checkerOf(script{replies: replies})
+		if err := c.Limit(acl.Login{}, [][]string{{"CL.THROTTLE"}}, results[:1]); err == nil {
+			t.Errorf("%q: no error", replies)
+		}
+	}
+}
+
 // Malformed replies are errors, and their Runner is not used again.
 func TestCheck_Malformed(t *testing.T) {
 	for _, replies := range []string{"", "-ERR", "*5\r\n", refusal + "x", refusal[:len(refusal)-3], "%1\r\n$4\r\nname\r\n:1\r\n",

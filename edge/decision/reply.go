@@ -22,11 +22,19 @@ type reply struct {
 // error returns the text of an error reply without its first byte. ok is false, and nothing is parsed, if the next reply
 // is not an error.
 func (r *reply) error() (text []byte, ok bool) {
-	if len(r.rest) == 0 || r.rest[0] != '-' {
+	if r.next() != '-' {
 		return nil, false
 	}
 	_, text = r.line()
 	return text, r.err == nil
+}
+
+// next returns the kind of the next line, or 0 if there is none.
+func (r *reply) next() byte {
+	if len(r.rest) == 0 {
+		return 0
+	}
+	return r.rest[0]
 }
 
 // line returns the kind and the text of the next line.
@@ -87,6 +95,18 @@ func (r *reply) text() []byte {
 func (r *reply) flags() (f Flags) {
 	for range r.size('~') {
 		f |= flagOf(r.text())
+	}
+	return f
+}
+
+// attribute returns the flags in the attributes of a reply.
+func (r *reply) attribute() (f Flags) {
+	for range r.size('|') {
+		if string(r.text()) == "flags" {
+			f = r.flags()
+		} else {
+			r.skip()
+		}
 	}
 	return f
 }

@@ -109,8 +109,12 @@ func (s *session) head(kind byte, n int) {
 	s.commands = append(s.commands, "\r\n"...)
 }
 
-// parseLimit parses the five integers of a limiter command.
+// parseLimit parses the five integers of a limiter command, and the attribute before them, which has the flags of a decision by
+// the option upstream-away.
 func (s *session) parseLimit(r *reply, result *Result) error {
+	if r.next() == '|' {
+		result.Flags = r.attribute()
+	}
 	n := r.size('*')
 	if n < 5 {
 		return errReply

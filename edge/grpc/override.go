@@ -93,7 +93,7 @@ func decideOverrides(c *decision.Checker, as acl.Login, overrides []override, re
 	}
 	for i := range results {
 		if o, r := &overrides[i], &results[i]; o.limit == 0 && r.Err == nil {
-			r.Decision = decision.Decision{Limited: o.hits > 0, RetryAfter: -1}
+			r.Decision, r.Flags = decision.Decision{Limited: o.hits > 0, RetryAfter: -1}, 0
 		}
 	}
 	return fillOverrides(c, as, overrides, results)

@@ -79,13 +79,16 @@ const overrideName = "override"
 // setOverride sets the answer of a descriptor with a limit of its own.
 func (a *answer) setOverride(r *decision.Result, o *override) {
 	r.Name = overrideName
-	r.Limits = append(r.Limits[:0], decision.Limit{Decision: r.Decision, Name: r.Name, Period: unitLengths[o.unit]})
+	r.Limits = append(r.Limits[:0], decision.Limit{Decision: r.Decision, Name: r.Name, Period: unitLengths[o.unit], Flags: r.Flags})
 	a.result, a.special = r, &plainLimit
 	a.status.Code = pb.RateLimitResponse_OK
 	if isOver(&r.Decision, o.hits) {
 		a.status.Code = pb.RateLimitResponse_OVER_LIMIT
 	}
 	a.setReset(&r.Decision)
+	if r.Flags.Has(decision.FailOpen | decision.FailClosed) {
+		return // the upstream of a sidecar was away
+	}
 	a.setLimit(&r.Decision, "", o.unit)
 }
 

@@ -100,8 +100,14 @@ Retry-After: 1`},
 		"banned": {Format{RateLimit: true}, result(0, banned), `RateLimit-Policy: "login";q=5;w=60
 RateLimit: "login";r=0;t=3600
 Retry-After: 3600`},
-		"no leader, closed": {both, &decision.Result{Decision: failClosed.Decision, Name: "login", Flags: decision.FailClosed, Limits: []decision.Limit{failClosed, failOpen}}, `Retry-After: 1`},
-		"no leader, open":   {both, &decision.Result{Decision: unlimited, Name: "api", Flags: decision.FailOpen, Limits: []decision.Limit{failOpen}}, ``},
+		"no leader, closed":     {both, &decision.Result{Decision: failClosed.Decision, Name: "login", Flags: decision.FailClosed, Limits: []decision.Limit{failClosed, failOpen}}, `Retry-After: 1`},
+		"upstream away, open":   {both, &decision.Result{Decision: state(16, 15, 0), Flags: decision.FailOpen}, ``},
+		"upstream away, closed": {both, &decision.Result{Decision: refusal(16, 0, time.Second, time.Second), Flags: decision.FailClosed}, `Retry-After: 1`},
+		"upstream away, local": {Format{RateLimit: true}, &decision.Result{Decision: state(4, 3, time.Second), Flags: decision.Local}, `RateLimit-Policy: "default";q=4
+RateLimit: "default";r=3;t=1`},
+		"no leader, none": {Format{RateLimit: true}, &decision.Result{Decision: none.Decision, Name: "closed", Flags: decision.FailOpen, Limits: []decision.Limit{none, failOpen}}, `RateLimit-Policy: "closed";q=0
+RateLimit: "closed";r=0`},
+		"no leader, open": {both, &decision.Result{Decision: unlimited, Name: "api", Flags: decision.FailOpen, Limits: []decision.Limit{failOpen}}, ``},
 		"no list of limits": {both, &decision.Result{Decision: state(16, 15, time.Second)}, `RateLimit-Policy: "default";q=16
 RateLimit: "default";r=15;t=1
 X-RateLimit-Limit: 16

@@ -12,9 +12,11 @@ const maxInteger = 999_999_999_999_999
 // defaultName is the name of the policy of the default of a domain.
 const defaultName = "default"
 
-// isPolicy reports whether a decision with its flags is shown.
+// isPolicy reports whether a decision with its flags is shown. A refusal with FailOpen is shown: another limit than that of the
+// refusal was not decided.
 func isPolicy(d *decision.Decision, flags decision.Flags) bool {
-	return d.Limit != decision.Unlimited && !flags.Has(decision.FailClosed)
+	undecided := flags.Has(decision.FailClosed) || flags.Has(decision.FailOpen) && !d.Limited
+	return d.Limit != decision.Unlimited && !undecided
 }
 
 // isShown reports whether an amount is a policy.
