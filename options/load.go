@@ -44,16 +44,28 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 		p, _ := lookupEnv(configEnv)
 		path = &p
 	}
-	dir, _ := os.Getwd() // it may have been deleted: a relative path of a file is then not found
-	from := &sources{path: *path, dir: dir, flags: flags, lookupEnv: lookupEnv}
+	from := &sources{path: *path, flags: flags, lookupEnv: lookupEnv}
 	o, file, err := from.read()
 	if err != nil {
 		return nil, err
 	}
-	from.path = file // absolute, so that Reload does not depend on the working directory
-	s := newStore(o, file)
+	start, _ := os.Getwd() // it may have been deleted: a relative path of a file is then not found
+	from.path = file       // absolute, so that Reload does not depend on the working directory
+	from.dir = under(start, o.Dir)
+	if err := o.readPassword(from.dir); err != nil {
+		return nil, err
+	}
+	s := newStore(o, file, from.dir)
 	s.sources = from
 	return s, nil
+}
+
+// under returns a path, below dir if it is relative.
+func under(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
 }
 
 // parseFlags returns the options that args set, in order, and the path of the configuration file. The path is nil if

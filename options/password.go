@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/throttledhq/throttled/internal/fsutil"
@@ -28,11 +27,7 @@ func (o *Options) readPassword(dir string) (err error) {
 	if o.filePassword = ""; o.RequirePassFile == "" {
 		return nil
 	}
-	path := o.RequirePassFile
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
-	o.filePassword, err = passwordIn(path)
+	o.filePassword, err = passwordIn(under(dir, o.RequirePassFile))
 	if err != nil {
 		return fmt.Errorf("option %s: read %s: %w", passwordFile, quote(o.RequirePassFile), err)
 	}

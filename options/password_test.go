@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,17 +36,26 @@ func TestPasswordFile(t *testing.T) {
 	}
 }
 
-// TestPasswordFile_RelativePath checks that a reload uses the working directory of the start.
+// TestPasswordFile_RelativePath checks that a relative path is below dir, as those of other files, also after the program has
+// changed to dir.
 func TestPasswordFile_RelativePath(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "pw"), []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
+	start := t.TempDir()
+	t.Chdir(start)
+	for path, text := range map[string]string{"pw": "outside", "sub/pw": "secret"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	t.Chdir(dir)
-	s := mustLoad(t, nil, "--requirepass-file", "pw")
-	t.Chdir(t.TempDir())
-	if _, err := s.Reload(); err != nil || s.Get().Password() != "secret" {
-		t.Errorf("password %q, error %v", s.Get().Password(), err)
+	for _, dir := range []string{"sub", filepath.Join(start, "sub")} {
+		t.Chdir(start)
+		s := mustLoad(t, nil, "--dir", dir, "--requirepass-file", "pw")
+		if s.Get().Password() != "secret" {
+			t.Errorf("--dir %s: the password is %q, want that of the file in dir", dir, s.Get().Password())
+		}
+		t.Chdir("sub")
+		if _, err := s.Reload(); err != nil || s.Get().Password() != "secret" {
+			t.Errorf("--dir %s: after a reload, the password is %q, error %v", dir, s.Get().Password(), err)
+		}
 	}
 }
 

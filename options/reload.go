@@ -8,7 +8,7 @@ import (
 // sources are the inputs of Load, kept for Reload.
 type sources struct {
 	path      string // of the configuration file; "" for none
-	dir       string // the working directory when the program was started
+	dir       string // absolute path of the option dir at the start, below which relative paths are
 	flags     []Pair // in order
 	lookupEnv func(string) (string, bool)
 }
@@ -30,9 +30,6 @@ func (s *sources) read() (o Options, file string, err error) {
 	}
 	if c := l.options.conflict(); c != nil {
 		return o, "", l.refuseConflict(c)
-	}
-	if err := l.options.readPassword(s.dir); err != nil {
-		return o, "", err
 	}
 	return l.options, file, nil
 }
@@ -62,7 +59,7 @@ func (s *Store) Reload() (Reloaded, error) {
 	}
 	read, _, err := s.sources.read()
 	if err == nil {
-		err = errors.Join(read.CheckReplication(), read.CheckTLS(), read.CheckUpstream())
+		err = errors.Join(read.readPassword(s.sources.dir), read.CheckReplication(), read.CheckTLS(), read.CheckUpstream())
 	}
 	if err != nil {
 		return Reloaded{}, err

@@ -208,6 +208,25 @@ func TestSet_LogFile(t *testing.T) {
 	}
 }
 
+// TestSet_LogFileBelowDir checks that the directory of a relative logfile is below dir, and not below the directory of the start.
+func TestSet_LogFileBelowDir(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("dir/logs", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("logs", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := mustLoad(t, nil, "--dir", "dir", "--logfile", "logs/a.log")
+	t.Chdir("dir")
+	if err := s.Set(pairs("logfile", "logs/b.log")); err != nil {
+		t.Errorf("Set of logfile to a file in the directory of the log: error %v", err)
+	}
+	if err := s.Set(pairs("logfile", "../logs/b.log")); err == nil {
+		t.Error("logfile was set to a file in a directory below that of the start")
+	}
+}
+
 // TestSet_LogFileIsTaken checks that the log cannot have the path of another file of the server, even if that file
 // does not exist.
 func TestSet_LogFileIsTaken(t *testing.T) {

@@ -1,8 +1,6 @@
 package options
 
 import (
-	"path/filepath"
-
 	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
@@ -19,13 +17,7 @@ func (s *Store) SecretFiles() (list []SecretFile) {
 	if s.fileHasSecret() {
 		list = append(list, SecretFile{"requirepass", s.file})
 	}
-	if path := o.RequirePassFile; path != "" {
-		if s.sources != nil && !filepath.IsAbs(path) {
-			path = filepath.Join(s.sources.dir, path)
-		}
-		list = append(list, SecretFile{passwordFile, path})
-	}
-	for _, f := range []SecretFile{{"aclfile", o.ACLFile}, {"raft-tls-key", o.RaftTLSKey}, {"upstream-password-file", o.UpstreamPasswordFile}, {"upstream-tls-key-file", o.UpstreamTLSKeyFile}} {
+	for _, f := range []SecretFile{{passwordFile, o.RequirePassFile}, {"aclfile", o.ACLFile}, {"raft-tls-key", o.RaftTLSKey}, {"upstream-password-file", o.UpstreamPasswordFile}, {"upstream-tls-key-file", o.UpstreamTLSKeyFile}} {
 		if f.Path != "" {
 			list = append(list, f)
 		}

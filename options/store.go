@@ -55,14 +55,18 @@ func New(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if err := o.readPassword("."); err != nil {
+	if err := o.readPassword(o.Dir); err != nil {
 		return nil, err
 	}
-	return newStore(o, ""), nil
+	return newStore(o, "", o.Dir), nil
 }
 
-func newStore(o Options, file string) *Store {
-	s := &Store{file: file, loaded: o, logDir: logDirectory(o.LogFile)}
+// newStore returns a Store. Relative paths in o are below dir.
+func newStore(o Options, file, dir string) *Store {
+	s := &Store{file: file, loaded: o}
+	if o.LogFile != "" {
+		s.logDir = logDirectory(under(dir, o.LogFile))
+	}
 	s.current.Store(&o)
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -154,7 +155,13 @@ func (r *replica) connect(c *cluster.Config) {
 	c.Fatal, c.Installed, c.BeginResult = r.die, r.noteInstall, r.noteStuck
 }
 
-var errNoCluster = errors.New("data-dir has no data of a cluster: set bootstrap to create a cluster or join to join one; if this node was a member before, check data-dir")
+// noCluster returns the error for a data directory without data. The path is absolute, because a relative data-dir is below dir.
+func noCluster(dataDir string) error {
+	if path, err := filepath.Abs(dataDir); err == nil {
+		dataDir = path
+	}
+	return fmt.Errorf("data-dir %s has no data of a cluster: set bootstrap to create a cluster or join to join one; if this node was a member before, check data-dir and dir", dataDir)
+}
 
 // checkBegun returns an error if a cluster node has no data and neither bootstrap nor join is set. These options may be
 // missing only on a restart. Without data, Raft would wait forever for the node to be added to a cluster.
@@ -167,7 +174,7 @@ func (r *replica) checkBegun(o *options.Options) error {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	if !known {
-		return errNoCluster
+		return noCluster(o.DataDir)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,9 +37,11 @@ func TestProcess_Restart(t *testing.T) {
 
 	empty := all[0]
 	empty.kill()
-	empty.args = empty.with("--data-dir", t.TempDir())
+	dir := t.TempDir()
+	empty.args = append(empty.with("--data-dir", "data"), "--dir", dir)
 	empty.start()
-	if code, _ := empty.waitExit(patience); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
-		t.Errorf("without data, bootstrap and join the node exits with %d, want 1 and errNoCluster in its log:\n%s", code, empty.log)
+	want := "data-dir " + filepath.Join(dir, "data") + " has no data of a cluster"
+	if code, _ := empty.waitExit(patience); code != exitError || !strings.Contains(empty.log.String(), want) {
+		t.Errorf("without data, bootstrap and join the node exits with %d, want 1 and %q in its log:\n%s", code, want, empty.log)
 	}
 }
