@@ -47,10 +47,9 @@ func parseLease(p *parsing, args [][]byte) error {
 	if !ok || units < 1 {
 		return errInvalid("units", args[1], "an integer of at least 1")
 	}
-	ms, ok := resp.ParseInt(args[2])
-	hold := time.Duration(ms) * time.Millisecond
-	if !ok || ms < 0 || ms > int64(limiter.MaxHold/time.Millisecond) || hold < limiter.MinHold {
-		return errInvalid("milliseconds", args[2], leaseTimes)
+	hold, err := parseHold(args[2])
+	if err != nil {
+		return err
 	}
 	req := p.add(units)
 	rest, err := parseLeaseLimit(req, args[3], args[4:], p.logEntries)
@@ -63,6 +62,17 @@ func parseLease(p *parsing, args [][]byte) error {
 		req.Draw.Lessee = anonymousLessee
 	}
 	return parseDrawOptions(req.Draw, rest)
+}
+
+// parseHold parses the validity of a lease that a client requests. The server shortens a longer one than limiter.MaxHold, as it
+// may shorten any: the reply has the validity that is granted. It cannot lengthen a shorter one than limiter.MinHold, because the
+// client may count on the end that it has requested.
+func parseHold(arg []byte) (time.Duration, error) {
+	ms, ok := resp.ParseInt(arg)
+	if !ok || ms < limiter.MinHold.Milliseconds() {
+		return 0, errInvalid("milliseconds", arg, leaseTimes)
+	}
+	return time.Duration(min(ms, limiter.MaxHold.Milliseconds())) * time.Millisecond, nil
 }
 
 // leaseUser returns the user that owns the leases of a command, and the arguments without those that userForLeader has

@@ -121,8 +121,8 @@ func formWords() []string {
 	return words
 }
 
-// leaseTimes describes the allowed validity of a lease.
-var leaseTimes = fmt.Sprintf("an integer from %d to %d", limiter.MinHold.Milliseconds(), limiter.MaxHold.Milliseconds())
+// leaseTimes describes the validity of a lease that may be requested.
+var leaseTimes = fmt.Sprintf("an integer of at least %d; at most %d are granted", limiter.MinHold.Milliseconds(), limiter.MaxHold.Milliseconds())
 
 // errLeaseWord returns the error for a word that does not begin a limit of CL.LEASE.
 func errLeaseWord(word []byte) replyError {

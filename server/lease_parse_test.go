@@ -20,6 +20,8 @@ func TestParseLease(t *testing.T) {
 		draw  limiter.Draw // without ID
 	}{
 		{"CL.LEASE 5 1000 THROTTLE k 15 30 60", limiter.Throttle, throttle, limiter.Draw{Hold: s, Lessee: "default"}},
+		{"CL.LEASE 5 1001 THROTTLE k 15 30 60", limiter.Throttle, throttle, limiter.Draw{Hold: s, Lessee: "default"}},
+		{"CL.LEASE 5 9223372036854775807 THROTTLE k 15 30 60", limiter.Throttle, throttle, limiter.Draw{Hold: s, Lessee: "default"}},
 		{"cl.lease 5 20 throttle k 15 30 1m lessee a", limiter.Throttle, throttle, limiter.Draw{Hold: 20 * ms, Lessee: "a"}},
 		{"CL.LEASE 5 100 WINDOW k 10 60 FIXED RELAXED", limiter.FixedWindow, limiter.Limit{Max: 10, Interval: 60 * s, Amount: 1},
 			limiter.Draw{Hold: 100 * ms, Lessee: "default", Relaxed: true}},
@@ -62,10 +64,10 @@ func TestLeaseErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"CL.LEASE 0 1000 THROTTLE k 15 30 60":                                  `ERR invalid units '0': must be an integer of at least 1`,
 		"CL.LEASE -1 1000 THROTTLE k 15 30 60":                                 `ERR invalid units '-1': must be an integer of at least 1`,
-		"CL.LEASE 1 19 THROTTLE k 15 30 60":                                    `ERR invalid milliseconds '19': must be an integer from 20 to 1000`,
-		"CL.LEASE 1 -9223372036854 THROTTLE k 15 30 60":                        `ERR invalid milliseconds '-9223372036854': must be an integer from 20 to 1000`,
+		"CL.LEASE 1 19 THROTTLE k 15 30 60":                                    `ERR invalid milliseconds '19': must be an integer of at least 20; at most 1000 are granted`,
+		"CL.LEASE 1 -9223372036854 THROTTLE k 15 30 60":                        `ERR invalid milliseconds '-9223372036854': must be an integer of at least 20; at most 1000 are granted`,
 		"CL.LEASE 1 -9223372036854775000 THROTTLE k 15 30 60":                  `ERR invalid milliseconds '-9223372036854775000'`,
-		"CL.LEASE 1 1001 THROTTLE k 15 30 60":                                  `ERR invalid milliseconds '1001': must be an integer from 20 to 1000`,
+		"CL.LEASE 1 9223372036854775808 THROTTLE k 15 30 60":                   `ERR invalid milliseconds '9223372036854775808'`,
 		"CL.LEASE 1 100 QUEUE k 15 30 60":                                      `ERR the limit of CL.LEASE cannot begin with 'QUEUE': use THROTTLE, WINDOW, BUCKET, LEAKY or RAW`,
 		"CL.LEASE 1 100 THROTTLE k 15 30":                                      `ERR the limit of CL.LEASE needs 4 arguments: the syntax is THROTTLE key max_burst count period`,
 		"CL.LEASE 1 100 BUCKET k 15 RELAXED x":                                 `ERR invalid refill_amount 'RELAXED'`,
