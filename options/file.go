@@ -3,17 +3,22 @@ package options
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/throttledhq/throttled/resp"
 )
 
-var errQuotes = errors.New("unbalanced quotes")
+// Errors of a line. They do not contain the line, which may hold a secret.
+var (
+	errQuotes  = errors.New("unbalanced quotes")
+	errComment = errors.New("a comment must be on a line of its own: move the text after #")
+)
 
 // line is one line of a configuration file.
 type line struct {
 	raw   string // without the trailing line feed
-	name  string // empty if the line is blank, a comment or invalid
+	name  string // empty if the line is blank, a comment or has unbalanced quotes
 	words int    // number of values
 	value string // the values, separated by single spaces
 	err   error  // not nil if the line is invalid
@@ -37,7 +42,7 @@ func parseLine(raw string) line {
 	}
 	words, err := resp.SplitLine(nil, []byte(raw))
 	if err != nil {
-		l.err = errQuotes // the error does not contain the line, which may hold a secret
+		l.err = errQuotes
 		return l
 	}
 	if len(words) == 0 {
@@ -48,6 +53,10 @@ func parseLine(raw string) line {
 		values = append(values, string(w))
 	}
 	l.name, l.words, l.value = string(words[0]), len(values), strings.Join(values, " ")
+	// No option has several values of which one begins with this character.
+	if len(values) > 1 && slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "#") }) {
+		l.err = errComment
+	}
 	return l
 }
 

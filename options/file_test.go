@@ -21,7 +21,7 @@ func TestParseLine(t *testing.T) {
 		{raw: `save ""`, name: "save", words: 1},
 		{raw: "bind 127.0.0.1 ::1", name: "bind", value: "127.0.0.1 ::1", words: 2},
 		{raw: `bind "127.0.0.1 ::1"`, name: "bind", value: "127.0.0.1 ::1", words: 1},
-		{raw: `requirepass "a\"b\x21" # none`, name: "requirepass", value: `a"b! # none`, words: 3},
+		{raw: `requirepass "a\"b\x21" # none`, name: "requirepass", value: `a"b! # none`, words: 3, err: errComment},
 		{raw: `requirepass 'it\'s'`, name: "requirepass", value: "it's", words: 1},
 		{raw: `requirepass "open`, err: errQuotes},
 		{raw: `requirepass "a"b`, err: errQuotes},
