@@ -89,9 +89,12 @@ func TestGet(t *testing.T) {
 	if rules["version"] != 1.0 || rules["text"] != testRules || rules["author"] != "test" {
 		t.Errorf("rules %v", rules)
 	}
-	l = start(t, nil, func(s *Server) { s.rules = nil })
-	if r := l.do("GET", "/v1/rules", ""); r.StatusCode != 404 || r.object(t)["error"] != "no_rules" {
-		t.Errorf("without rules: %d %s", r.StatusCode, r.text)
+	for upstream, want := range map[string]string{"": "start the server with --rules FILE", "up:1": "set them on the upstream, up:1,"} {
+		l = start(t, func(o *options.Options) { o.Upstream = strings.Fields(upstream) }, func(s *Server) { s.rules = nil })
+		r := l.do("GET", "/v1/rules", "")
+		if message := fmt.Sprint(r.object(t)["message"]); r.StatusCode != 404 || r.object(t)["error"] != "no_rules" || !strings.Contains(message, want) {
+			t.Errorf("without rules, upstream %q: %d %s, want 404 and %q", upstream, r.StatusCode, r.text, want)
+		}
 	}
 }
 

@@ -151,17 +151,23 @@ func (s *Server) answer(x *exchange, r *decision.Result, members func([]byte, *d
 }
 
 func (s *Server) getRules(x *exchange) {
-	if s.rules == nil {
-		x.fail(http.StatusNotFound, "no_rules", ruleset.ErrNoRules.Error())
-		return
+	version, text, err := s.activeRules()
+	if errors.Is(err, ruleset.ErrNoRules) {
+		err = ruleset.NoRules(s.opts.Get().Upstream)
 	}
-	version, text, err := s.rules.Text(s.rules.Active().Version)
 	if err != nil {
 		x.fail(http.StatusNotFound, "no_rules", err.Error())
 		return
 	}
 	x.out = appendRules(x.out[:0], &version, text)
 	x.send(http.StatusOK, jsonType, x.out)
+}
+
+func (s *Server) activeRules() (ruleset.Version, string, error) {
+	if s.rules == nil {
+		return ruleset.Version{}, "", ruleset.ErrNoRules
+	}
+	return s.rules.Text(s.rules.Active().Version)
 }
 
 func (s *Server) getOpenAPI(x *exchange) { x.send(http.StatusOK, jsonType, s.openAPI) }

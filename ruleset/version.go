@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -19,6 +21,15 @@ type Version struct {
 	Size    int       `json:"size"`    // of the text, in bytes
 	Limits  int       `json:"limits"`  // number of limits in all domains
 	Summary string    `json:"summary"` // difference from the version before, such as "+1 -0 ~1: +shop/login ~shop/api(allow,soft)"
+}
+
+// NoRules returns the error of a server without rules, with the remedy. A sidecar loads its rules from upstream, the addresses of
+// its upstream; it is empty for other servers.
+func NoRules(upstream []string) error {
+	if len(upstream) == 0 {
+		return ErrNoRules
+	}
+	return fmt.Errorf("no rules are loaded: set them on the upstream, %s, whose user of this sidecar needs +cl.rules|history and +cl.rules|get", strings.Join(upstream, ","))
 }
 
 // HashOf returns the SHA-256 sum of a text, in hexadecimal digits.

@@ -59,6 +59,16 @@ func (s *Server) MayRun(login Login, command string) bool {
 	return u != nil && known && u.MayRun(id)
 }
 
+// MayCheck reports whether the user of a login exists and may run CL.CHECK in a domain, by the users of this server. A denial is
+// recorded as that of a command.
+func (s *Server) MayCheck(login Login, domain string) bool {
+	c := s.NewCaller()
+	defer c.Close()
+	c.As(login)
+	const name = "cl.check"
+	return c.client.session.authenticated && c.client.permit(c.client.commands.named(name), [][]byte{[]byte(name), []byte(domain)}) == nil
+}
+
 // authenticate returns a user if the password is right. If the address has failed too often, the password is not checked,
 // and wait is the time until the next attempt is permitted.
 func (s *Server) authenticate(addr net.Addr, l *listenerProfile, user, password []byte) (u *acl.User, wait time.Duration) {

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/throttledhq/throttled/internal/freeport"
 )
@@ -59,16 +61,45 @@ func TestProcess_SidecarGRPC(t *testing.T) {
 	}
 }
 
+// TestProcess_SidecarGRPCUsers sends requests for a domain that the rules do not have. The users of the sidecar must decide
+// whether a client may use the domain: the user of the sidecar on the upstream may not, and must not be asked.
+func TestProcess_SidecarGRPCUsers(t *testing.T) {
+	dir := t.TempDir()
+	file, password := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "password")
+	writeFile(t, file, edgeRules)
+	writeFile(t, password, "pw")
+	up := newServer(t, "--rules", file)
+	up.mustDo("ACL", "SETUSER", "sidecar", "on", ">pw", "~*", "domain:shop", "+@limits", "+role", "+exists", "+cl.rules|history", "+cl.rules|get")
+	side := newGRPCSidecar(t, up, "off", "--upstream-user", "sidecar", "--upstream-password-file", password)
+	side.mustDo("ACL", "SETUSER", "all", "on", ">pw", "+cl.check", "alldomains")
+	side.mustDo("ACL", "SETUSER", "shop", "on", ">pw", "+cl.check", "domain:shop")
+	for user, want := range map[string]codes.Code{"all": codes.OK, "shop": codes.PermissionDenied} {
+		request := rateLimitRequest("192.0.2.7")
+		request.Domain = "unknown"
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+user+":pw")
+		got, err := pb.NewRateLimitServiceClient(side.conn).ShouldRateLimit(ctx, request, grpc.WaitForReady(true))
+		if status.Code(err) != want || err == nil && got.GetOverallCode() != pb.RateLimitResponse_OK {
+			t.Errorf("user %s: got %v, %v; want %v", user, got, err, want)
+		}
+	}
+	if n := up.infoField("stats", "acl_access_denied_domain"); n != 0 {
+		t.Errorf("the upstream was asked %d times for a domain that the sidecar may not use, want 0", n)
+	}
+	if n := side.infoField("stats", "acl_access_denied_domain"); n != 1 {
+		t.Errorf("the sidecar counts %d denials, want 1", n)
+	}
+}
+
 // grpcSidecar is a sidecar, and a connection to its gRPC server.
 type grpcSidecar struct {
 	*process
 	conn *grpc.ClientConn
 }
 
-func newGRPCSidecar(t *testing.T, up *process, leases string) grpcSidecar {
+func newGRPCSidecar(t *testing.T, up *process, leases string, args ...string) grpcSidecar {
 	t.Helper()
 	port := freeport.Of(t)
-	side := newSidecarOf(t, []*process{up}, "--grpc-port", fmt.Sprint(port), "--upstream-away", "open", "--upstream-leases", leases)
+	side := newSidecarOf(t, []*process{up}, append(args, "--grpc-port", fmt.Sprint(port), "--upstream-away", "open", "--upstream-leases", leases)...)
 	side.askUntil("rules_version:1", "INFO", "rules")
 	conn, err := grpc.NewClient(fmt.Sprint("127.0.0.1:", port), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -321,8 +321,13 @@ func TestNoRules(t *testing.T) {
 	l := newLab(t, "")
 	client := l.client()
 	_, err := client.ShouldRateLimit(context.Background(), request("edge", one("five")))
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("without rules: %v, want %v", err, codes.Unavailable)
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "--rules FILE") {
+		t.Errorf("without rules: %v, want %v, and --rules", err, codes.Unavailable)
+	}
+	sidecar := newLab(t, "", func(o *options.Options) { o.Upstream = []string{"up:1", "up:2"} })
+	_, err = sidecar.client().ShouldRateLimit(context.Background(), request("edge", one("five")))
+	if want := "set them on the upstream, up:1,up:2,"; status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), want) {
+		t.Errorf("on a sidecar without rules: %v, want %v, and %q", err, codes.Unavailable, want)
 	}
 	l.setRules(conventionRules)
 	for _, want := range []string{"OK [OK five 5/MINUTE 4 40s]", "OK [OK five 7/MINUTE 5 40s]"} {

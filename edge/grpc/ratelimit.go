@@ -2,17 +2,16 @@ package grpcedge
 
 import (
 	"context"
-	"errors"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/throttledhq/throttled/acl"
 	"github.com/throttledhq/throttled/edge/decision"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/rules"
 	"github.com/throttledhq/throttled/rules/envoy"
+	"github.com/throttledhq/throttled/ruleset"
 	"github.com/throttledhq/throttled/tracing"
 )
 
@@ -30,12 +29,12 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 	}
 	set := s.Rules()
 	if set == nil { // Unavailable makes a gateway retry with another node: a node that was started shortly before may not have the rules yet
-		return nil, status.Error(codes.Unavailable, "no rules are loaded: start throttled with --rules, or set rules with CL.RULES SET")
+		return nil, status.Error(codes.Unavailable, ruleset.NoRules(s.Options.Upstream).Error())
 	}
 	domain := s.cache.domain(set, req.GetDomain())
 	if domain == nil {
-		if err := s.mayUse(loginOf(ctx), req.GetDomain()); err != nil {
-			return nil, err
+		if login := loginOf(ctx); !s.Access.MayCheck(login, req.GetDomain()) { // the plan has no command that would be refused
+			return nil, status.Errorf(codes.PermissionDenied, "user %q has no permission to run CL.CHECK in the domain %q", login.Name(), clip(req.GetDomain()))
 		}
 		s.warn("rls-domain", "rate limit request admitted: the rules have no such domain", "domain", clip(req.GetDomain()))
 	}
@@ -51,21 +50,6 @@ func (s *rateLimits) ShouldRateLimit(ctx context.Context, req *pb.RateLimitReque
 		p.trace(ctx, req.GetDomain())
 	}
 	return p.respond(req, s.Options), nil
-}
-
-// mayUse returns a status if the user may not use a domain that the rules do not have. For such a request the plan has no
-// command that would be refused.
-func (s *rateLimits) mayUse(as acl.Login, domain string) error {
-	request := [1]decision.Request{{Domain: domain, Peek: true}}
-	var results [1]decision.Result
-	if err := s.Checker.Check(as, request[:], results[:]); err != nil {
-		return status.Error(codes.Unavailable, err.Error())
-	}
-	var reply *decision.Error
-	if errors.As(results[0].Err, &reply) && (reply.Denied() || reply.Unauthenticated()) {
-		return statusOf(reply)
-	}
-	return nil
 }
 
 // trace adds the decision to the span of the call: that of the first descriptor that is refused, or of the first one.

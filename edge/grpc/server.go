@@ -57,6 +57,8 @@ type Access interface {
 	// CertificateUser returns the login of a client without a password whose verified certificate has this common name, which
 	// may be empty. ok is false if certificates of this name have no user.
 	CertificateUser(commonName string) (login acl.Login, ok bool)
+	// MayCheck reports whether the user of a login may run CL.CHECK in a domain.
+	MayCheck(login acl.Login, domain string) bool
 	// RequiresPassword reports whether a password is required.
 	RequiresPassword() bool
 	// Users returns the current users. After each change it returns another pointer.
