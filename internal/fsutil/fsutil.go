@@ -1,6 +1,6 @@
 // Package fsutil provides operations on files and directories that package os does not have: [Lock]
 // locks a directory against other processes, [Sync] makes its entries durable, [Replace] replaces a file, [SameState]
-// detects changed files, [Open] and [ReadFile] read regular files only, and [WarnReadable] and [WarnWritable] report secrets that all users can read, and directories to which
+// detects changed files, [Open] and [ReadFile] read regular files only, and [WarnReadable] and [WarnWritable] report secrets that other users can read or write, and directories to which
 // all users can write.
 //
 // # Guarantees

@@ -5,17 +5,24 @@ import (
 	"os"
 )
 
-// othersRead and othersWrite are the bits of the mode of a file with which all users of a host can read and write it.
+// Bits of the mode of a file: all users of the host can read or write it, and its group can write it.
 const (
 	othersRead  = 0o004
 	othersWrite = 0o002
+	groupWrite  = 0o020
 )
 
-// WarnReadable logs a warning if all users of this host can read a file with a secret. The option names the file in the
-// configuration. A file that does not exist causes no warning.
+// WarnReadable logs a warning if all users of this host can read a file with a secret, or if its group or all users can write it. The
+// option names the file in the configuration. A file that does not exist causes no warning.
 func WarnReadable(log *slog.Logger, option, path string) {
-	if info, err := os.Stat(path); err == nil && info.Mode()&othersRead != 0 {
-		log.Warn("a file with a secret is readable by all users of this host: remove the permission (chmod o-r), and replace the secret if others may have read it",
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+	case info.Mode()&othersRead != 0:
+		log.Warn("a file with a secret is readable by all users of this host: remove the permissions (chmod go-w,o-r), and replace the secret if others may have read it",
+			"option", option, "file", path)
+	case info.Mode()&(othersWrite|groupWrite) != 0:
+		log.Warn("other users of this host can write to a file with a secret: remove the permissions (chmod go-w), and check the content of the file",
 			"option", option, "file", path)
 	}
 }

@@ -31,7 +31,10 @@ func TestWarnReadable(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	warnings(t, path, "file", WarnReadable, map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1, 0o604: 1, 0o660: 0, 0o777: 1})
+	warnings(t, path, "file", WarnReadable, map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1, 0o604: 1, 0o602: 1, 0o660: 1, 0o777: 1})
+	for mode, change := range map[os.FileMode]os.FileMode{0o777: 0o026, 0o666: 0o026, 0o622: 0o022} {
+		warnings(t, path, "file", WarnReadable, map[os.FileMode]int{mode: 1, mode &^ change: 0}) // the remedy of the warning
+	}
 }
 
 func TestWarnWritable(t *testing.T) {
