@@ -57,7 +57,7 @@ func Listen(cfg Config) (*Link, error) {
 	ln, err := lc.Listen(l.ctx, "tcp", l.cfg.Bind)
 	if err != nil {
 		l.end()
-		return nil, fmt.Errorf("listen for nodes: %w", err)
+		return nil, fmt.Errorf("raft-addr: listen for nodes: %w", err)
 	}
 	l.start(ln)
 	return l, nil

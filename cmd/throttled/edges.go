@@ -30,10 +30,10 @@ type edges struct {
 // listenEdges binds the addresses of the HTTP and gRPC servers.
 func (p *program) listenEdges(o *options.Options) error {
 	return errors.Join(
-		p.bindIf("http-port", o.HTTPPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.http.Serve(ln) })),
-		p.bindIf("grpc-port", o.GRPCPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.grpc.Serve(ln) })),
-		p.bindIf("tls-http-port", o.TLSHTTPPort, o.Bind, p.whenReady(o, func(ln net.Listener) error { return p.edges.http.ServeTLS(ln, p.tls) })),
-		p.bindIf("tls-grpc-port", o.TLSGRPCPort, o.Bind, p.whenReady(o, func(ln net.Listener) error {
+		p.bindIf("http-port", o.HTTPPort, o.Bind, p.whenReady("http-port", o, func(ln net.Listener) error { return p.edges.http.Serve(ln) })),
+		p.bindIf("grpc-port", o.GRPCPort, o.Bind, p.whenReady("grpc-port", o, func(ln net.Listener) error { return p.edges.grpc.Serve(ln) })),
+		p.bindIf("tls-http-port", o.TLSHTTPPort, o.Bind, p.whenReady("tls-http-port", o, func(ln net.Listener) error { return p.edges.http.ServeTLS(ln, p.tls) })),
+		p.bindIf("tls-grpc-port", o.TLSGRPCPort, o.Bind, p.whenReady("tls-grpc-port", o, func(ln net.Listener) error {
 			return p.edges.grpc.Serve(p.tls.Listen(ln, tlsserver.GRPC))
 		})))
 }
@@ -46,8 +46,8 @@ func readyPatience(o *options.Options) time.Duration { return max(3*time.Second,
 // gateways and gRPC clients are then made to other nodes. If the node accepted them, it could decide their first requests
 // only by on_failure, or would lack the rules.
 //
-// An error of the address has been reported already, since the listener was bound.
-func (*program) whenReady(o *options.Options, serve func(net.Listener) error) serveFunc {
+// Most errors of the address have been reported already, since the listener was bound. The others name the option of the port.
+func (*program) whenReady(option string, o *options.Options, serve func(net.Listener) error) serveFunc {
 	return func(ctx context.Context, p *program, ln net.Listener) error {
 		if o.ClusterID == "" {
 			return serve(ln)
@@ -61,7 +61,7 @@ func (*program) whenReady(o *options.Options, serve func(net.Listener) error) se
 		}
 		ln, err := listenTCP(ln.Addr().String(), o.ClientReceiveBuffer)
 		if err != nil {
-			return err
+			return wrongAddress(option, err)
 		}
 		return serve(ln)
 	}

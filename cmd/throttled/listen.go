@@ -67,12 +67,22 @@ func (p *program) bind(option string, hosts []string, port int, serve serveFunc)
 		}
 		ln, err := listenTCP(net.JoinHostPort(host, strconv.Itoa(port)), p.opts.Get().ClientReceiveBuffer)
 		if err != nil {
-			return fmt.Errorf("option %s: %w", option, err)
+			return wrongAddress(option, err)
 		}
 		p.listeners = append(p.listeners, listener{ln, serve})
 		port = ln.Addr().(*net.TCPAddr).Port
 	}
 	return nil
+}
+
+// wrongAddress adds the name of the option to an error of listenTCP: that of the port, or bind if the host has no address, or the
+// address does not belong to this machine.
+func wrongAddress(port string, err error) error {
+	var lookup *net.DNSError
+	if errors.As(err, &lookup) || errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return fmt.Errorf("option bind: %w", err)
+	}
+	return fmt.Errorf("option %s: %w", port, err)
 }
 
 // listenTCP binds an address. Accepted connections inherit the size of the receive buffer in bytes, unless it is 0. It must
