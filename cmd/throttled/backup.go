@@ -63,7 +63,7 @@ func (c *backupCommand) run(ctx context.Context, stdout io.Writer) error {
 	if err := c.saveTexts(ctx, conn); err != nil {
 		return err
 	}
-	info, err := writeBackup(c.out, func(f *os.File) error { return receive(ctx, conn, f) })
+	info, err := writeBackup(c.out, func(f *os.File) error { return c.receive(ctx, conn, f) })
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (c *backupCommand) saveTexts(ctx context.Context, conn *redis.Conn) error {
 	if c.rulesOut != "" {
 		text, err := conn.Do(ctx, "CL.RULES", "GET").Text()
 		if err != nil {
-			return fmt.Errorf("read the rules: %w", explain(err))
+			return fmt.Errorf("read the rules: %w", c.server.explain(err))
 		}
 		if err := writeText(c.rulesOut, text); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (c *backupCommand) saveTexts(ctx context.Context, conn *redis.Conn) error {
 	if c.usersOut != "" {
 		lines, err := conn.Do(ctx, "ACL", "LIST").StringSlice()
 		if err != nil {
-			return fmt.Errorf("read the users: %w", explain(err))
+			return fmt.Errorf("read the users: %w", c.server.explain(err))
 		}
 		return writeText(c.usersOut, strings.Join(lines, "\n")+"\n")
 	}
@@ -103,7 +103,7 @@ func writeText(path, text string) error {
 
 // receive writes a backup of the server to f. The leader of a cluster determines the position in the log that the backup must
 // contain, and the server at the other end of conn sends it.
-func receive(ctx context.Context, conn *redis.Conn, f *os.File) error {
+func (c *backupCommand) receive(ctx context.Context, conn *redis.Conn, f *os.File) error {
 	index, err := conn.Do(ctx, "CL.BACKUP", "INDEX").Int64()
 	if err == nil {
 		err = conn.Do(ctx, "CL.BACKUP", "START", index).Err()
@@ -118,7 +118,7 @@ func receive(ctx context.Context, conn *redis.Conn, f *os.File) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("read the backup: %w", explain(err))
+		return fmt.Errorf("read the backup: %w", c.server.explain(err))
 	}
 	return nil
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -55,15 +57,20 @@ func (c *healthCommand) run(ctx context.Context) error {
 	defer func() { _ = client.Close() }()
 	text, err := client.Info(ctx, "server").Result()
 	if err != nil {
-		return fmt.Errorf("%s: %w", client.Options().Addr, explain(err))
+		return fmt.Errorf("%s: %w", client.Options().Addr, c.server.explain(err))
 	}
 	return readiness(text)
 }
 
-// explain adds the remedy to an error of a client.
-func explain(err error) error {
+// explain adds the remedy to an error of the client.
+func (c *clientFlags) explain(err error) error {
 	var timeout net.Error
+	var noTLS tls.RecordHeaderError
 	switch {
+	case errors.As(err, &noTLS):
+		return errors.New("the port is not one for TLS: omit --tls, or give the address of tls-port")
+	case !c.tls && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return errors.New("the server has closed the connection: if the port is one for TLS, give --tls and --cacert")
 	case redis.HasErrorPrefix(err, "NOAUTH"):
 		return errors.New("the server requires a password: set THROTTLED_REQUIREPASS or THROTTLED_REQUIREPASS_FILE, or give --config or --password-file")
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

@@ -148,7 +148,11 @@ func TestHealth_TLS(t *testing.T) {
 	executes(t, exitError, "certificate", "health", "--addr", "localhost:"+port, "--tls", "--cacert", ca)
 	executes(t, exitOK, "ready", "health", "--addr", "localhost:"+port, "--tls", "--cacert", ca, "--sni", "127.0.0.1")
 	executes(t, exitError, "other.example", "health", "--addr", addr, "--tls", "--cacert", ca, "--sni", "other.example")
-	executes(t, exitError, addr, "health", "--addr", addr, "--timeout", "500ms")
+	executes(t, exitError, addr+": the server has closed the connection: if the port is one for TLS, give --tls", "health", "--addr", addr)
+	executes(t, exitError, r.addr+": the port is not one for TLS: omit --tls", "health", "--addr", r.addr, "--tls", "--cacert", ca)
+	out := filepath.Join(t.TempDir(), "backup.thr")
+	executes(t, exitError, "read the backup: the server has closed the connection: if the port is one for TLS", "backup", "--out", out, "--from", addr)
+	executes(t, exitError, "read the rules: the port is not one for TLS", "backup", "--out", out, "--rules-out", out+".yaml", "--from", r.addr, "--tls")
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
