@@ -166,3 +166,38 @@ func TestProcess_SidecarFollowsRules(t *testing.T) {
 	up.mustDo("CL.RULES", "SET", "version: 1\ndomain: blog\nlimits: {api: {allow: 7 per hour}}\n")
 	side.askUntil("limit:7 limited:0", "CL.CHECK", "blog")
 }
+
+// TestProcess_SidecarEnvoyRefusal sends requests with two limits of a domain of Envoy, each of which is charged on its own. The
+// sidecar knows that one limit refuses, and holds units of the other. It must forward the request as a whole, and spend nothing: the
+// upstream charges both limits.
+func TestProcess_SidecarEnvoyRefusal(t *testing.T) {
+	up := newServer(t)
+	side := newSidecarOf(t, []*process{up})
+	up.mustDo("CL.RULES", "SET", `version: 1
+domain: d
+semantics: envoy
+limits:
+  ample: {when: {a: x}, allow: 1000000 per day, algorithm: fixed}
+  used: {when: {u: x}, allow: 1 per 3650d, algorithm: fixed}
+`)
+	side.askUntil("rules_active_version:1", "INFO", "rules")
+	count := func(name string) int64 { return side.infoField("sidecar", "lessee_"+name) }
+	decidesItself := func(counter, attribute string) bool {
+		before := count(counter)
+		side.ask("CL.CHECK", "d", attribute, "x")
+		return count(counter) == before+1
+	}
+	known := func() bool { return decidesItself("refused", "u") && decidesItself("admitted", "a") }
+	until(t, "the sidecar knows the refusal and has units during a request with both limits", func() bool {
+		for !known() { // keeps both keys in demand
+		}
+		admitted, refused, forwarded := count("admitted"), count("refused"), count("forwarded")
+		if reply := side.ask("CL.CHECK", "d", "a", "x", "u", "x"); !strings.HasPrefix(reply, "[1 1 0 ") || !strings.Contains(reply, " used [] [[ample ") {
+			t.Fatalf("got %s, want a refusal by the limit used", reply)
+		}
+		if a, r, f := count("admitted")-admitted, count("refused")-refused, count("forwarded")-forwarded; a != 0 || r != 0 || f != 2 {
+			t.Fatalf("the sidecar has admitted %d limits of the request, refused %d and forwarded %d, want 0, 0 and 2", a, r, f)
+		}
+		return known()
+	})
+}
