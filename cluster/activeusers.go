@@ -35,8 +35,8 @@ var (
 var errInactive = errors.New("the node does not use this version of the users yet")
 
 // activeUsers makes the newest version of the users the active one. It also stores the version on disk, because a
-// restarted node does not know which entries of its log are committed before it has contact with a leader. Without the
-// stored version, deleted users could log in to a node that has lost the other nodes.
+// restarted node cannot determine which entries of its log are committed until it receives a message from a leader.
+// Without the stored version, deleted users could log in to a node that cannot reach the other nodes.
 //
 // The text is parsed outside of fsm.Apply. Versions that are replaced meanwhile are skipped.
 type activeUsers struct {
@@ -87,7 +87,7 @@ func (u *activeUsers) run() {
 // activate makes a version active, unless its text is not valid on this node.
 func (u *activeUsers) activate(v usersVersion) {
 	if err := u.target.Apply(v.Number, v.text, v.creations()); err != nil {
-		u.log.Error("the users of the cluster were changed, and this node does not know all of them: run the same version on all nodes",
+		u.log.Error("this node cannot read the changed users of the cluster and keeps the previous ones: run the same version on all nodes",
 			"version", v.Number, "error", err)
 		return
 	}

@@ -143,7 +143,7 @@ func (d *leader) takeOver() {
 			d.beginResult(nil)
 			return
 		}
-		d.log.Debug("cannot begin to lead yet", "error", err)
+		d.log.Debug("cannot begin a leadership yet", "error", err)
 		d.beginResult(err)
 		select {
 		case <-d.life.ended():

@@ -163,7 +163,7 @@ func (s *membership) promote(ctx context.Context, q *Question) error {
 			return fmt.Errorf("%s: %w", m.ID, ErrUsed)
 		}
 		if err := s.setting.proposing.lockContext(ctx); err != nil {
-			return fmt.Errorf("give %s a vote: %w", m.ID, err)
+			return fmt.Errorf("promote %s to a voter: %w", m.ID, err)
 		}
 		defer s.setting.proposing.Unlock()
 		if m.Voter || q.Applied+promoteLag < s.raft.CommitIndex() || q.Version != s.setting.replicated().Version {
@@ -178,7 +178,7 @@ func (s *membership) addVoter(ctx context.Context, m *topology.Member) error {
 		return s.raft.AddVoter(raft.ServerID(m.ID), raft.ServerAddress(m.Raft), 0, within)
 	})
 	if err != nil {
-		return fmt.Errorf("give %s a vote: %w", m.ID, outcomeError(err))
+		return fmt.Errorf("promote %s to a voter: %w", m.ID, outcomeError(err))
 	}
 	s.log.Info("a node has caught up and has a vote now", "node", m.ID)
 	s.view.refresh()
@@ -264,7 +264,7 @@ func (s *membership) Transfer(ctx context.Context, id string) error {
 	case id != "" && (m == nil || !m.Voter):
 		return fmt.Errorf("transfer to %s, which is not a voter: %w", id, topology.ErrUnknown)
 	case id == s.self:
-		return fmt.Errorf("transfer to %s, which leads already: %w", id, topology.ErrRefused)
+		return fmt.Errorf("transfer to %s, which is already the leader: %w", id, topology.ErrRefused)
 	case len(voters(s.view.View())) < 2:
 		return fmt.Errorf("transfer: there is no other voter: %w", topology.ErrRefused)
 	}

@@ -174,7 +174,7 @@ func TestMembership_Remove(t *testing.T) {
 		{"the leader", remove("n1"), nil, "", []string{`hand over to ""`, "ask n2 to remove n1"}},
 		{"transfer", transfer("n3"), nil, "", []string{`hand over to "n3"`}},
 		{"transfer to any", transfer(""), nil, "", []string{`hand over to ""`}},
-		{"transfer to itself", transfer("n1"), topology.ErrRefused, "leads already", nil},
+		{"transfer to itself", transfer("n1"), topology.ErrRefused, "is already the leader", nil},
 		{"transfer to a node without a vote", transfer("n4"), topology.ErrUnknown, "not a voter", nil},
 		{"transfer to an unknown node", transfer("n9"), topology.ErrUnknown, "not a voter", nil},
 	}, unprepared)

@@ -28,7 +28,7 @@ func (e answerError) Error() string { return string(e) }
 
 // errUnconfirmed is the cause of an exit if another node rejects the data of this node as out of date, but the other
 // node is not a voter in the configuration of this node. In this case, the data directory is not marked as outdated.
-var errUnconfirmed = errors.New("the rejecting node is not known as a voter, so the data directory was not marked as outdated; " +
+var errUnconfirmed = errors.New("the rejecting node is not a voter in the configuration of this node, so the data directory was not marked as outdated; " +
 	"if the data directory is an old copy, remove this node and add one under another id, and otherwise revoke the certificate of the rejecting node")
 
 // members is implemented by *observer.

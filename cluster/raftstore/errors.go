@@ -20,7 +20,7 @@ var (
 	// ErrDamaged is wrapped when a file is corrupt.
 	ErrDamaged = errors.New("damaged")
 	// ErrNoNode is wrapped by Inspect when the directory has no data of a node.
-	ErrNoNode = errors.New("no node has used the directory: give the data-dir of a node")
+	ErrNoNode = errors.New("the directory has no data of a node: specify the data-dir of a node")
 	// ErrGap is wrapped by Check when an entry after the newest valid snapshot is missing.
 	ErrGap = errors.New("entries are missing from the log: remove the node from its cluster, and add a new node under another id")
 	// ErrClosed is returned by the stores after Close.
@@ -31,10 +31,10 @@ var (
 var (
 	// ErrOtherCluster is wrapped when the directory belongs to a node of a different
 	// cluster.
-	ErrOtherCluster = errors.New("the directory belongs to another cluster")
+	ErrOtherCluster = errors.New("the directory belongs to another cluster: check data-dir and cluster-id")
 	// ErrOtherNode is wrapped when the directory belongs to a different node of the
 	// cluster.
-	ErrOtherNode = errors.New("the directory belongs to another node")
+	ErrOtherNode = errors.New("the directory belongs to another node: check data-dir and node-id")
 	// ErrStale is wrapped when the cluster has rejected the directory as an old copy.
 	ErrStale = errors.New("the data directory is an old copy, or another process has used it since: remove the node from the cluster, and add one under another id with an empty data directory")
 )

@@ -160,9 +160,9 @@ func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) 
 		i, err = s.claimNew(cluster, node)
 		return i, err == nil, err
 	case s.identity.Cluster != cluster:
-		return *s.identity, false, fmt.Errorf("claim %s for cluster %q: %w: %q", s.dir, cluster, ErrOtherCluster, s.identity.Cluster)
+		return *s.identity, false, fmt.Errorf("claim %s of cluster %q for cluster %q: %w", s.dir, s.identity.Cluster, cluster, ErrOtherCluster)
 	case s.identity.Node != node:
-		return *s.identity, false, fmt.Errorf("claim %s for node %q: %w: %q", s.dir, node, ErrOtherNode, s.identity.Node)
+		return *s.identity, false, fmt.Errorf("claim %s of node %q for node %q: %w", s.dir, s.identity.Node, node, ErrOtherNode)
 	case s.identity.Stale != "":
 		return *s.identity, false, fmt.Errorf("claim %s: %w: %s", s.dir, ErrStale, s.identity.Stale)
 	}

@@ -135,7 +135,7 @@ func checkServers(c raft.Configuration) error {
 	voters := 0
 	for _, s := range c.Servers {
 		if seen[s.ID] {
-			return fmt.Errorf("node %s is given twice", s.ID)
+			return fmt.Errorf("node %s is listed twice", s.ID)
 		}
 		seen[s.ID] = true
 		if s.Suffrage == raft.Voter {
@@ -143,7 +143,7 @@ func checkServers(c raft.Configuration) error {
 		}
 	}
 	if voters == 0 {
-		return errors.New("no voter is given")
+		return errors.New("the list of nodes has no voter")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrHasData is wrapped by Create if the directory has the data of a node.
-var ErrHasData = errors.New("the directory has the data of a node: give an empty one")
+var ErrHasData = errors.New("the directory has the data of a node: specify an empty directory")
 
 // First describes the data of a node of a cluster that begins with a snapshot.
 type First struct {
