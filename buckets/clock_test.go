@@ -57,7 +57,7 @@ func TestDefaultClock(t *testing.T) {
 	}
 }
 
-// TestEarlierTimeAfterLaterTime checks that the time of a shard does not go back. An operation
+// TestEarlierTimeAfterLaterTime checks that the time of a shard does not decrease. An operation
 // accesses a key at 10 s, when the key expires, and may drop its record. Then a batch that has read
 // the clock at 6 s charges the key. The shard must decide this batch at 10 s.
 func TestEarlierTimeAfterLaterTime(t *testing.T) {

@@ -178,8 +178,8 @@ func (t *Table) Commit(generation, now uint64) bool {
 	return true
 }
 
-// Clear deletes all keys and releases their memory. The units of outstanding leases stay charged. On the leader, Clear can be rolled back, so the
-// memory is released only when the generation of the Clear is committed. On a follower, Clear
+// Clear deletes all keys and releases their memory. The units of outstanding leases stay charged. On the leader, Clear can
+// be rolled back, so the memory is released only when the generation of the Clear is committed. On a follower, Clear
 // returns limiter.ErrNotLeading.
 func (t *Table) Clear() error {
 	if t.undoLogs == nil {

@@ -183,7 +183,7 @@ func TestCommitToken(t *testing.T) {
 	want("a peek at a deleted key", token(table, 0, a), 3)
 	table.Collect(nil)
 	mustClear(table)
-	want("a peek at what was cleared", token(table, 0, c), 4)
+	want("a peek at a cleared key", token(table, 0, c), 4)
 }
 
 // The CommitToken of a group is determined by the same rule as the CommitToken of a batch.

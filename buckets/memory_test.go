@@ -305,7 +305,8 @@ func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	checkTable(t, table)
 }
 
-// TestReclaim_Spread checks that searches of different full shards for expired records are spread over time, and that each shard is searched.
+// TestReclaim_Spread checks that searches of different full shards for expired records are spread over time, and that each
+// shard is searched.
 func TestReclaim_Spread(t *testing.T) {
 	const shards = 64
 	clock := newFakeClock()

@@ -201,7 +201,8 @@ func (c *clients) askNode(l *process, reqs []limiter.Request) bool {
 	return err == nil
 }
 
-// setLease makes the op of a draw that of the units granted: they are spent before the end of the lease. A draw that grants nothing is denied.
+// setLease makes the op of a draw that of the units granted: they are spent before the end of the lease. A draw that grants
+// nothing is denied.
 func (o *op) setLease(d *limiter.Draw) {
 	if d == nil || o.outcome == refused || o.outcome == unknown {
 		return

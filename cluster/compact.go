@@ -26,8 +26,8 @@ const (
 	maxCompactPause = time.Minute
 )
 
-// compactor makes Raft take a snapshot when the entries since the last snapshot exceed a number of bytes. Raft by
-// itself counts entries only, but the sizes of entries differ by a factor of up to ten thousand.
+// compactor makes Raft take a snapshot when the entries since the last snapshot exceed a number of bytes. Raft
+// counts entries only, but the sizes of entries differ by a factor of up to ten thousand.
 type compactor struct {
 	fsm   *fsm
 	table *buckets.Table

@@ -18,8 +18,8 @@ const (
 )
 
 // confirmations determines whether a node that is not in the configuration of this node is a member. The node may
-// have been added while this node was disconnected. This node therefore asks the members that it knows, and stores
-// the result. It rejects the unknown node until a member has confirmed that the node is a member.
+// have been added while this node was disconnected. This node therefore asks the members in its configuration, and
+// stores the result. It rejects the unknown node until a member has confirmed that the node is a member.
 type confirmations struct {
 	start   func(id string)          // asks the members about a node in a goroutine, which passes the result to set
 	members func() []topology.Member // known members

@@ -11,7 +11,8 @@ const (
 	changesEntry  = 1 // changes of a generation
 	memberEntry   = 2 // announcement of a node, as JSON
 	settingsEntry = 3 // values on which all nodes must agree, as JSON
-	// The entries of rules are proposed only after all members were found to know them, see proposer.askMembers.
+	// The entries of rules are proposed only after all members have confirmed that they can read them, see
+	// proposer.askMembers.
 	rulesChunkEntry   = 4 // part of the text of a rule set
 	rulesVersionEntry = 5 // makes the text in the chunks before it the next version of the rules, as JSON
 	usersEntry        = 6 // text of the users; proposed like the entries of rules, see usersProposals.append

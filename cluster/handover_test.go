@@ -288,7 +288,7 @@ func TestSuccessor(t *testing.T) {
 		for _, f := range s.followers(leader) {
 			f.pause()
 		}
-		pass(testHeartbeat + 2*lookEvery)
+		pass(testHeartbeat + 2*refreshEvery)
 		if err := leader.HandOver(t.Context()); err != nil && !errors.Is(err, topology.ErrSilent) {
 			t.Errorf("hand-over while no node answers: %v, want nil or ErrSilent", err)
 		}

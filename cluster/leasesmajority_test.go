@@ -20,9 +20,10 @@ type sharedKey struct {
 	direct  int64 // units admitted directly
 }
 
-// sharedKeys returns a key of each kind that counts units differently. Log time and real time begin with a full hour, the length of the
-// windows, so that none of their units is restored during a test. The limits of the others restore all units in 10 s. Since log time may fall
-// behind, the refills of the bucket are not known: in each interval, it may admit a refill in addition to those of an even rate.
+// sharedKeys returns a key of each kind that counts units differently. Log time and real time begin with a full hour, the
+// length of the windows, so that none of their units is restored during a test. The limits of the others restore all units
+// in 10 s. Since log time may fall behind, the refills of the bucket are not known: in each interval, it may admit a refill
+// in addition to those of an even rate.
 func sharedKeys() map[string]*sharedKey {
 	const period = 10 * time.Second
 	throttle := limiter.Limit{Max: 1000, Interval: period / 1000}
@@ -50,7 +51,8 @@ func (k *sharedKey) use(l *process, key string, id uint64) {
 	}})
 }
 
-// charge sends a request, and records the units that it admits. The units of a lease may be spent from the sending of its draw until it ends at the lessee.
+// charge sends a request, and records the units that it admits. The units of a lease may be spent from the time at which
+// its draw is sent until the lease ends at the lessee.
 func (k *sharedKey) charge(l *process, req limiter.Request) {
 	sent, out := unixNow(), make([]limiter.Decision, 1)
 	token := l.Decide([]limiter.Request{req}, out)
@@ -79,9 +81,9 @@ func (s *sim) useAll(keys map[string]*sharedKey, d time.Duration) {
 	}
 }
 
-// TestMajorityLossLeases loses the majority of a cluster with leases outstanding, for longer and for less than a lease, so that the leader or a
-// follower is left, and restores it. All units that leases and direct requests admit, before and after, must obey the rule of the algorithm,
-// no matter when the units of the leases are spent.
+// TestMajorityLossLeases loses the majority of a cluster with leases outstanding, for longer and for less than a lease, so
+// that the leader or a follower is left, and restores it. All units that leases and direct requests admit, before and
+// after, must obey the rule of the algorithm, no matter when the units of the leases are spent.
 func TestMajorityLossLeases(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -102,7 +104,8 @@ func TestMajorityLossLeases(t *testing.T) {
 	}
 }
 
-// loseMajority uses keys with leases, crashes all nodes but the leader or a follower for a time, uses the keys again, and checks them.
+// loseMajority uses keys with leases, crashes all nodes but the leader or a follower for a time, uses the keys again, and
+// checks them.
 func (s *sim) loseMajority(leader bool, down time.Duration) {
 	s.t.Helper()
 	keys := sharedKeys()

@@ -100,9 +100,9 @@ func (l *lifetime) submit(ctx context.Context, pass func(within time.Duration) r
 	}
 }
 
-// outcomeError returns the error of a change that submit has returned. It wraps topology.ErrOutcome unless the error excludes that
-// Raft has appended the change to the log. A change whose time was over before Raft received it counts as one with an unknown
-// outcome, too.
+// outcomeError returns the error of a change that submit has returned. It wraps topology.ErrOutcome unless the error shows
+// that Raft has not appended the change to the log. The outcome of a change that timed out before Raft received it also
+// counts as unknown.
 func outcomeError(err error) error {
 	for _, unknown := range [...]error{context.DeadlineExceeded, context.Canceled, raft.ErrLeadershipLost, raft.ErrRaftShutdown, raft.ErrAbortedByRestore} {
 		if errors.Is(err, unknown) {

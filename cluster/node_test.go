@@ -330,7 +330,7 @@ func TestViewWithoutObservations(t *testing.T) {
 			l.observer.view.Store(blank)
 			close(old.changed)
 			l.fsm.state.Unlock()
-			s.await("it shows the leader again", 2*lookEvery, func() bool { return l.View().Leader == leader.node.id })
+			s.await("it shows the leader again", 2*refreshEvery, func() bool { return l.View().Leader == leader.node.id })
 		}
 	})
 }
@@ -344,7 +344,7 @@ func TestViewOfSilence(t *testing.T) {
 		s.await("it shows the leader", time.Second, func() bool { return last.View().Leader == leader.node.id })
 		leader.pause()
 		s.followers(leader)[0].pause()
-		s.await("it shows no leader", testHeartbeat+lookEvery+5*time.Millisecond, func() bool { return last.View().Leader == "" })
+		s.await("it shows no leader", testHeartbeat+refreshEvery+5*time.Millisecond, func() bool { return last.View().Leader == "" })
 		for _, l := range s.processes() {
 			l.resume()
 		}

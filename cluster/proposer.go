@@ -46,8 +46,8 @@ func (p *proposer) askLeader(ctx context.Context, q Question) (Answer, error) {
 }
 
 // askMembers asks all other members concurrently. It returns an error if one of them does not answer within answerWithin,
-// or answers with an error. A member whose program does not know the entries of a document does not know the
-// question about them either. Its process would exit when it applied the first of these entries.
+// or answers with an error. A member whose program cannot read the entries of a document answers the question about them
+// with an error. Its process would exit when it applied the first of these entries.
 func (p *proposer) askMembers(ctx context.Context, q Question) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

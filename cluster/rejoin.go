@@ -39,15 +39,15 @@ const (
 // this node and others.
 type rejoinCheck struct {
 	Transport
-	// ask asks a node one of the questions, and returns the members that the node knows. The error is nil if the node
-	// has no record of newer data.
+	// ask asks a node one of the questions, and returns the members in the configuration of the node. The error is nil
+	// if the node has no record of newer data.
 	ask  func(m topology.Member, record bool) (others []topology.Member, err error)
 	find func(id string) *topology.Member
 
 	mu       sync.Mutex
 	disabled bool // all messages pass, because the node was started without data or is standalone
 	checked  map[string]bool
-	others   map[string]topology.Member // members that the asked nodes know
+	others   map[string]topology.Member // members in the configurations of the asked nodes
 	asking   map[string]chan struct{}   // by node; closed when both questions were answered or one has failed
 	first    *round                     // latest round of first questions; nil if there was none
 	wake     chan struct{}              // signals that a node that has not answered yet is reachable
@@ -93,7 +93,7 @@ func (r *rejoinCheck) allows(id string) bool {
 	return false
 }
 
-// member returns a member that this node or an asked node knows, or nil. The caller must hold r.mu.
+// member returns a member in the configuration of this node or of an asked node, or nil. The caller must hold r.mu.
 func (r *rejoinCheck) member(id string) *topology.Member {
 	if m := r.find(id); m != nil {
 		return m
@@ -229,9 +229,9 @@ func (j *rejoiner) run() {
 	}
 }
 
-// ask asks a node whether it has a record of newer data, and returns the members that the node knows. If the node has
-// such a record, this process exits. If record is true, the node is also asked to record the start of this process. If
-// record is true and this process is about to exit, ask asks nothing and returns an error.
+// ask asks a node whether it has a record of newer data, and returns the members in the configuration of the node. If the
+// node has such a record, this process exits. If record is true, the node is also asked to record the start of this
+// process. If record is true and this process is about to exit, ask asks nothing and returns an error.
 func (j *rejoiner) ask(m topology.Member, record bool) ([]topology.Member, error) {
 	if record && j.failure.hasOccurred() {
 		return nil, errUnchecked

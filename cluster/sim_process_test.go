@@ -51,7 +51,7 @@ type process struct {
 	err       error         // error of Start
 	exactFrom atomic.Uint64 // until the entry at this index is applied, the state may contain changes of later entries
 	refuses   atomic.Bool   // new streams to the process are refused
-	unknown   atomic.Value  // the topic, if any, about which other processes answer the process like a program that does not know it
+	unknown   atomic.Value  // the topic, if any, about which other processes answer the process like an earlier program
 	users     usersLog      // active users
 
 	mu      sync.Mutex

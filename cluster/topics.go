@@ -24,9 +24,9 @@ const (
 	topicOwnMembership  topic = "member"    // a node that has no leader asks whether it is a member
 	topicPeerMembership topic = "peer"      // a node asks whether another node is a member
 	topicHeartbeat      topic = "heartbeat" // the leader asks for the heartbeat that a voter runs with
-	topicRules          topic = "rules"     // the leader asks whether a member knows the entries of rules
+	topicRules          topic = "rules"     // the leader asks whether a member can read the entries of rules
 	topicPropose        topic = "propose"   // a follower proposes a rule set
-	topicUsers          topic = "users"     // the leader asks whether a member knows the entries of users, and uses a version
+	topicUsers          topic = "users"     // the leader asks whether a member can read the entries of users, and uses a version
 	topicProposeUsers   topic = "set-users" // a follower proposes users
 )
 
@@ -52,7 +52,7 @@ var topics = map[topic]topicRow{
 	topicReturn:         {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // nonMembers, because the asking node may have been added while this node was disconnected
 	topicTime:           {followers: true, noNode: true, handle: (*responder).time},
 	topicHeartbeat:      {followers: true, noNode: true, handle: (*responder).heartbeat},
-	topicRules:          {followers: true, noNode: true, handle: (*responder).knowsRules},
+	topicRules:          {followers: true, noNode: true, handle: (*responder).readsRules},
 	topicPropose:        {noNode: true, maxBody: ruleset.MaxText, within: proposeWithin, handle: (*responder).proposal},
 	topicUsers:          {followers: true, noNode: true, handle: (*responder).usesUsers},
 	topicProposeUsers:   {noNode: true, maxBody: acl.MaxText, within: proposeWithin, handle: (*responder).usersProposal},
@@ -153,8 +153,8 @@ func (r *responder) heartbeat(_ context.Context, _ *Question, a *Answer) error {
 	return nil
 }
 
-// knowsRules answers that this program knows the entries of rules. Earlier programs do not know the question.
-func (r *responder) knowsRules(context.Context, *Question, *Answer) error { return nil }
+// readsRules answers that this program can read the entries of rules. Earlier programs answer the question with an error.
+func (r *responder) readsRules(context.Context, *Question, *Answer) error { return nil }
 
 func (r *responder) proposal(ctx context.Context, q *Question, a *Answer) error {
 	if q.Proposal == nil {
@@ -169,8 +169,8 @@ func (r *responder) proposal(ctx context.Context, q *Question, a *Answer) error 
 	return err
 }
 
-// usesUsers answers that this program knows the entries of users, when this node uses the version in the question. Number
-// 0 is always in use. Earlier programs do not know the question.
+// usesUsers answers that this program can read the entries of users, when this node uses the version in the question.
+// Number 0 is always in use. Earlier programs answer the question with an error.
 func (r *responder) usesUsers(ctx context.Context, q *Question, _ *Answer) error {
 	return r.awaitUsers(ctx, q.Users)
 }

@@ -188,7 +188,7 @@ func TestUsersInSnapshots(t *testing.T) {
 	})
 }
 
-// TestUsersOfRestartedNode restarts a node that cannot reach the other nodes. It uses the newest version that it knows,
+// TestUsersOfRestartedNode restarts a node that cannot reach the other nodes. It uses the newest version that it has stored,
 // and never an earlier one.
 func TestUsersOfRestartedNode(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {

@@ -38,8 +38,7 @@ type usersVersion struct {
 	Number uint64 `json:"number"`
 	Size   int    `json:"size"` // of text, in bytes
 	// Created has the creation number of each user, in the order of the text and separated by spaces. It is "" if all are 0.
-	// A program that does not know the numbers leaves them out. They need not be the same on all nodes, because a login is
-	// known to one node only.
+	// Earlier programs omit the numbers. They need not be the same on all nodes, because each login belongs to one node.
 	Created string `json:"created,omitempty"`
 	text    string
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// lookEvery is the interval at which the view is refreshed without an observation from Raft.
-const lookEvery = 50 * time.Millisecond
+// refreshEvery is the interval at which the view is refreshed without an observation from Raft.
+const refreshEvery = 50 * time.Millisecond
 
 // observer publishes views of the cluster. It publishes a new view when Raft reports a new leader, when the members or
 // their announcements change, and when a leadership of this node begins or ends.
@@ -156,7 +156,7 @@ func (o *observer) start() {
 
 // run refreshes the view until the node is closed.
 func (o *observer) run(seen <-chan raft.Observation) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(refreshEvery)
 	defer ticker.Stop()
 	o.refresh()
 	for {

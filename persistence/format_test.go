@@ -85,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 	f("bytes of all sorts", 64, 1, throttle("\x00\xff\r\n", 7))
 	f("several blocks", 40, 2, throttle("a", 1), throttle("b", 2), throttle("c", 3))
 	f("a record larger than a block", 64, 3, throttle("a", 1), throttle(strings.Repeat("k", 1000), 2), throttle("b", 3))
-	f("a record larger than what buffers keep", 64, 3, throttle("a", 1), throttle(strings.Repeat("k", 3<<20), 2), throttle("b", 3))
+	f("a record larger than the buffers that are kept", 64, 3, throttle("a", 1), throttle(strings.Repeat("k", 3<<20), 2), throttle("b", 3))
 }
 
 // TestFormat checks the exact bytes of a snapshot, since existing files must stay readable.

@@ -19,8 +19,9 @@ const linesPerSecond = 2
 
 // Logger returns a logger for raft that writes its lines to the given slog.Logger. Lines about elections, leadership,
 // members and failures have the level info or warning, see eventLevels. All other lines are debug lines, which most
-// configurations discard. Errors that make a node unusable are passed to Config.Fatal. At most 2 lines per second with the same text are written. The number of
-// dropped lines is logged on a separate line, before the first line that is logged after that second.
+// configurations discard. Errors that make a node unusable are passed to Config.Fatal. At most 2 lines per second with
+// the same text are written. The number of dropped lines is logged on a separate line, before the first line that is
+// logged after that second.
 func Logger(log *slog.Logger) hclog.Logger {
 	return &logger{log: log, limit: lograte.New(linesPerSecond, time.Second)}
 }

@@ -319,7 +319,8 @@ func TestProcess_HangingDisk(t *testing.T) {
 	}
 }
 
-// lastCall returns the line of a trace at which the last system call begins. Lines about the end of a call, or of a thread, can follow.
+// lastCall returns the line of a trace at which the last system call begins. Lines about the end of a call, or of a thread,
+// can follow.
 func lastCall(trace string) (last string) {
 	for line := range strings.Lines(trace) {
 		if !strings.Contains(line, " resumed>") && !strings.Contains(line, "<detached ...>") {

@@ -73,13 +73,12 @@ type answer struct {
 
 // dataVersion is the part of a frame that identifies the data of the sending node.
 type dataVersion struct {
-	recovery topology.Recovery // unknownRecovery: the node does not know it yet
+	recovery topology.Recovery // unknownRecovery: not set on the node yet
 	boot     uint64            // number of starts of the node with this data; 0: unknown
 	version  byte              // version of the frame
 }
 
-// unknownRecovery is sent on Control streams by a node that does not know its recovery yet. See
-// Link.SetRecovery.
+// unknownRecovery is sent on Control streams by a node whose recovery is not set yet. See Link.SetRecovery.
 const unknownRecovery topology.Recovery = "?"
 
 // texts returns the texts that encode the data version at the end of a frame.

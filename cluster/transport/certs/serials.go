@@ -15,8 +15,8 @@ var ErrSerials = errors.New("not a serial number: write one per line, in hexadec
 
 // ParseSerials parses a list of serial numbers of certificates, one per line. Numbers are in hexadecimal digits, in upper or
 // lower case, with or without colons, as printed by "throttled certs". The prefix "serial=", as printed by
-// openssl, is ignored. The rest of a line after # is a comment. The keys of the result have the form of [SerialOf]. Errors wrap ErrSerials. They do
-// not contain the line, which may be a secret if the path is that of another file.
+// openssl, is ignored. The rest of a line after # is a comment. The keys of the result have the form of [SerialOf]. Errors
+// wrap ErrSerials. They do not contain the line, which may be a secret if the path is that of another file.
 func ParseSerials(text string) (map[string]struct{}, error) {
 	serials, number := map[string]struct{}{}, 0
 	for line := range strings.Lines(text) {
