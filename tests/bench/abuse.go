@@ -41,11 +41,11 @@ var abuses = []abuse{
 
 // The load of other clients beside an abuse, and the rounds of a comparison.
 const (
-	politeKeys   = 100_000
-	politePerSec = 5_000 // requests per second
-	politeTime   = 2 * time.Second
-	abuseRounds  = 3
-	abuseP99     = 2.0 // bar: ratio of p99 beside an abuse to p99 without it
+	loadKeys    = 100_000
+	loadPerSec  = 5_000 // requests per second
+	loadTime    = 2 * time.Second
+	abuseRounds = 3
+	abuseP99    = 2.0 // bar: ratio of p99 beside an abuse to p99 without it
 )
 
 // abuser runs the rows. Attackers are threads of this process. They have the policy SCHED_IDLE, since attackers are on
@@ -57,12 +57,12 @@ type abuser struct {
 	server  string   // the binary
 	wrapper []string // command that sets the priority of servers
 	binary  []string // the binary, as the argument of wrapper
-	polite  generator
+	load    generator
 }
 
-// Commands that run servers with the normal scheduling policy, not with that of attackers, and the load generator with a real-time
-// priority: the servers do not delay it, since it measures them. With realTimeServer, no other program on the machine delays
-// the servers either.
+// Commands that run servers with the normal scheduling policy, not with that of attackers, and the load generator with a
+// real-time priority: the servers do not delay it, since it measures them. With realTimeServer, no other program on the
+// machine delays the servers either.
 var (
 	normalPolicy      = []string{"chrt", "--other", "0"}
 	realTimeServer    = []string{"chrt", "-r", "10"}
@@ -80,7 +80,7 @@ func endureAbuse(s settings, b *board) error {
 		if s.realTime {
 			wrapper = realTimeServer
 		}
-		a := &abuser{settings: s, board: b, server: server, polite: g, wrapper: wrapper, binary: append(slices.Clone(wrapper), server)}
+		a := &abuser{settings: s, board: b, server: server, load: g, wrapper: wrapper, binary: append(slices.Clone(wrapper), server)}
 		return a.runRows()
 	})
 	b.prefix = ""
@@ -120,7 +120,7 @@ func (a *abuser) start(args ...string) (*process, error) { return startBuilt(a.b
 
 // others measures the latencies of other clients of a server.
 func (a *abuser) others(v *victim, lasting time.Duration) (latencies, error) {
-	return a.polite.openLoop(v.target(), v.perSec, lasting, "-keys", strconv.Itoa(politeKeys), "-key-size", "16", "-prefix", "m:", "-limit", roomy)
+	return a.load.openLoop(v.target(), v.perSec, lasting, "-keys", strconv.Itoa(loadKeys), "-key-size", "16", "-prefix", "m:", "-limit", roomy)
 }
 
 // beside compares p99 of other clients beside an attack with p99 without it. Each attack begins after the other clients have
@@ -134,7 +134,7 @@ func (a *abuser) compare(v *victim, bar float64, attacked func() (latencies, err
 	var alone, beside []latencies
 	var calm, spent processorTime
 	for range abuseRounds {
-		l, err := calm.during(v.pid(), func() (latencies, error) { return a.others(v, politeTime) })
+		l, err := calm.during(v.pid(), func() (latencies, error) { return a.others(v, loadTime) })
 		if err != nil {
 			return err
 		}
@@ -189,10 +189,10 @@ func (a *abuser) during(v *victim, attack func(stop <-chan struct{}) error) (l l
 	measured := make(chan error, 1)
 	go func() {
 		var err error
-		l, err = a.others(v, politeTime)
+		l, err = a.others(v, loadTime)
 		measured <- err
 	}()
-	if err := await(politeConns); err != nil {
+	if err := await(loadConns); err != nil {
 		return l, errors.Join(err, <-measured)
 	}
 	stop, attacked := make(chan struct{}), make(chan error, 1)

@@ -31,7 +31,7 @@ func (a *abuser) idleClients() error {
 		v.kept = idleResident
 		err := a.compare(v, idleP99, func() (l latencies, err error) {
 			err = withIdle(v.addr, idleConns-idleRoom, func(*idleHolder) error {
-				l, err = a.others(v, politeTime)
+				l, err = a.others(v, loadTime)
 				return err
 			})
 			return l, err

@@ -66,7 +66,7 @@ type fullLeader struct {
 // has as few open files as before.
 func (l *fullLeader) compareOthers() error {
 	err := l.beside(l.v, abuseP99, func(stop <-chan struct{}) error {
-		if err := errors.Join(l.v.awaitActive(politeConns), occupy(l.v.addr, stop)); err != nil {
+		if err := errors.Join(l.v.awaitActive(loadConns), occupy(l.v.addr, stop)); err != nil {
 			return err
 		}
 		now, err := awaitFiles(l.v.pid(), l.files+moreFiles)

@@ -19,8 +19,8 @@ const (
 	herdRetry   = 20 * time.Millisecond
 )
 
-// herd kills the leader of a cluster that has many clients. All of them reconnect to the other nodes at once, and charge a
-// limit. These clients are measured, so they have the normal scheduling policy, not that of attackers.
+// herd kills the leader of a cluster that has many clients. All of them reconnect to the other nodes concurrently, and
+// charge a limit. These clients are measured, so they have the normal scheduling policy, not that of attackers.
 func (a *abuser) herd() error {
 	nodes, err := startGroupUnder(a.binary, "--raft-fsync", "no", "--maxclients", strconv.Itoa(herdClients+herdRoom))
 	if err != nil {
@@ -96,7 +96,7 @@ func awaitClosed(c net.Conn) error {
 	return nil
 }
 
-// decideOnce opens a connection and charges a limit. It tries again after an error reply, since no node leads yet.
+// decideOnce opens a connection and charges a limit. It retries after an error reply, since the cluster has no leader yet.
 func decideOnce(addr string, i int) (retries int64, err error) {
 	c, err := dialFrom(i/perLoopback, addr)
 	if err != nil {

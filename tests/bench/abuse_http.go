@@ -20,7 +20,7 @@ const (
 	webBody       = 100 << 20 // bytes
 	webMemory     = 64 << 20  // bytes of RSS, more than before
 	webTimeoutBar = 5.5       // s: a timeout of 5 s, on a busy machine
-	webHostileFor = politeTime + time.Second
+	webHostileFor = loadTime + time.Second
 )
 
 // httpPort measures other clients beside silent connections and hostile requests to the HTTP and gRPC ports. Then it checks

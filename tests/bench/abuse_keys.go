@@ -90,7 +90,7 @@ func (a *abuser) collidingKeys() error {
 func (a *abuser) oneHotKey() error {
 	return a.withVictim(nil, func(v *victim) error {
 		flags := []string{"-conns", "50", "-depth", "16", "-duration", hotRound.String(), "-limit", ample}
-		many, one, err := a.polite.alternate(abuseRounds, shape{"", flags}, v.addr, nil, v.addr, []string{"-dist", "hot"})
+		many, one, err := a.load.alternate(abuseRounds, shape{"", flags}, v.addr, nil, v.addr, []string{"-dist", "hot"})
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (a *abuser) expiryTogether() error {
 		var gone time.Time
 		go func() {
 			var err error
-			gone, err = awaitKeys(v.addr, politeKeys)
+			gone, err = awaitKeys(v.addr, loadKeys)
 			removed <- err
 		}()
 		during, err := a.others(v, togetherTime)

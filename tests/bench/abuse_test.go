@@ -129,7 +129,7 @@ func TestVictim(t *testing.T) {
 	t.Chdir(repository)
 	err := withPrograms(func(server string, g generator) error {
 		b := &board{}
-		a := &abuser{board: b, polite: g, server: server, binary: []string{server}}
+		a := &abuser{board: b, load: g, server: server, binary: []string{server}}
 		return a.withVictim(nil, func(v *victim) error {
 			await, err := v.arrivals()
 			if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	politeShare  = 0.5                      // of the largest rate: the load beside the attacks
-	politeRate   = servedRate               // its maximum, in requests per second
+	othersShare  = 0.5                      // of the largest rate: the load beside the attacks
+	othersRate   = servedRate               // its maximum, in requests per second
 	attackedTime = 10 * time.Second         // of one run
 	attackRate   = 40                       // hostile requests per second: each attack about once in a run
 	floodRate    = 300                      // of a run without a bar, whose work is a large part of that of the machine
@@ -40,27 +40,27 @@ func (e *edgeServers) serveUnderAttack(s settings, b *board) error {
 	if err := buildHostile(binary); err != nil {
 		return err
 	}
-	polite := []target{
+	others := []target{
 		httpTarget("GET /check/traefik", e.http, traefikCheck),
 		grpcTarget("ShouldRateLimit", e.grpc, rlsMethod, rlsMessage),
 	}
-	rate, err := politeRates(polite)
+	rate, err := othersRates(others)
 	if err != nil {
 		return err
 	}
 	var quiet, attacked, flooded [2][]*loadgen.Result
 	for range s.rounds {
-		if err := e.together(polite, rate, &quiet); err != nil {
+		if err := e.together(others, rate, &quiet); err != nil {
 			return err
 		}
-		if err := e.attack(binary, attackRate, b, func() error { return e.together(polite, rate, &attacked) }); err != nil {
+		if err := e.attack(binary, attackRate, b, func() error { return e.together(others, rate, &attacked) }); err != nil {
 			return err
 		}
-		if err := e.attack(binary, floodRate, b, func() error { return e.together(polite, rate, &flooded) }); err != nil {
+		if err := e.attack(binary, floodRate, b, func() error { return e.together(others, rate, &flooded) }); err != nil {
 			return err
 		}
 	}
-	for i, t := range polite {
+	for i, t := range others {
 		before, during := percentile(quiet[i], 99), percentile(attacked[i], 99)
 		b.note("%-34s %8.0f req/s   p99 %.3f ms; %.3f ms beside %d hostile requests per second; %.3f ms beside %d",
 			t.name, rate, before, during, attackRate, percentile(flooded[i], 99), floodRate)
@@ -77,15 +77,15 @@ func buildHostile(binary string) error {
 	return nil
 }
 
-// politeRates returns the rate of each of the targets: half of the rate at which all of them are served together.
-func politeRates(targets []target) (float64, error) {
-	most := politeRate / float64(len(targets))
+// othersRates returns the rate of each of the targets: half of the rate at which all of them are served together.
+func othersRates(targets []target) (float64, error) {
+	most := othersRate / float64(len(targets))
 	for _, t := range targets {
 		r, err := t.run(0, edgeWarmup)
 		if err != nil {
 			return 0, err
 		}
-		most = min(most, politeShare*r.PerSecond()/float64(len(targets)))
+		most = min(most, othersShare*r.PerSecond()/float64(len(targets)))
 	}
 	return most, nil
 }
@@ -103,8 +103,9 @@ func (e *edgeServers) together(targets []target, rate float64, results *[2][]*lo
 	return errors.Join(<-failed, <-failed)
 }
 
-// attack calls polite while the hostile program sends a number of requests per second. It compares the RSS of the server with its bar afterwards.
-func (e *edgeServers) attack(binary string, rate int, b *board, polite func() error) error {
+// attack calls measure while the hostile program sends a number of requests per second. Afterwards, it compares the RSS of
+// the server with its bar.
+func (e *edgeServers) attack(binary string, rate int, b *board, measure func() error) error {
 	hostile := exec.Command(binary, "-http", e.http, "-grpc", e.grpc, "-rate", strconv.Itoa(rate), "-for", (edgeWarmup + attackedTime).String())
 	hostile.Stderr = os.Stderr
 	out, err := hostile.StdoutPipe()
@@ -114,7 +115,7 @@ func (e *edgeServers) attack(binary string, rate int, b *board, polite func() er
 	if err := hostile.Start(); err != nil {
 		return err
 	}
-	err = polite()
+	err = measure()
 	var reactions map[string]int
 	err = errors.Join(err, json.NewDecoder(out).Decode(&reactions), hostile.Wait())
 	if err != nil {

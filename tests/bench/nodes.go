@@ -137,7 +137,7 @@ func (g *group) leader() (*node, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.New("no node leads")
+			return nil, errors.New("no node is the leader")
 		case <-ticker.C:
 		}
 	}

@@ -27,7 +27,7 @@ const (
 	overloadOthers = 1_000                  // requests per second of other clients
 	overloadWarmup = 2 * time.Second        // more than the time until the latencies of other clients count
 	overloadGiveUp = 100 * time.Millisecond // a request that could not be sent for this time is dropped, as by a client with a timeout
-	overloadBuffer = 64 << 10               // bytes that a connection sends ahead; the rest waits in the client, which can give up
+	overloadBuffer = 64 << 10               // size of the send buffer of a connection; the client can drop requests that are not in it yet
 	overloadTick   = time.Millisecond       // interval at which a connection sends the requests that are due
 	overloadBurst  = 256                    // maximum number of requests of a write
 )

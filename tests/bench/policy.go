@@ -53,8 +53,8 @@ func setThreadPolicy(id int, policy uint32) error {
 	return nil
 }
 
-// withoutIdle calls f while no processor is idle: a thread with the policy SCHED_IDLE loops on each. An idle processor, in particular
-// that of a virtual machine, takes tens of microseconds to run a thread.
+// withoutIdle calls f while no processor is idle: a thread with the policy SCHED_IDLE loops on each. An idle processor, in
+// particular that of a virtual machine, takes tens of microseconds to run a thread.
 func withoutIdle(f func() error) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + runtime.NumCPU()))
 	var stop atomic.Bool

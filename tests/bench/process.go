@@ -24,8 +24,8 @@ type process struct {
 	took time.Duration // time from start until ready
 }
 
-// readyAddress is the first address in the log line of a server that is ready. Earlier lines can have other addresses, such as that
-// of Raft.
+// readyAddress is the first address in the log line of a server that is ready. Earlier lines can have other addresses, such
+// as that of Raft.
 var readyAddress = regexp.MustCompile(`msg=ready .*?(127\.0\.0\.1:\d+)`)
 
 // startServer builds the binary with release flags and starts it on a free port.

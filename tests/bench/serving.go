@@ -83,7 +83,7 @@ func (g generator) runOnce(addr string, keys int, lasting time.Duration) (latenc
 // openLoop sends requests at a fixed rate, over eight connections. The further arguments of the generator define the requests.
 func (g generator) openLoop(addr string, rate int, lasting time.Duration, args ...string) (latencies, error) {
 	all := append([]string{
-		"-output", "json", "-progress=false", "-threads", "1", "-conns", strconv.Itoa(politeConns), "-depth", "1",
+		"-output", "json", "-progress=false", "-threads", "1", "-conns", strconv.Itoa(loadConns), "-depth", "1",
 		"-rate", strconv.Itoa(rate), "-duration", lasting.String(), "-warmup", "1s",
 	}, args...)
 	out, err := g.command(append(all, addr)...).Output()

@@ -9,8 +9,9 @@ import (
 // inProcessBar is the longest time of a decision of the client package with units in hand, in nanoseconds.
 const inProcessBar = 500
 
-// inProcess measures decisions of the client package in one goroutine, and in one for each processor, all on one key: the best of three
-// runs. The benchmark of all processors reports the time between decisions, in which each of them makes a part of one.
+// inProcess measures decisions of the client package in one goroutine, and in one for each processor, all on one key: the
+// best of three runs. The benchmark of all processors reports the time between decisions, in which each of them makes a part
+// of one.
 func inProcess(b *board) error {
 	out, err := exec.Command("go", "test", "-C", "client", "-run", "^$", "-bench", "^BenchmarkAllow", "-count", "3", ".").CombinedOutput()
 	if err != nil {

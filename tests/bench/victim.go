@@ -22,8 +22,8 @@ const (
 	idleResident   = 32 << 20 // the same after 10,000 connections: the Go runtime keeps the memory of their goroutines for further ones
 )
 
-// politeConns is the number of connections of openLoop.
-const politeConns = 8
+// loadConns is the number of connections of openLoop.
+const loadConns = 8
 
 // victim is a server under abuse, with the resources that it used before.
 type victim struct {
@@ -57,7 +57,7 @@ func (a *abuser) withVictimOf(start func(args ...string) (*process, error), use 
 	if err != nil {
 		return err
 	}
-	v := &victim{process: p, web: addrs[0], kept: moreResident, perSec: politePerSec}
+	v := &victim{process: p, web: addrs[0], kept: moreResident, perSec: loadPerSec}
 	if err = a.prepare(v); err == nil {
 		err = use(v)
 	}
@@ -69,10 +69,10 @@ func (a *abuser) withVictimOf(start func(args ...string) (*process, error), use 
 
 // prepare creates the keys of other clients, serves them for a while, and measures the resources.
 func (a *abuser) prepare(v *victim) error {
-	if err := fillAll(v.addr, keyspace{"m:", 16, 0, politeKeys}, roomy); err != nil {
+	if err := fillAll(v.addr, keyspace{"m:", 16, 0, loadKeys}, roomy); err != nil {
 		return err
 	}
-	if _, err := a.others(v, politeTime); err != nil {
+	if _, err := a.others(v, loadTime); err != nil {
 		return err
 	}
 	var err error

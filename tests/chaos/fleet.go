@@ -30,8 +30,8 @@ type leaseSums struct {
 	stranded                     uint64 // units in hand of sidecars when they were killed
 }
 
-// newFleet starts sidecars with additional arguments, and waits until each of them uses an upstream. The caller must close the fleet before the
-// cluster, even if an error is returned.
+// newFleet starts sidecars with additional arguments, and waits until each of them uses an upstream. The caller must close
+// the fleet before the cluster, even if an error is returned.
 func (c *cluster) newFleet(ctx context.Context, count int, args []string) (*fleet, error) {
 	f := &fleet{cluster: c, relaxed: slices.Contains(args, relaxedLeases)}
 	for i := range count {

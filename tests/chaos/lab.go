@@ -236,7 +236,7 @@ func (c *cluster) leader() (*node, error) {
 		}
 	}
 	if leader == nil {
-		return nil, errors.Join(append(errs, errors.New("no node leads"))...)
+		return nil, errors.Join(append(errs, errors.New("no node is the leader"))...)
 	}
 	return leader, nil
 }

@@ -13,11 +13,12 @@ import (
 // leaseBugRow matches a row of the table of errors in docs/leases.md: a deliberate bug and a test of package lease.
 var leaseBugRow = regexp.MustCompile("(?m)^\\| [^|]+ \\| `(lease-[a-z-]+)` \\| `(Test\\w+)` \\|$")
 
-// lesseeErrorRow matches a row of the same table: an error of a lessee, which a subtest of TestFaults of package lessee simulates.
+// lesseeErrorRow matches a row of the same table: an error of a lessee, which a subtest of TestFaults of package lessee
+// simulates.
 var lesseeErrorRow = regexp.MustCompile("(?m)^\\| [^|]+ \\| - \\| `TestFaults/([^`]+)` of package `lessee` \\|$")
 
-// TestLeaseBugs checks the table of errors in docs/leases.md: it contains each bug of leases, and the named test fails with the bug, and passes
-// without it.
+// TestLeaseBugs checks the table of errors in docs/leases.md: it contains each bug of leases, and the named test fails with
+// the bug, and passes without it.
 func TestLeaseBugs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/leases.md")

@@ -93,7 +93,7 @@ func (l *rulesLoad) end() (h *history.Rules, ops []history.Op) {
 	return h, ops
 }
 
-// list adds the versions that the leader lists to the history. A node that knows no leader lists the versions that it has
+// list adds the versions that the leader lists to the history. A node without a leader lists the versions that it has
 // stored, which may not be the newest ones.
 func (l *rulesLoad) list(ctx context.Context, t *trial) error {
 	return await(ctx, healWithin, func() (bool, error) {

@@ -40,8 +40,8 @@ const (
 	bigBytes = 400_000 // of its comment, which cannot be compressed by more than a quarter
 )
 
-// heavyLimits is the number of further limits of a heavy set. A node needs half a second to compile it, or more under load, which is
-// longer than most elections take.
+// heavyLimits is the number of further limits of a heavy set. A node needs half a second to compile it, or more under load,
+// which is longer than most elections take.
 const heavyLimits = 20_000
 
 // rulesText returns a set with a content, which must be at least 1.
@@ -125,8 +125,8 @@ const (
 	fiveAt = 2
 )
 
-// isFailed reports whether a reply to CL.CHECK has the flag "failopen", "failclosed" or "local": no leader has decided the request,
-// or it is not known whether one has.
+// isFailed reports whether a reply to CL.CHECK has the flag "failopen", "failclosed" or "local": no leader has decided the
+// request, or it is unknown whether one has.
 func isFailed(r *reply) bool {
 	if len(r.list) <= flagsAt {
 		return false

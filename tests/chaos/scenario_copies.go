@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// copiedSays is the error of a node that starts with an old copy of its data.
-	copiedSays = "is an old copy"
+	// copyError is the error of a node that starts with an old copy of its data.
+	copyError = "is an old copy"
 	// copyCharges is the number of charges that a copy lacks.
 	copyCharges = 920
 	// watchWithoutMajority is the time for which a cluster without a majority is watched.
@@ -62,14 +62,14 @@ func (t *trial) runOldCopy(ctx context.Context) error {
 		return err
 	}
 	t.note("start %s with the copy", stale.id)
-	if err := t.endsAs(stale, "a node with an old copy exits", copiedSays); err != nil {
+	if err := t.endsAs(stale, "a node with an old copy exits", copyError); err != nil {
 		return err
 	}
 	if err := errors.Join(leader.kill(), lags.start(), stale.start()); err != nil {
 		return err
 	}
-	t.note("stop %s, which knows the newer state", leader.id)
-	if err := t.endsAs(stale, "  it also exits while the leader is down", copiedSays); err != nil {
+	t.note("stop %s, which has the newer state", leader.id)
+	if err := t.endsAs(stale, "  it also exits while the leader is down", copyError); err != nil {
 		return err
 	}
 	sleep(ctx, watchWithoutMajority)

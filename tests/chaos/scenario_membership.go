@@ -15,8 +15,8 @@ const voteWithin = 10 * time.Second
 const (
 	// removedWithin is the timeout for a removed node to exit.
 	removedWithin = 10 * time.Second
-	// wipedSays is the error of a member that starts without its data.
-	wipedSays = "this id was used with a different data directory"
+	// wipedError is the error of a member that starts without its data.
+	wipedError = "this id was used with a different data directory"
 )
 
 // membership adds nodes, removes followers and the leader, and starts nodes that must not
@@ -60,8 +60,8 @@ func (t *trial) startWiped(ctx context.Context, p *probes) error {
 	}); err != nil {
 		return err
 	}
-	if !strings.Contains(n.tail(20), wipedSays) {
-		t.lab.out.found([]finding{{"membership", fmt.Sprintf("the log of %s lacks %q:\n%s", n.id, wipedSays, n.tail(5))}})
+	if !strings.Contains(n.tail(20), wipedError) {
+		t.lab.out.found([]finding{{"membership", fmt.Sprintf("the log of %s lacks %q:\n%s", n.id, wipedError, n.tail(5))}})
 	}
 	end()
 	t.lab.out.atMost("  decisions of the wiped node", float64(len(asking.oks)), 0, "")

@@ -280,8 +280,8 @@ func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 
 // saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the nodes
 // before the idle leader appends the next tick. The log then has no entries after the snapshots.
-// Before the snapshots, all wall clocks jump ahead, further in each step. A node that does not know
-// the log time derives the elapsed time from its wall clock.
+// Before the snapshots, all wall clocks jump ahead, further in each step. A node that cannot obtain
+// the log time from other nodes derives the elapsed time from its wall clock.
 func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	const leap = 1000 // wall-clock offset per elapsed time on the clients' clock
 	by := time.Duration(t.clock.now() * leap)

@@ -24,7 +24,7 @@ const (
 )
 
 // rulesScenario changes the rules every 100 ms while clients send CL.CHECK to all nodes, and kills the leader every ten seconds.
-// Each decision must be explained by exactly one version of the rules, and versions must not go back.
+// Each decision must be explained by exactly one version of the rules, and versions must not decrease.
 func rulesScenario(ctx context.Context, l *lab) error {
 	lasting := l.last
 	switch {

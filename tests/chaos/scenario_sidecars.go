@@ -26,7 +26,8 @@ func sidecars(ctx context.Context, l *lab) error { return l.sidecarsWith(ctx) }
 // relaxedLeases is the value of the option upstream-leases for relaxed leases.
 const relaxedLeases = "relaxed"
 
-// sidecarsRelaxed is sidecars with relaxed leases: CL.THROTTLE may admit in addition the units that are restored within the longest lease.
+// sidecarsRelaxed is sidecars with relaxed leases: CL.THROTTLE may also admit the units that are restored within the longest
+// lease.
 func sidecarsRelaxed(ctx context.Context, l *lab) error {
 	return l.sidecarsWith(ctx, "--upstream-leases", relaxedLeases)
 }

@@ -12,7 +12,7 @@ import (
 type attack struct {
 	name string
 	grpc bool   // sent to the gRPC server
-	text string // sent at once
+	text string // sent in one write
 }
 
 const (
@@ -79,7 +79,7 @@ func holdSlowly(s settings, a attack, end time.Time, t *tally) {
 	}
 }
 
-// drip writes the first half of a text at once, and the rest byte by byte.
+// drip writes the first half of a text in one write, and the rest byte by byte.
 func drip(c net.Conn, text string, end time.Time) {
 	ticker := time.NewTicker(dripEvery)
 	defer ticker.Stop()

@@ -64,7 +64,7 @@ func (c *conn) parse() ([]arrival, error) {
 	c.filled = copy(c.in, c.in[parsed:c.filled])
 	c.arrivals = c.arrivals[:0]
 	for _, reply := range replies {
-		at, found := c.land(reply.Request)
+		at, found := c.remove(reply.Request)
 		if !found {
 			return nil, fmt.Errorf("%w: no request %d is in flight", errReply, reply.Request)
 		}
@@ -73,8 +73,8 @@ func (c *conn) parse() ([]arrival, error) {
 	return c.arrivals, err
 }
 
-// land removes a request from the flights. Replies are mostly in the order of the requests.
-func (c *conn) land(request uint32) (at due, found bool) {
+// remove removes a request from the flights. Replies are mostly in the order of the requests.
+func (c *conn) remove(request uint32) (at due, found bool) {
 	for i, f := range c.flights {
 		if f.request == request {
 			c.flights = append(c.flights[:i], c.flights[i+1:]...)

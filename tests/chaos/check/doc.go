@@ -13,7 +13,7 @@
 //     of the used units that the replies report.
 //   - [Units] is Witness without its check of the log time.
 //   - [Versions] checks that each decision by the rules is explained by one version of the rules, and
-//     that versions never go back.
+//     that versions never decrease.
 //   - [Linear] searches for an order of the requests on a key in which each reply is correct. Its
 //     precision is one second, as replies contain whole seconds.
 //   - [Grants] and [Passage] detect a stopped clock. Grants finds a key that refuses requests for

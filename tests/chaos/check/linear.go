@@ -32,7 +32,7 @@ const (
 const shrinks = 2
 
 // Linear searches for an order of all requests on a key that respects real time, and in which GCRA
-// gives exactly the recorded replies. An order respects real time if, whenever request A was
+// returns exactly the recorded replies. An order respects real time if, whenever request A was
 // answered before request B was sent, A precedes B. If the search takes longer than the timeout,
 // Linear continues with the first half of the history, at most twice. Linear returns the verdict
 // and the number of requests that the verdict covers.

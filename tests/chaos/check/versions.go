@@ -29,7 +29,7 @@ const (
 	NotBackward = "not backward" // a request that was sent after a reply is decided by the same version or by a later one
 )
 
-// Versions checks that each decision is explained by exactly one version of the rules, and that versions never go back.
+// Versions checks that each decision is explained by exactly one version of the rules, and that versions never decrease.
 //
 // The versions of the run are those in the lists and in the replies to changes. Together they must be complete: all of
 // them are listed at least once. A change whose outcome is unknown may or may not be a version.
@@ -157,7 +157,7 @@ func (v *versionCheck) explain(d *history.Decision) {
 	}
 }
 
-// checkClients checks that the versions of a client never go back. It also covers the commands of a pipeline, which are
+// checkClients checks that the versions of a client never decrease. It also covers the commands of a pipeline, which are
 // sent at the same time.
 func (v *versionCheck) checkClients(decisions []history.Decision) {
 	last := map[int32]*history.Decision{}
@@ -173,7 +173,7 @@ func (v *versionCheck) checkClients(decisions []history.Decision) {
 // editor is the client of a decision that stands for the reply to a change.
 const editor = -1
 
-// checkOrder checks that the versions of all replies never go back in real time. The reply to a change counts as a reply
+// checkOrder checks that the versions of all replies never decrease in real time. The reply to a change counts as a reply
 // with its version.
 func (v *versionCheck) checkOrder(h *history.Rules) {
 	byCall := slices.Clone(h.Decisions)

@@ -70,11 +70,11 @@ var badRules = []struct {
 	{"the base is ignored", BaseIsKept, func(h *history.Rules) {
 		h.Changes[3] = history.Change{Content: 14, Version: 3, Base: 1, Call: 60, Return: 62}
 	}},
-	{"a client goes back", NotBackward, func(h *history.Rules) { h.Decisions[0], h.Decisions[1] = h.Decisions[1], h.Decisions[0] }},
-	{"a pipeline goes back", NotBackward, func(h *history.Rules) {
+	{"a client has an earlier version than before", NotBackward, func(h *history.Rules) { h.Decisions[0], h.Decisions[1] = h.Decisions[1], h.Decisions[0] }},
+	{"a pipeline has an earlier version than before", NotBackward, func(h *history.Rules) {
 		h.Decisions = append(h.Decisions, decision(5, 64, 68, 3, 14), decision(5, 64, 68, 2, 12))
 	}},
-	{"another client goes back", NotBackward, func(h *history.Rules) { h.Decisions = append(h.Decisions, decision(5, 70, 71, 2, 12)) }},
+	{"another client has an earlier version", NotBackward, func(h *history.Rules) { h.Decisions = append(h.Decisions, decision(5, 70, 71, 2, 12)) }},
 	{"an acknowledged change is not used", NotBackward, func(h *history.Rules) { h.Decisions[5].Version, h.Decisions[5].Contents = 1, [2]int64{11, 11} }},
 	{"a change has an earlier version than a decision before it", NotBackward, func(h *history.Rules) {
 		h.Changes[1].Call, h.Changes[1].Return = 91, 92

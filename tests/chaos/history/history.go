@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Form is the guarantee that a key gives.
+// Form is the guarantee for the decisions on a key.
 type Form string
 
 // The forms of keys.
@@ -86,8 +86,8 @@ type Op struct {
 // Charges reports whether the request has certainly charged units.
 func (o *Op) Charges() bool { return o.Kind == Throttle && o.Outcome == Granted && o.Quantity > 0 }
 
-// Restores returns the largest number of units that a refund or a DEL may have restored: all units of the limit for a DEL, and 0 for
-// other requests.
+// Restores returns the largest number of units that a refund or a DEL may have restored: all units of the limit for a DEL,
+// and 0 for other requests.
 func (o *Op) Restores() int64 {
 	switch {
 	case o.Outcome == Limited:
