@@ -131,7 +131,7 @@ client-tests-java: tools ## test with Redisson, a client for Java; installs Mave
 	cd tests/clients && $(GO) vet -tags java ./... && $(GO) test -count=1 -tags java -run Java ./...
 
 # "make test" runs the recipes of Express and FastAPI, which are installed in less than 20 seconds.
-recipes: tools ## test the recipes of examples/ with Express, FastAPI, Rails, Spring and Laravel; installs what is missing (Debian, root)
+recipes: tools ## test the recipes of examples/ with Express, FastAPI, Rails, Spring and Laravel; installs missing tools (Debian, root)
 	@{ command -v mvn && ruby -e '%w[bundler action_controller puma redis connection_pool].each { |name| require name }' && \
 	  php -r "require 'Illuminate/autoload.php'; exit(extension_loaded('redis') ? 0 : 1);"; } >/dev/null 2>&1 || { \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends maven default-jdk-headless \
@@ -271,5 +271,5 @@ tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@python3 -c 'import ensurepip' 2>/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; }
 	@/usr/bin/python3 -c 'import redis' 2>/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-redis >/dev/null; }
 
-clean: ## remove what was built
+clean: ## remove the built files
 	rm -rf bin

@@ -38,13 +38,13 @@ func ExampleDecide_peekAndRefund() {
 	tat, d := gcra.Decide(l, tat, now, 0)
 	fmt.Println("after 7:", d.Remaining, d.ResetAfter)
 	tat, d = gcra.Decide(l, tat, now, -3)
-	fmt.Println("3 given back:", d.Remaining, d.ResetAfter)
+	fmt.Println("3 refunded:", d.Remaining, d.ResetAfter)
 	tat, d = gcra.Decide(l, tat, now, -100)
-	fmt.Println("100 given back:", d.Remaining, d.ResetAfter, "at rest:", tat <= now)
+	fmt.Println("100 refunded:", d.Remaining, d.ResetAfter, "at rest:", tat <= now)
 	// Output:
 	// after 7: 3 700ms
-	// 3 given back: 6 400ms
-	// 100 given back: 10 0s at rest: true
+	// 3 refunded: 6 400ms
+	// 100 refunded: 10 0s at rest: true
 }
 
 func ExampleNewLimit() {

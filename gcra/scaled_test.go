@@ -44,7 +44,7 @@ func TestScaled_Changes(t *testing.T) {
 			{0, 3, false, 0, never, 60 * s},
 			{0, 1, true, 0, 15 * s / 2, 60 * s},
 		}},
-		{"100 to 1000 blocks nobody", 100, 1000, 100, []limitertest.Row{
+		{"100 to 1000 blocks no request", 100, 1000, 100, []limitertest.Row{
 			{0, 900, false, 0, never, 60 * s},
 		}},
 		{"8 to 5, 6 used: none until 2 are restored", 8, 5, 6, []limitertest.Row{

@@ -18,7 +18,7 @@ const lead = 20 * time.Millisecond
 const drawsPerLease = 8
 
 // ErrNotAccepted is wrapped by the Err of a decision if the authority will not accept a draw of the limit when it is
-// repeated: for example, an older authority does not know the kind of the limit, or the user has no permission.
+// repeated: for example, an older authority does not support the kind of the limit, or the user has no permission.
 var ErrNotAccepted = errors.New("the authority does not accept the draw")
 
 // notAcceptedPause is the time until the next draw after ErrNotAccepted. The authority counts and may record each of them.
@@ -85,7 +85,7 @@ func (p *plan) schedule(a *account, at int64) {
 	heap.Fix(&p.timers, a.due.index)
 }
 
-// due removes and returns an account whose time has come, or returns nil.
+// due removes and returns an account that is due at time now, or returns nil.
 func (p *plan) due(now int64) *account {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -103,7 +103,7 @@ func parseFlags(args []string) (path *string, flags []Pair, err error) {
 	case version:
 		return nil, nil, ErrVersion
 	case fs.NArg() > 0:
-		return nil, nil, fmt.Errorf("unexpected argument %s: give the configuration file first, and quote a value of several words", quote(fs.Arg(0)))
+		return nil, nil, fmt.Errorf("unexpected argument %s: write the configuration file first, and quote a value of several words", quote(fs.Arg(0)))
 	}
 	return path, flags, nil
 }

@@ -248,7 +248,7 @@ func TestLoad_Refusals(t *testing.T) {
 			"FILE:1: a comment must be on a line of its own: move the text after #"},
 		{"unbalanced quotes", "port 1\nrequirepass \"se cret", nil, nil, "FILE:2: unbalanced quotes"},
 		{"words after a flag", "", nil, []string{"--bind", "127.0.0.1", "::1"},
-			"unexpected argument ::1: give the configuration file first, and quote a value of several words"},
+			"unexpected argument ::1: write the configuration file first, and quote a value of several words"},
 		{"flag with three hyphens", "", nil, []string{"---port", "1"}, "bad flag syntax: ---port"},
 		{"two files", "port 1", nil, []string{"--config", "x.conf"},
 			`invalid value "x.conf" for flag -config: the configuration file is FILE already`},

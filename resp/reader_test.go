@@ -269,7 +269,7 @@ func TestReaderArgumentsDoNotTouch(t *testing.T) {
 		if err != nil || len(args) != 2 {
 			t.Fatalf("got the arguments %q and the error %v, want two arguments", args, err)
 		}
-		_ = append(args[0], "overwrites what follows"...)
+		_ = append(args[0], "overwrites the bytes that follow"...)
 		if string(args[1]) != "b" {
 			t.Errorf("%q: an append to the first argument has changed the second argument to %q, want b", input, args[1])
 		}

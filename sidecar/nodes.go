@@ -107,7 +107,7 @@ func openNode(ctx context.Context, c *Credentials, addr string) (*prober, error)
 	return openProber(ctx, c, leader)
 }
 
-// askSentinel returns the address of the leader that a Sentinel knows.
+// askSentinel returns the address of the leader according to a Sentinel.
 func askSentinel(ctx context.Context, c *Credentials, addr, master string) (string, error) {
 	conn, err := c.connect(ctx, addr)
 	if err != nil {

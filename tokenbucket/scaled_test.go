@@ -34,7 +34,7 @@ func TestScaled_Changes(t *testing.T) {
 			{m / 2, 3, false, 0, never, m / 2},
 			{m, 8, false, 0, never, m},
 		}},
-		{"100 to 1000 blocks nobody", newLimit(t, 100, 100, m), newLimit(t, 1000, 1000, m), 100, []limitertest.Row{
+		{"100 to 1000 blocks no request", newLimit(t, 100, 100, m), newLimit(t, 1000, 1000, m), 100, []limitertest.Row{
 			{0, 900, false, 0, never, m},
 		}},
 		{"8 to 5, 6 used: none until the refill", newLimit(t, 8, 8, m), newLimit(t, 5, 5, m), 6, []limitertest.Row{

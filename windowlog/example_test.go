@@ -45,10 +45,10 @@ func ExampleDecide_refund() {
 	fmt.Println("after 70:", d.Remaining)
 	state := limiter.State{Expires: c.Expires, Data: c.Tail}
 	_, d = windowlog.Decide(&l, state, now, -20, nil)
-	fmt.Println("20 given back:", d.Remaining)
+	fmt.Println("20 refunded:", d.Remaining)
 	// Output:
 	// after 70: 30
-	// 20 given back: 50
+	// 20 refunded: 50
 }
 
 func ExampleNewLimit() {

@@ -43,7 +43,7 @@ func bindBackup(f *flag.FlagSet) action {
 	return func(ctx context.Context, _ []string, stdout, _ io.Writer) error {
 		switch {
 		case c.out == "":
-			return wrongUsage("--out is missing: give the file to write")
+			return wrongUsage("--out is missing: specify the file to write")
 		case c.timeout <= 0:
 			return wrongUsage("--timeout must be greater than 0")
 		}

@@ -45,7 +45,7 @@ func bindCerts(f *flag.FlagSet) action {
 // check validates the flags before anything is written.
 func (c *certsCommand) check() error {
 	if c.cluster == "" {
-		return errors.New("--cluster is missing: give the cluster-id of the nodes")
+		return errors.New("--cluster is missing: specify the cluster-id of the nodes")
 	}
 	if err := topology.CheckName(c.cluster); err != nil {
 		return fmt.Errorf("--cluster %w", err)
@@ -54,7 +54,7 @@ func (c *certsCommand) check() error {
 		return fmt.Errorf("--days %w", certs.ErrDays)
 	}
 	if len(c.nodes) == 0 {
-		return errors.New("no node is given: list the node-id of each node")
+		return errors.New("no node is specified: list the node-id of each node")
 	}
 	for i, node := range c.nodes {
 		if err := certs.CheckFile(node); err != nil {
@@ -112,7 +112,7 @@ func (c *certsCommand) checkFree() error {
 		certFile, keyFile := certs.Files(c.dir, node)
 		for _, file := range []string{certFile, keyFile} {
 			if _, err := os.Lstat(file); err == nil {
-				return fmt.Errorf("%s already exists: give --renew to replace it", file)
+				return fmt.Errorf("%s already exists: specify --renew to replace it", file)
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -128,7 +128,7 @@ func (c *certsCommand) authority(now time.Time) (ca *certs.CA, made string, err 
 	ca, err = certs.LoadCA(c.dir, now)
 	if err == nil {
 		if err = ca.CheckCluster(c.cluster); err != nil {
-			err = fmt.Errorf("certificates in %s: %w; give another --dir, or correct --cluster", c.dir, err)
+			err = fmt.Errorf("certificates in %s: %w; specify another --dir, or correct --cluster", c.dir, err)
 		}
 		return ca, "existing", err
 	}

@@ -181,7 +181,7 @@ func TestCertsUsage(t *testing.T) {
 	}{
 		{"no arguments", "--cluster is missing", nil},
 		{"no cluster", "--cluster is missing", []string{"n1"}},
-		{"no node", "no node is given", []string{"--cluster", "c1"}},
+		{"no node", "no node is specified", []string{"--cluster", "c1"}},
 		{"dot in cluster", "invalid name", []string{"--cluster", "c.1", "n1"}},
 		{"path as node", "invalid name", []string{"--cluster", "c1", "../n1"}},
 		{"CA as node", "would conflict with", []string{"--cluster", "c1", "ca"}},
@@ -233,12 +233,12 @@ func TestCertsRefusals(t *testing.T) {
 		change     func(t *testing.T, dir string)
 		args       []string
 	}{
-		{"certificate of the node exists", "give --renew to replace it", nothing, []string{"n2", "n1"}},
+		{"certificate of the node exists", "specify --renew to replace it", nothing, []string{"n2", "n1"}},
 		{"key is there", "n1-key.pem already exists", remove("n1.pem"), []string{"n1"}},
 		{"key of the CA is missing", "not a CA certificate with a matching key", remove("ca-key.pem"), []string{"n2"}},
 		{"certificate of the CA is missing", "not a CA certificate with a matching key", remove("ca.pem"), []string{"n2"}},
 		{"certificate of a node as CA", "not a CA certificate with a matching key", useNodeAsCA, []string{"n2"}},
-		{"CA of another cluster", "the CA was created for another cluster, c1, and not for c2; give another --dir", nothing, []string{"n2", "--cluster", "c2"}},
+		{"CA of another cluster", "the CA was created for another cluster, c1, and not for c2; specify another --dir", nothing, []string{"n2", "--cluster", "c2"}},
 		{"CA has expired", "expired or not valid yet", useOldCA, []string{"n2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -109,7 +109,7 @@ func (c *clientFlags) options() (*options.Options, error) {
 	return store.Get(), nil
 }
 
-var errTLSOnly = errors.New("the server has no port without TLS: give --tls and --cacert, and if it requires client certificates, --cert and --key")
+var errTLSOnly = errors.New("the server has no port without TLS: specify --tls and --cacert, and if it requires client certificates, --cert and --key")
 
 // localAddr returns the address at which a client on the same host reaches a server.
 func (c *clientFlags) localAddr(o *options.Options) (string, error) {

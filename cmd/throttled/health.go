@@ -72,7 +72,7 @@ func (c *clientFlags) explain(err error) error {
 	case !c.tls && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
 		return errors.New("the server has closed the connection: if the port is one for TLS, give --tls and --cacert")
 	case redis.HasErrorPrefix(err, "NOAUTH"):
-		return errors.New("the server requires a password: set THROTTLED_REQUIREPASS or THROTTLED_REQUIREPASS_FILE, or give --config or --password-file")
+		return errors.New("the server requires a password: set THROTTLED_REQUIREPASS or THROTTLED_REQUIREPASS_FILE, or specify --config or --password-file")
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("the server does not answer in time")
 	}

@@ -64,7 +64,7 @@ func (c *importCommand) check(operands int) error {
 	case operands > 0: // not printed: it may be a URL with a password
 		return errors.New("unexpected argument: every argument must belong to an option such as --from")
 	case len(c.source.From) == 0:
-		return errors.New("--from is missing: give the URL of a server")
+		return errors.New("--from is missing: specify the URL of a server")
 	case c.source.Count <= 0:
 		return errors.New("--count must be at least 1")
 	case c.source.Tolerance <= 0:
@@ -143,7 +143,7 @@ func (c *importCommand) snapshot(ctx context.Context) (report rediscell.Report, 
 func (c *importCommand) prepare(ctx context.Context, store *persistence.Store, state persistence.State) error {
 	_, found, err := store.Info()
 	if err == nil && found && !c.replace {
-		err = fmt.Errorf("%s already exists: give --replace to replace it", filepath.Join(c.dir, c.name))
+		err = fmt.Errorf("%s already exists: specify --replace to replace it", filepath.Join(c.dir, c.name))
 	}
 	if err != nil {
 		return err

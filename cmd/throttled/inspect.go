@@ -19,14 +19,17 @@ import (
 const checkText = `Reads a whole snapshot, or the snapshots and the whole log in the data-dir of a node, and prints a
 summary, or the first error and its position. Nothing is changed. The node must not be running.`
 
-const dumpText = `Prints each key as a line of JSON, after the whole file or directory was verified. Nothing is
-changed. The node of a data-dir must not be running. The keys of a directory, which are held in
-memory, are those after the newest entry of its log, which may not be committed yet.
+const dumpText = `Prints each key as a line of JSON, after the whole FILE or DIR was verified. Nothing is changed.
 
-used is the number of units in use at the end of the save, or at the newest entry with changes; for
-a token bucket with refilled_ns and without refill, it is the number after that refill. used_percent
-is the used share of the limit, with an error of an eighth; for windows and token buckets, the share
-after the last charge. Limits are arguments of requests, and are not stored.`
+FILE is a snapshot. DIR is the data-dir of a node, which must not be running. Its keys have the
+state after the newest entry of its log, which may not be committed yet. The command holds all of
+them in memory.
+
+The field used has the units in use at the end of the save or, for DIR, at the newest entry with
+changes. For a token bucket with refilled_ns and without refill, it has the units in use after that
+refill. The field used_percent has the used share of the limit, with an error of at most an eighth
+of the share. For windows and token buckets, it is the share after the last charge. Limits are
+arguments of requests, and are not stored.`
 
 // keys are the keys of a snapshot or a data directory, and the limiter time at which they are shown.
 type keys struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
-var errNoData = errors.New("it is not the data-dir of a node: for a snapshot, give the file in the directory, such as dump.thr")
+var errNoData = errors.New("it is not the data-dir of a node: for a snapshot, specify the file in the directory, such as dump.thr")
 
 // replayDir reads the data directory of a node that is not running, and changes nothing in it. It returns the keys after
 // the newest entry of the log, at the time of this entry.

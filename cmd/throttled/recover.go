@@ -80,8 +80,8 @@ func bindRecover(f *flag.FlagSet) action {
 func (r *recovery) bind(f *flag.FlagSet) action {
 	f.StringVar(&r.dir, "data-dir", "", "`DIR` of the replicated log")
 	f.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
-	f.BoolVar(&r.resetTerm, "reset-term", false, "discard a term that is implausibly far ahead of the log, and the vote in it; give it on each remaining node")
-	f.Var(&r.gone, "gone", "`NODES`, separated by commas, that are lost although their addresses accept connections; if such a node is still running, it can admit the same requests again")
+	f.BoolVar(&r.resetTerm, "reset-term", false, "discard a term that is implausibly far ahead of the log, and the vote in it; required on each remaining node")
+	f.Var(&r.gone, "gone", "ids of lost `NODES`, separated by commas: their addresses are not checked, for example because another program accepts connections there. A node that is still running would admit the same units again")
 	return func(ctx context.Context, nodes []string, stdout, stderr io.Writer) (err error) {
 		r.stdout, r.stderr = stdout, stderr
 		if r.dir == "" {
@@ -108,14 +108,14 @@ func (r *recovery) run(ctx context.Context) error {
 
 // Errors of a refused recovery.
 var (
-	errNoDataDir   = errors.New("--data-dir is missing: give the directory of the replicated log")
+	errNoDataDir   = errors.New("--data-dir is missing: specify the directory of the replicated log")
 	errUnnamed     = errors.New("the node that owns the directory is not in the list: add it, or run the command on another node")
 	errAnswering   = errors.New("the address accepts connections: stop all nodes of the cluster first, or list the node in --gone if it is lost and another program uses its address")
 	errUnknown     = errors.New("there is no such node")
 	errUnresolved  = errors.New("the address cannot be resolved, so the node may be running: list it in --gone if it is lost")
 	errInterrupted = errors.New("interrupted: nothing was changed")
 	errDeclined    = errors.New("not confirmed: nothing was changed")
-	errNoTerminal  = errors.New("standard input is not a terminal: give --yes to recover without confirmation")
+	errNoTerminal  = errors.New("standard input is not a terminal: specify --yes to recover without confirmation")
 )
 
 // recover makes r.nodes the new cluster if all checks pass and the operator confirms.

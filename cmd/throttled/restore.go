@@ -60,14 +60,14 @@ func bindRestore(f *flag.FlagSet) action {
 func (c *restoreCommand) check() error {
 	switch {
 	case c.from == "":
-		return errors.New("--from is missing: give the file of the backup")
+		return errors.New("--from is missing: specify the file of the backup")
 	case c.dir == "":
-		return errors.New("--data-dir is missing: give the directory to create")
+		return errors.New("--data-dir is missing: specify the directory to create")
 	case c.cluster == "" && c.node == "" && len(c.nodes) == 0:
 		c.cluster, c.node, c.nodes = alone, alone, []options.Node{{ID: alone, Addr: alone}}
 		return nil
 	case c.cluster == "" || c.node == "" || len(c.nodes) == 0:
-		return errors.New("--cluster-id, --node-id and the list of nodes require each other: give all of them for a node of a cluster, or none for a standalone server")
+		return errors.New("--cluster-id, --node-id and the list of nodes require each other: specify all of them for a node of a cluster, or none for a standalone server")
 	}
 	for _, name := range []string{c.cluster, c.node} {
 		if err := topology.CheckName(name); err != nil {

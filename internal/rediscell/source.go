@@ -21,7 +21,7 @@ var ErrURL = errors.New("not a URL of a Redis server: use redis://[user:password
 
 // ErrPartial is returned if the sources are nodes of a Redis Cluster, but do not hold all of
 // its keys.
-var ErrPartial = errors.New("a node of a Redis Cluster holds only a part of the keys: give the URLs of all masters")
+var ErrPartial = errors.New("a node of a Redis Cluster holds only a part of the keys: specify the URLs of all masters")
 
 // quiet disables the client library's logging to standard error. Relevant messages are
 // also returned as errors.

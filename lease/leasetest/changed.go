@@ -10,8 +10,8 @@ import (
 // The rules of this file are those of limits that change. A changed limit is in force from the first request that it has
 // charged. A unit counts until the first of the limits that were in force since it was spent drops it.
 
-// Changing admits the units of a GCRA limit that changes: in each interval of time the maximum of the limit that was charged last, and the
-// units that the rates in force restore.
+// Changing admits the units of a GCRA limit that changes: in each interval of time, the maximum of the limit that was
+// charged last, and the units that the rates in force restore.
 type Changing struct {
 	// ByTime measures units by the time in which they are restored. Each unit counts with the emission interval of its own request.
 	ByTime bool
@@ -35,7 +35,7 @@ func (r Changing) check(h *History, spent []event) error {
 	return nil
 }
 
-// permitted returns the units that a limit admits at once, and those that are restored from one time to another.
+// permitted returns the units that a limit admits in one burst, and those that are restored from one time to another.
 func (r Changing) permitted(h *History, l *limiter.Limit, from, to uint64) (most int64, restored float64) {
 	if r.ByTime {
 		return l.Max * int64(l.Interval), float64(to - from)
