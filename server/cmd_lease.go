@@ -17,7 +17,7 @@ import (
 func leaseCommands() []command {
 	const since = "0.4.0"
 	return []command{
-		{name: "cl.lease", arity: -7, flags: write | denyOOM | noMulti | movableKeys, keys: leaseKey.withAccess("RW access update"), group: groupLimiter, since: since,
+		{name: "cl.lease", arity: -7, flags: write | denyOOM | noMulti, keys: leaseKey.withAccess("RW access update"), group: groupLimiter, since: since,
 			parse: parseLease, reply: replyLease, forwardsUser: true,
 			summary: "Draws units of a limit as a lease, which the caller may spend without further commands until the lease ends",
 			args:    "units:integer milliseconds:integer {" + leaseSpecs() + "} [LESSEE name] [RELAXED]"},
@@ -36,7 +36,7 @@ func leaseSpecs() string {
 	return strings.Join(append(specs, "RAW key kind max:integer interval:integer amount:integer"), " | ")
 }
 
-// leaseKey is the key of the limit of CL.LEASE.
+// leaseKey is the key of the limit of CL.LEASE, which has the same position in all forms of the limit.
 var leaseKey = keySpec{first: 4, last: 4, step: 1}
 
 // parseLease is the parseFunc of CL.LEASE units milliseconds SPEC [LESSEE name] [RELAXED]. A SPEC is a limit as in CL.ALL, or
@@ -105,18 +105,20 @@ func parseLeaseLimit(req *limiter.Request, word []byte, args [][]byte, logEntrie
 
 // parseDrawOptions parses the arguments after the limit of a draw.
 func parseDrawOptions(d *limiter.Draw, args [][]byte) error {
+	named := false
 	for ; len(args) > 0; args = args[1:] {
 		switch {
-		case spells(args[0], "relaxed"):
+		case spells(args[0], "relaxed") && !d.Relaxed:
 			d.Relaxed = true
-		case len(args) > 1 && spells(args[0], "lessee"):
-			if n := len(args[1]); n < 1 || n > limiter.MaxLessee {
-				return errLessee
-			}
-			d.Lessee = string(args[1])
-			args = args[1:]
-		default:
+		case !spells(args[0], "lessee") || named:
 			return errDrawOption(args[0])
+		case len(args) == 1:
+			return errLesseeShort
+		case len(args[1]) < 1 || len(args[1]) > limiter.MaxLessee:
+			return errLessee
+		default:
+			d.Lessee, named = string(args[1]), true
+			args = args[1:]
 		}
 	}
 	return nil

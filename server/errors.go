@@ -101,8 +101,8 @@ const (
 	errManyLimits    replyError = "ERR CL.ALL takes at most 32 limits"
 	errSameKey       replyError = "ERR two limits of CL.ALL have the same key: each limit needs a key of its own"
 	errLessee        replyError = "ERR invalid lessee: must have 1 to 64 bytes"
+	errLesseeShort   replyError = "ERR LESSEE must be followed by a name of 1 to 64 bytes"
 	errRawShort      replyError = "ERR a raw limit needs 5 arguments: the syntax is RAW key kind max interval amount"
-	errRawRange      replyError = "ERR raw limit out of range"
 	errUnitPlace     replyError = "ERR MS must be given once, as the last argument"
 )
 

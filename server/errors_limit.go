@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/throttledhq/throttled/limiter"
@@ -18,6 +19,17 @@ import (
 // the command, and the parameter want describes the allowed values.
 func errInvalid(name string, arg []byte, want string) replyError {
 	return replyError("ERR invalid " + name + " " + quote(arg) + ": must be " + want)
+}
+
+// integerIn describes the integers in a range, for errors.
+func integerIn(least, most int64) string {
+	switch {
+	case least == most:
+		return fmt.Sprint(least)
+	case most == math.MaxInt64:
+		return fmt.Sprintf("a 64-bit integer of at least %d", least)
+	}
+	return fmt.Sprintf("an integer from %d to %d", least, most)
 }
 
 func errQuantity(arg []byte) replyError { return errInvalid("quantity", arg, "a 64-bit integer") }
@@ -134,8 +146,13 @@ func errLeaseShort(f *limitForm) replyError {
 	return replyError(fmt.Sprintf("ERR the limit of CL.LEASE needs %d arguments: the syntax is %s %s", f.size, strings.ToUpper(f.word), strings.Join(f.names, " ")))
 }
 
+// errRange returns the error for a raw limit whose integers are valid, and together out of range.
+func (r *rawRule) errRange() replyError {
+	return replyError(fmt.Sprintf("ERR limit out of range: %s must be at most %d nanoseconds", r.formula, r.period))
+}
+
 func errDrawOption(arg []byte) replyError {
-	return replyError("ERR unexpected argument " + quote(arg) + ": use LESSEE name, or RELAXED")
+	return replyError("ERR unexpected argument " + quote(arg) + ": use LESSEE name and RELAXED, each at most once")
 }
 
 func errReturnOption(arg []byte) replyError {

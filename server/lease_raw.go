@@ -18,18 +18,36 @@ const rawWord = "raw"
 // rawSize is the number of arguments of a raw limit.
 const rawSize = 5
 
-// rawFits has the kinds of raw limits, with the functions that report whether no computation with a limit overflows, as the
+// rawRule contains the conditions that a raw limit of one kind must meet, so that no computation with it overflows, as the
 // functions that compile limits guarantee.
-var rawFits = map[limiter.Kind]func(l *limiter.Limit) bool{
-	limiter.Throttle:       rateFits,
-	limiter.ScaledThrottle: rateFits,
-	limiter.TokenBucket:    refillFits,
-	limiter.ScaledBucket:   refillFits,
-	limiter.SlidingWindow:  wholeFits,
-	limiter.FixedWindow:    wholeFits,
-	limiter.WindowBuckets:  windowFits,
-	limiter.Calendar:       calendarFits,
-	limiter.WindowLog:      logFits,
+type rawRule struct {
+	least, most int64                        // range of the amount
+	parts       func(l *limiter.Limit) int64 // number of intervals that must together fit in the period
+	period      time.Duration
+	formula     string // length of these intervals, for errors
+}
+
+const longest = time.Duration(math.MaxInt64)
+
+var (
+	rawRate   = rawRule{0, 0, func(l *limiter.Limit) int64 { return l.Max }, longest, "max * interval"}
+	rawRefill = rawRule{1, math.MaxInt64, func(l *limiter.Limit) int64 { return (l.Max-1)/l.Amount + 1 }, longest, "ceil(max / amount) * interval"}
+	rawWindow = rawRule{1, 1, oneInterval, window.MaxPeriod, "interval"}
+)
+
+func oneInterval(*limiter.Limit) int64 { return 1 }
+
+// rawRules has the kinds of raw limits.
+var rawRules = map[limiter.Kind]rawRule{
+	limiter.Throttle:       rawRate,
+	limiter.ScaledThrottle: rawRate,
+	limiter.TokenBucket:    rawRefill,
+	limiter.ScaledBucket:   rawRefill,
+	limiter.SlidingWindow:  rawWindow,
+	limiter.FixedWindow:    rawWindow,
+	limiter.WindowBuckets:  {1, window.MaxParts, func(l *limiter.Limit) int64 { return l.Amount }, window.MaxPeriod, "amount * interval"},
+	limiter.Calendar:       {1, math.MaxInt64, oneInterval, window.MaxPeriod, "interval"},
+	limiter.WindowLog:      {1, math.MaxInt64, oneInterval, windowlog.MaxPeriod, "interval"},
 }
 
 // parseRaw sets the kind, key and limit of a draw from a raw limit, and returns the arguments after it. A log has at most
@@ -38,22 +56,14 @@ func parseRaw(req *limiter.Request, args [][]byte, logEntries int64) (rest [][]b
 	if len(args) < rawSize {
 		return nil, errRawShort
 	}
-	var l limiter.Limit
-	var interval int64
-	for i, to := range []*int64{&l.Max, &interval, &l.Amount} {
-		n, ok := resp.ParseInt(args[2+i])
-		if !ok || n < 0 {
-			return nil, errInvalid([]string{"max", "interval", "amount"}[i], args[2+i], "an integer of at least 0")
-		}
-		*to = n
-	}
-	l.Interval = time.Duration(interval)
 	kind := limiter.KindOfRaw(strings.ToLower(string(args[1])))
 	if kind == 0 {
 		return nil, errInvalid("kind", args[1], "one of "+enumerate(limiter.RawNames(), "and"))
 	}
-	if l.Max < 1 || l.Interval < 1 || !rawFits[kind](&l) {
-		return nil, errRawRange
+	rule := rawRules[kind]
+	l, err := rule.parse(args[2:rawSize])
+	if err != nil {
+		return nil, err
 	}
 	if kind == limiter.WindowLog {
 		l.Amount = min(l.Amount, logEntries)
@@ -62,20 +72,21 @@ func parseRaw(req *limiter.Request, args [][]byte, logEntries int64) (rest [][]b
 	return args[rawSize:], nil
 }
 
-func rateFits(l *limiter.Limit) bool {
-	return l.Amount == 0 && l.Max <= math.MaxInt64/int64(l.Interval)
+// parse parses the integers of a raw limit.
+func (r *rawRule) parse(args [][]byte) (limiter.Limit, error) {
+	var n [rawSize - 2]int64
+	for i, want := range [...]struct {
+		name        string
+		least, most int64
+	}{{"max", 1, math.MaxInt64}, {"interval", 1, math.MaxInt64}, {"amount", r.least, r.most}} {
+		var ok bool
+		if n[i], ok = resp.ParseInt(args[i]); !ok || n[i] < want.least || n[i] > want.most {
+			return limiter.Limit{}, errInvalid(want.name, args[i], integerIn(want.least, want.most))
+		}
+	}
+	l := limiter.Limit{Max: n[0], Interval: time.Duration(n[1]), Amount: n[2]}
+	if r.parts(&l) > int64(r.period/l.Interval) {
+		return limiter.Limit{}, r.errRange()
+	}
+	return l, nil
 }
-
-func refillFits(l *limiter.Limit) bool {
-	return l.Amount >= 1 && (l.Max-1)/max(1, l.Amount)+1 <= math.MaxInt64/int64(l.Interval)
-}
-
-func wholeFits(l *limiter.Limit) bool { return l.Amount == 1 && l.Interval <= window.MaxPeriod }
-
-func windowFits(l *limiter.Limit) bool {
-	return l.Amount >= 1 && l.Amount <= window.MaxParts && l.Interval <= window.MaxPeriod/time.Duration(l.Amount)
-}
-
-func logFits(l *limiter.Limit) bool { return l.Amount >= 1 && l.Interval <= windowlog.MaxPeriod }
-
-func calendarFits(l *limiter.Limit) bool { return l.Amount >= 1 && l.Interval <= window.MaxPeriod }
