@@ -13,7 +13,7 @@ import (
 )
 
 // gateway is one check endpoint: the headers that the gateway sets in each check request, and the statuses that it
-// understands. No other header describes the original request, since a client could have sent it.
+// supports. No other header describes the original request, since a client could have sent it.
 type gateway struct {
 	name   string
 	method string // header with the original method; "" if the check request has this method itself
@@ -219,8 +219,8 @@ func (s *Server) unavailable(x *exchange, err error) {
 	x.sendProblem(&p)
 }
 
-// undecided returns the problem of a request that is not decided because of an error. Errors other than error replies are internal:
-// the command may have been run.
+// undecided returns the problem of a request that is not decided because of an error. Errors other than error replies are
+// internal: the command may have been run.
 func undecided(err error) headers.Problem {
 	var e *decision.Error
 	if !errors.As(err, &e) || e.Uncertain() {

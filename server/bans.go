@@ -11,7 +11,7 @@ import (
 )
 
 // refusals counts the refusals of limits that ban clients, on the node that decides. The counts are not replicated; only
-// the bans are. The memory is bounded: if a set of slots is full, its key with the fewest refusals is forgotten. A key whose
+// the bans are. The memory is bounded: if a set of slots is full, its key with the fewest refusals is dropped. A key whose
 // period has ended occupies no slot. So with up to 4,096 keys in their periods, a quarter of the slots, almost all keys are
 // counted: on average, fewer than one of the 2,048 sets has more keys than slots. With more keys, those with few refusals
 // are lost first.

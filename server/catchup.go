@@ -6,10 +6,10 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// catchUp reports when a node has applied the log that it had when it first knew a leader. Before, a restarted node may
+// catchUp reports when a node has applied the log that it had when it first had a leader. Before, a restarted node may
 // have no rules, or rules that are older than its own log.
 type catchUp struct {
-	target atomic.Uint64 // index of an entry; 0 until a leader is known
+	target atomic.Uint64 // index of an entry; 0 until the cluster has a leader
 	done   atomic.Bool
 }
 

@@ -55,8 +55,8 @@ func charges(reqs []limiter.Request, out []limiter.Decision) bool {
 	return false
 }
 
-// recordForwarded updates the era of the last charge after the leader has answered a call. term is the term that this
-// node knew when it sent the call. If the leader decided in a later term, WAIT does not confirm the charge after this
+// recordForwarded updates the era of the last charge after the leader has answered a call. term is the term in the view
+// of this node when it sent the call. If the leader decided in a later term, WAIT does not confirm the charge after this
 // node has received a view of that term, even if the charge is committed. This is safe.
 func (e *era) recordForwarded(call *forward.Call, term uint64) {
 	if now := (era{number: term}); call.Charged && now != *e {

@@ -45,7 +45,7 @@ func (s *Server) nodeID(member string) string { return clusterNodeID(s.cluster.V
 
 // cmdClusterSlots replies with the nodes that serve the slots. On the leader, it omits nodes that do not respond, as
 // Redis does. Otherwise some clients would not start, because they require that all reported nodes are reachable. A
-// follower does not know which nodes respond.
+// follower has no record of which nodes respond.
 func cmdClusterSlots(c *client, _ [][]byte) error {
 	status := c.srv.cluster.Status()
 	nodes := slices.DeleteFunc(c.srv.slotNodes(), func(m topology.Member) bool { return isDown(&status, m.ID) })

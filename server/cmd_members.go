@@ -146,7 +146,7 @@ func cmdMembersTransfer(c *client, args [][]byte) error {
 		case id == view.Self:
 			return replyError("ERR node " + quote(args[2]) + " is already the leader")
 		case !to.Voter:
-			return replyError("ERR node " + quote(args[2]) + " cannot lead: it has no vote yet. Try again when CL.CLUSTER NODES shows it as a follower")
+			return replyError("ERR node " + quote(args[2]) + " cannot become the leader: it has no vote yet. Try again when CL.CLUSTER NODES shows it as a follower")
 		}
 		return c.srv.cluster.Transfer(ctx, id)
 	})

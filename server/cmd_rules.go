@@ -274,7 +274,7 @@ func (c *client) author() string {
 }
 
 // argsForLeader returns the arguments of a command that is forwarded to the leader. A change of the rules without an author
-// gets the client as its author, because the leader knows only the node that has forwarded the command.
+// gets the client as its author, because the leader receives the command from this node, not from the client.
 func (c *client) argsForLeader(cmd *command, args [][]byte) [][]byte {
 	switch {
 	case cmd.forwardsUser && !c.srv.isSidecar(): // an upstream takes the user of the sidecar

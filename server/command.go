@@ -128,7 +128,7 @@ type command struct {
 	profiles profileSet
 	// leader marks a command that does not touch keys, but that only the leader can run.
 	leader bool
-	// leaderless marks a command with the field leader that a node runs itself while it knows no leader.
+	// leaderless marks a command with the field leader that a node runs itself while it has no leader.
 	leaderless bool
 	// forwarded marks a command that any node can run, but that nodes may also send to the leader.
 	forwarded bool

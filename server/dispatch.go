@@ -151,7 +151,7 @@ func (p *pipeline) decidesFirst(cmd *command) bool {
 }
 
 // runsLeaderless reports whether this node runs a command itself because the cluster has no leader. A command from another
-// node is refused instead, because that node knows a leader.
+// node is refused instead, because that node has a leader.
 func (p *pipeline) runsLeaderless(cmd *command) bool {
 	return cmd.leaderless && p.srv.clustered() && p.client.forwardsCommands() && p.srv.cluster.View().Leader == ""
 }

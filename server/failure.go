@@ -19,11 +19,11 @@ const (
 // outage records that this node could not reach a leader, so that requests of CL.CHECK are not all delayed until their
 // deadline. The zero value means that the leader was reached.
 type outage struct {
-	view atomic.Pointer[topology.View] // view in which a request has waited in vain
+	view atomic.Pointer[topology.View] // view in which a request has waited until its deadline
 	next atomic.Int64                  // uptime of the server in nanoseconds from which another request may wait
 }
 
-// begin records that a request has waited in vain in a view.
+// begin records that a request has waited until its deadline in a view.
 func (o *outage) begin(v *topology.View, now time.Duration) {
 	o.next.Store(int64(now + outageProbes))
 	o.view.Store(v)
@@ -66,8 +66,8 @@ func (cmd *command) hasPolicy() bool { return cmd.rules && !cmd.report }
 
 // answerByPolicy replies to a CL.CHECK that no leader has decided, according to on_failure in the rules that this node
 // has. It returns false if the call has another outcome, if these rules cannot be used for the request, or if the call is a
-// refund that the leader may have run: no decision is then true, and a client that repeats a refused refund would restore its
-// units twice.
+// refund that the leader may have run: neither decision would then be correct, and a client that repeats a refused refund would
+// restore its units twice.
 func (l *collector) answerByPolicy(b *batch, call *call) bool {
 	if !call.hasPolicy() || !call.isUndecided() || !l.client.forwardsCommands() {
 		return false

@@ -31,8 +31,8 @@ func (s *Server) isSidecar() bool { return s.sidecar != nil }
 func (s *Server) clustered() bool { return s.cluster != nil && s.sidecar == nil }
 
 // refusedBySidecar contains the commands that concern the state or the cluster of the upstream, and that a sidecar does
-// not forward. With the list of the leases, a client could return units that the sidecar holds: the upstream knows only
-// the user of the sidecar.
+// not forward. With the list of the leases, a client could return units that the sidecar holds: on the upstream, all leases
+// of the sidecar belong to one user.
 var refusedBySidecar = map[string]bool{
 	"bgsave": true, "flushall": true, "flushdb": true, "lastsave": true, "save": true,
 	"cl.backup|index": true, "cl.backup|next": true, "cl.backup|start": true,

@@ -186,8 +186,8 @@ func (s *Server) changeUsers(change func(*acl.Set) (*acl.Set, error)) error {
 	return err
 }
 
-// proposeUsers proposes a text to the log of the cluster. While no node leads, it tries again for as long as other
-// commands wait for a leader.
+// proposeUsers proposes a text to the log of the cluster. While the cluster has no leader, it retries for as long as
+// other commands wait for a leader.
 func (s *Server) proposeUsers(ctx context.Context, base uint64, text string) error {
 	for deadline := time.Now().Add(s.leaderWait()); ; {
 		_, err := s.users.log.ProposeUsers(ctx, base, text)

@@ -52,8 +52,8 @@ func (p *Proxies) Client(header string, peer netip.Addr, lines []string) netip.A
 // of X-Forwarded-For and then the peer. If all are trusted, it is the left-most one. The lines are in the order of the
 // request. Ports and zones are removed, and an IPv4 address that is mapped to IPv6 is returned as IPv4.
 //
-// An entry that is no address ends the search: its proxy does not know its client, so the result is the address of that
-// proxy. Entries to the left of it may be inventions of the client.
+// An entry that is no address ends the search: its proxy has not added the address of its client, so the result is the
+// address of that proxy. Entries to the left of it may have been added by the client.
 func (p *Proxies) clientOfXForwardedFor(peer netip.Addr, lines []string) netip.Addr {
 	return p.client(peer, lines, lastEntry, parseNode)
 }

@@ -16,7 +16,7 @@ import (
 //   - a slash at the end is removed
 //
 // The result begins with a slash. Percent signs in it are literal: "/%2541" is "/%41", as for a server that decodes a path
-// once. The case of letters is kept. A server that does not treat encoded slashes and backslashes as slashes may see another
+// once. The case of letters is kept. A server that does not treat encoded slashes and backslashes as slashes may use another
 // path.
 //
 // The error wraps ErrRequest. It reports a percent sign without two hexadecimal digits, a NUL byte, or a path of more than

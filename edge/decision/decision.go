@@ -26,7 +26,7 @@ type Report struct {
 // Decision is the state of one limit after a request.
 type Decision struct {
 	Limited    bool
-	Limit      int64         // units that the limit admits at once; Unlimited if there is no limit
+	Limit      int64         // units that the limit admits in one burst; Unlimited if there is no limit
 	Remaining  int64         // units that remain; Unlimited if there is no limit
 	RetryAfter time.Duration // whole milliseconds after which a refused request can succeed; negative if no wait helps, or if the request was admitted
 	ResetAfter time.Duration // whole milliseconds until all units are restored

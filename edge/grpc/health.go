@@ -68,7 +68,7 @@ func (h *healthService) set(serving, stopped bool) {
 	}
 }
 
-// stop sets the state to NOT_SERVING for good.
+// stop sets the state to NOT_SERVING permanently.
 func (h *healthService) stop() {
 	h.set(false, true)
 	h.wait.Wait()

@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/edge/decision"
 )
 
-// override is a limit that a descriptor brings along. It takes precedence over the rules. It is a fixed window, which
+// override is a limit that is part of a descriptor. It takes precedence over the rules. It is a fixed window, which
 // begins at a multiple of its length since 1970-01-01 UTC.
 type override struct {
 	key    string

@@ -7,7 +7,8 @@ import (
 )
 
 // Additions to RESP on streams between nodes: two errors, and a mark in front of the reply to a command that has
-// charged anything. The package documentation describes them.
+// charged anything. The package documentation describes them. Nodes compare the whole texts, also those of other versions,
+// so the texts must not change.
 const (
 	NotLeading = "NOTLEADING this node does not lead its cluster: nothing was charged"
 	Goaway     = "PARTING this node ends the stream: what is not answered was not charged"

@@ -336,7 +336,7 @@ func (c *carrier) countCallers() {
 // fly sends batches in one write, reads the replies, and reports whether the stream can be used again.
 func (c *carrier) fly(st *stream) bool {
 	c.gather()
-	if c.depart(st); len(c.flight) == 0 { // all callers have left
+	if c.depart(st); len(c.flight) == 0 { // no caller waits any more
 		return true
 	}
 	x := c.f.send(st, time.Time{})
