@@ -57,9 +57,9 @@ func TestRacelessPackages(t *testing.T) {
 	}
 }
 
-// TestUnracedTests checks that "make test" runs all tests that the race detector excludes: those in files with the constraint !race,
-// and those of allocations in the server, which the detector would change. Either "make test" runs their package without the
-// detector too, or they are tests of the server and match RACED_LESS_SERVER.
+// TestUnracedTests checks that "make test" runs all tests that the race detector excludes: those in files with the
+// constraint !race, and those of allocations in the server, which the detector would change. Either "make test" runs their
+// package without the detector too, or they are tests of the server and match RACED_LESS_SERVER.
 func TestUnracedTests(t *testing.T) {
 	list := strings.Fields(makeVariable(t, "RACELESS") + " " + makeVariable(t, "RACED_LESS") + " " + makeVariable(t, "UNCACHED"))
 	out, err := exec.Command("go", append([]string{"list", "-f", "{{.Dir}}"}, list...)...).Output()

@@ -66,8 +66,8 @@ func TestSupplyChain(t *testing.T) {
 	}
 }
 
-// checkDependencies compares rows of modules, licenses and reasons with the direct dependencies of the module in a directory. Those
-// of this repository have no row.
+// checkDependencies compares rows of modules, licenses and reasons with the direct dependencies of the module in a
+// directory. Those of this repository have no row.
 func checkDependencies(t *testing.T, in string, rows [][]string) {
 	t.Helper()
 	dirs, unlisted := directDependencies(t, in), map[string]bool{}

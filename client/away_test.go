@@ -130,8 +130,8 @@ func TestAway_Immediate(t *testing.T) {
 	}
 }
 
-// TestAway_Refusals checks the retry times of refusals without the server, that the policy Local refuses a key of another kind, and
-// shares that are not numbers.
+// TestAway_Refusals checks the retry times of refusals without the server, that the policy Local refuses a key of another
+// kind, and shares that are not numbers.
 func TestAway_Refusals(t *testing.T) {
 	a := newAway(Local, 1)
 	throttle, window := must(Throttle(9, 10, time.Second)), must(FixedWindow(10, time.Hour))

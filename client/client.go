@@ -105,8 +105,8 @@ func (c *Client) Allow(ctx context.Context, key string, l Limit) (Decision, erro
 const maxKey = 128
 
 // AllowN decides a request of n units, at least 1, and charges them if it is admitted. A refusal is not an error. The errors
-// are ErrClosed, ErrLimit, ErrQuantity, ErrWrongKind, ErrServer, ErrReply, and the cause of ctx. After an error of ctx, or ErrClosed
-// because of a concurrent call of Close, the request may have been charged.
+// are ErrClosed, ErrLimit, ErrQuantity, ErrWrongKind, ErrServer, ErrReply, and the cause of ctx. After an error of ctx, or
+// ErrClosed because of a concurrent call of Close, the request may have been charged.
 func (c *Client) AllowN(ctx context.Context, key string, l Limit, n int64) (Decision, error) {
 	if err := c.check(&l, n); err != nil {
 		return Decision{}, err

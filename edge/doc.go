@@ -2,9 +2,9 @@
 // metrics and the OpenAPI document.
 //
 // A [Server] converts each request to commands of package decision, which are decided by the server for Redis clients, and
-// converts their replies to HTTP responses. Two tables define it: the gateways of the check endpoints, with the headers that are read from the
-// requests of each, and the endpoints of the JSON API, with the fields of their bodies. The allowed methods, the decoder and
-// the OpenAPI document are derived from the latter.
+// converts their replies to HTTP responses. Two tables define it: the gateways of the check endpoints, with the headers
+// that are read from the requests of each, and the endpoints of the JSON API, with the fields of their bodies. The allowed
+// methods, the decoder and the OpenAPI document are derived from the latter.
 //
 // # Guarantees
 //

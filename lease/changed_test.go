@@ -7,7 +7,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestRelaxedRate checks that a change of the rate neither charges restored units of a relaxed lease again nor restores the others.
+// TestRelaxedRate checks that a change of the rate neither charges restored units of a relaxed lease again nor restores the
+// others.
 func TestRelaxedRate(t *testing.T) {
 	for interval, bound := range map[time.Duration]time.Duration{20 * ms: (80 + 100) * ms, 500 * ms: (2000 + 100) * ms} {
 		b := newBench(t, limiter.ScaledThrottle, limiter.Limit{Max: 60, Interval: 100 * ms})
@@ -57,7 +58,8 @@ func TestShorterRefill(t *testing.T) {
 	}
 }
 
-// TestDueRefills checks the refills that a changed limit makes due immediately: they restore only units that do not belong to leases.
+// TestDueRefills checks the refills that a changed limit makes due immediately: they restore only units that do not belong
+// to leases.
 func TestDueRefills(t *testing.T) {
 	b := newBench(t, limiter.TokenBucket, limiter.Limit{Max: 60, Interval: 10 * time.Second, Amount: 5})
 	b.ask(30, false, 30)

@@ -113,7 +113,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// TestRelaxedBound checks that relaxed leases need the time by which their rule is weaker: with half of it, a history violates the rule.
+// TestRelaxedBound checks that relaxed leases need the time by which their rule is weaker: with half of it, a history
+// violates the rule.
 func TestRelaxedBound(t *testing.T) {
 	for i, s := range leasetest.Subjects(rand.New(rand.NewPCG(0, 0))) {
 		if !s.Relaxed {

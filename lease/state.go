@@ -75,8 +75,9 @@ func All(s limiter.State, now uint64) iter.Seq[limiter.Lease] {
 	}
 }
 
-// Buffer is memory for one decision. It can be used again after the call, and then refers to no other memory. A buffer on the stack of a function that calls an
-// Algorithm would be moved to the heap, as part of the state whose other part is an argument of the call.
+// Buffer is memory for one decision. It can be used again after the call, and then refers to no other memory. A buffer on
+// the stack of a function that calls an Algorithm would be moved to the heap, as part of the state whose other part is an
+// argument of the call.
 type Buffer struct {
 	leases [MaxLeases]lease
 	limit  limiter.Limit

@@ -33,8 +33,8 @@ var systemClock = clock{start: processStart, lead: measureLead}
 // leadReadings is the number of readings of both clocks for one measurement.
 const leadReadings = 5
 
-// measureLead returns the time with suspensions minus monotonic time. The result is too large by the time between two readings, so
-// the least of several results is used: the thread can be preempted between two readings.
+// measureLead returns the time with suspensions minus monotonic time. The result is too large by the time between two
+// readings, so the least of several results is used: the thread can be preempted between two readings.
 func measureLead() int64 {
 	lead := int64(math.MaxInt64)
 	for range leadReadings {

@@ -14,9 +14,10 @@ type group struct {
 	count    int // of locked
 }
 
-// find locks the shards of all requests and finds their accounts. It returns false if one of the keys is not tracked, if a request
-// cannot be decided with leased units, or if two requests have the same key: the authority refuses such a group, also if their
-// limits differ and units of both are in hand. The demand of a group that can be decided is counted in any case.
+// find locks the shards of all requests and finds their accounts. It returns false if one of the keys is not tracked, if a
+// request cannot be decided with leased units, or if two requests have the same key: the authority refuses such a group,
+// also if their limits differ and units of both are in hand. The demand of a group that can be decided is counted in any
+// case.
 func (g *group) find(l *Ledger, reqs []limiter.Request, now int64) bool {
 	if len(reqs) > limiter.MaxGroup || repeatsKey(reqs) {
 		return false

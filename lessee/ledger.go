@@ -85,7 +85,8 @@ func (l *Ledger) Decide(req *limiter.Request, now int64, out *limiter.Decision) 
 }
 
 // DecideGroup decides the requests of a group at the time now, and stores the decisions in out. It returns false, and charges
-// nothing, unless it holds enough units of every limit and the keys differ. It never refuses: the authority decides a group that is refused.
+// nothing, unless it holds enough units of every limit and the keys differ. It never refuses: the authority decides a group
+// that is refused.
 func (l *Ledger) DecideGroup(reqs []limiter.Request, now int64, out []limiter.Decision) bool {
 	var g group
 	defer g.unlock()

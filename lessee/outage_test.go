@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestDrawsAfterOutage checks that the draws for keys in demand are few while the authority does not answer, and in the second after
-// its return, and that units of all keys are in hand a quarter of a lease after the return.
+// TestDrawsAfterOutage checks that the draws for keys in demand are few while the authority does not answer, and in the
+// second after its return, and that units of all keys are in hand a quarter of a lease after the return.
 func TestDrawsAfterOutage(t *testing.T) {
 	const keys, outage, step, timeout = 20, 5 * second, int64(time.Millisecond), second / 20
 	l := New(Config{Lessee: "a"})

@@ -35,9 +35,9 @@ type Draw struct {
 	Relaxed bool
 
 	Granted int64 // result: the units of a new lease, 0..Quantity, or the units credited by a return
-	// Valid is a result: the validity of a new lease, or the time that is left of the lease of a return; 0 if Granted is 0. It starts when the lessee sends the request, and
-	// the lessee shortens it by 1/500 for the difference between clocks. The clock of the lessee must include suspended
-	// time.
+	// Valid is a result: the validity of a new lease, or the time that is left of the lease of a return; 0 if Granted is 0.
+	// It starts when the lessee sends the request, and the lessee shortens it by 1/500 for the difference between clocks.
+	// The clock of the lessee must include suspended time.
 	Valid time.Duration
 }
 

@@ -348,10 +348,10 @@ type Engine interface {
 	// same length.
 	//
 	// A group is decided as a whole: if any of its requests is refused, none is charged, and the other requests,
-	// including a Trial, are answered as if they were peeks. If one of the requests cannot be decided, the Err of its decision is the reason,
-	// and the Err of the other decisions is ErrGroup. ErrOutOfMemory and ErrNotLeading concern the whole group, so they
-	// are the Err of all its decisions. The keys of a group must differ from each other, and a group has at most
-	// MaxGroup requests.
+	// including a Trial, are answered as if they were peeks. If one of the requests cannot be decided, the Err of its
+	// decision is the reason, and the Err of the other decisions is ErrGroup. ErrOutOfMemory and ErrNotLeading concern the
+	// whole group, so they are the Err of all its decisions. The keys of a group must differ from each other, and a group
+	// has at most MaxGroup requests.
 	//
 	// The CommitToken covers the changes made by the decisions, and the state on which the decisions were based.
 	Decide(reqs []Request, out []Decision) CommitToken

@@ -6,9 +6,9 @@ import (
 )
 
 // Share returns a part of the limit, for one of several processes that each admit a part: its units and its rate. The part is
-// greater than 0 and at most 1. A limit of at least one unit keeps one unit, so that windows of few units have more than the part: a
-// limit of one unit admits one in each of the processes. The rate of limits that restore units continuously, and of buckets,
-// is never more than the part.
+// greater than 0 and at most 1. A limit of at least one unit keeps one unit, so that windows of few units have more than
+// the part: a limit of one unit admits one in each of the processes. The rate of limits that restore units continuously,
+// and of buckets, is never more than the part.
 func (l Limit) Share(k Kind, part float64) Limit {
 	if part >= 1 {
 		return l
@@ -25,8 +25,8 @@ func (l Limit) Share(k Kind, part float64) Limit {
 	return l
 }
 
-// Refused returns the refusal of a request that no authority has decided. The request may be repeated after the given time, unless
-// its quantity exceeds the limit.
+// Refused returns the refusal of a request that no authority has decided. The request may be repeated after the given time,
+// unless its quantity exceeds the limit.
 func (l Limit) Refused(quantity int64, retry time.Duration) Decision {
 	d := Decision{Limited: true, Limit: l.Max, RetryAfter: retry, ResetAfter: retry, Wait: NoRetry}
 	if quantity > l.Max {
@@ -35,8 +35,8 @@ func (l Limit) Refused(quantity int64, retry time.Duration) Decision {
 	return d
 }
 
-// RetryWhole sets the retry time of a refusal by a share if the quantity exceeds the share, but not the whole limit: the authority
-// may admit it later.
+// RetryWhole sets the retry time of a refusal by a share if the quantity exceeds the share, but not the whole limit: the
+// authority may admit it later.
 func (d *Decision) RetryWhole(quantity, whole int64, retry time.Duration) {
 	if d.Limited && d.RetryAfter == NoRetry && quantity <= whole {
 		d.RetryAfter, d.ResetAfter = retry, max(d.ResetAfter, retry)

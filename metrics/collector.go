@@ -145,8 +145,8 @@ func (v *values) is(condition bool) {
 	}
 }
 
-// Exported buckets of histograms. Shorter durations than the first bound are in the first bucket; longer ones than the last bound, and
-// larger numbers, are in the bucket +Inf.
+// Exported buckets of histograms. Shorter durations than the first bound are in the first bucket; longer ones than the last
+// bound, and larger numbers, are in the bucket +Inf.
 const (
 	firstDuration, lastDuration = 3, 23 // 8.2 µs to 8.6 s
 	lastNumber                  = 15    // 32768

@@ -56,8 +56,8 @@ func New(s Sources) *Metrics {
 // maxScrapes is the maximum number of concurrent scrapes. Further ones are refused with status 503.
 const maxScrapes = 4
 
-// Handler returns the handler of scrapes, in the text format of Prometheus or in OpenMetrics. If a metric cannot be collected, the
-// others are still exported.
+// Handler returns the handler of scrapes, in the text format of Prometheus or in OpenMetrics. If a metric cannot be
+// collected, the others are still exported.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: errorLog{m.log}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,

@@ -15,8 +15,8 @@ import (
 // Requests counts requests by endpoint and code, and their durations by endpoint. Its methods may be called concurrently,
 // and do not allocate for endpoints that are already known.
 //
-// The endpoint is a name that the server has chosen, such as the pattern of a route, never a path of a client. As a safeguard, endpoints
-// beyond the first maxEndpoints are counted as "other", and so are codes out of range.
+// The endpoint is a name that the server has chosen, such as the pattern of a route, never a path of a client. As a
+// safeguard, endpoints beyond the first maxEndpoints are counted as "other", and so are codes out of range.
 type Requests struct {
 	form    requestForm
 	mu      sync.Mutex // held while an endpoint is added

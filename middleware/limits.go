@@ -76,7 +76,8 @@ var keyWords = [4]string{GCRA: "gcra", Sliding: "sliding", Fixed: "fixed", Log: 
 
 // WithKey returns the limit with a key of its own for a value in a dimension, such as the address "192.0.2.1" in the
 // dimension "ip". The key begins with the Key of the limit, or else with the prefix: routes or programs with different
-// beginnings have counters of their own. Count and Burst are not part of it, so that used units stay used when they change. A value that can be long or secret should be hashed.
+// beginnings have counters of their own. Count and Burst are not part of it, so that used units stay used when they change.
+// A value that can be long or secret should be hashed.
 func (l Limit) WithKey(prefix, dimension, value string) Limit {
 	l.Key = strings.Join([]string{cmp.Or(l.Key, prefix), l.name(), keyWords[l.Algorithm&3], windowName(l.Period), dimension + "=" + value}, "|")
 	return l

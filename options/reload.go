@@ -44,7 +44,8 @@ type Reloaded struct {
 // sources has changed since they were last read or rewritten, and if the option can change
 // while the server runs. All other options keep their values, including values changed by
 // Set. For example, a reload after a rotation of the log file must not revert a password
-// that was changed by Set. The file named by requirepass-file is read again too. Flags and environment override the file, as in Load.
+// that was changed by Set. The file named by requirepass-file is read again too. Flags and environment override the file,
+// as in Load.
 //
 // The new values take effect together. If Reload returns an error, nothing has changed. For
 // an invalid line, the error contains the file and the line. If the hook set by OnChange

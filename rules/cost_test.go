@@ -35,10 +35,10 @@ func matchTime(t testing.TB, d *CompiledDomain, requests [][][]byte, m *Matches)
 	return time.Since(start) / repeats
 }
 
-// TestMatch_Cost, run by make rules-bench, checks that the cost of a match does not grow with the number of limits or overrides. It compares the
-// fastest of many short runs, so that other programs on the machine affect it little. All files are matched with the same
-// number of different requests, so that the caches of the processor hold the memory that they use; BenchmarkMatch also
-// measures requests that use all limits in turn.
+// TestMatch_Cost, run by make rules-bench, checks that the cost of a match does not grow with the number of limits or
+// overrides. It compares the fastest of many short runs, so that other programs on the machine affect it little. All files
+// are matched with the same number of different requests, so that the caches of the processor hold the memory that they
+// use; BenchmarkMatch also measures requests that use all limits in turn.
 func TestMatch_Cost(t *testing.T) {
 	for _, kind := range largeFiles {
 		domains, requests := make([]*CompiledDomain, len(sizes)), make([][][][]byte, len(sizes))

@@ -30,8 +30,8 @@ import (
 type Counter struct {
 	Amount Amount
 	Kind   limiter.Kind
-	// Limit is the limit for requests with priority. Limit.Max includes the soft share, rounded down. For the Kind Calendar, the other
-	// fields depend on the time, and only LimitAt sets them.
+	// Limit is the limit for requests with priority. Limit.Max includes the soft share, rounded down. For the Kind
+	// Calendar, the other fields depend on the time, and only LimitAt sets them.
 	Limit limiter.Limit
 	// Nominal is the number of units up to which requests are admitted without the flag "soft": Limit.Max without the
 	// soft share, or 0 for "none" and "unlimited".

@@ -49,8 +49,8 @@ func (c *Counter) AppendKey(dst []byte, per []Value) []byte {
 	return dst
 }
 
-// LimitOf returns the domain and the limit of a key that AppendKey returns, or false for the form of any other key. The limit of the
-// default of a domain is empty.
+// LimitOf returns the domain and the limit of a key that AppendKey returns, or false for the form of any other key. The
+// limit of the default of a domain is empty.
 func LimitOf(key []byte) (domain, limit []byte, ok bool) {
 	parts := bytes.SplitN(key, []byte{'|'}, 4)
 	if len(parts) < 4 || string(parts[0]) != "rule" {

@@ -13,9 +13,9 @@ import (
 
 // Caller runs commands for another server of this process, such as the HTTP server. It is a client without a socket:
 // commands are forwarded to the leader, wait for commits, and are in the statistics as those of other clients. On a sidecar,
-// the reply to a limiter command without flags that the option upstream-away has decided begins with an attribute of RESP3, "flags",
-// whose value has the form of the flags in the reply to CL.CHECK. A Caller is authenticated as a user (see As), it is not in
-// CLIENT LIST, and CLIENT PAUSE does not affect it.
+// the reply to a limiter command without flags that the option upstream-away has decided begins with an attribute of RESP3,
+// "flags", whose value has the form of the flags in the reply to CL.CHECK. A Caller is authenticated as a user (see As), it
+// is not in CLIENT LIST, and CLIENT PAUSE does not affect it.
 //
 // Only commands with exactly one reply may be run, and none that changes the state of the connection, such as
 // SUBSCRIBE, MONITOR, MULTI, RESET and CLIENT REPLY.

@@ -399,8 +399,8 @@ func (e spending) Decide(reqs []limiter.Request, out []limiter.Decision) limiter
 	return e.decidesPrefix.Decide(reqs, out)
 }
 
-// TestSidecar_Whole checks that a CL.CHECK whose limits are charged each on its own is decided by the sidecar as a whole, or by the
-// upstream as a whole: otherwise some of its limits would be charged twice, or a shadow limit not at all.
+// TestSidecar_Whole checks that a CL.CHECK whose limits are charged each on its own is decided by the sidecar as a whole,
+// or by the upstream as a whole: otherwise some of its limits would be charged twice, or a shadow limit not at all.
 func TestSidecar_Whole(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -458,8 +458,8 @@ func TestSidecar_LeaseAmongOthers(t *testing.T) {
 	up.dial().do(":1\r\n", "DBSIZE")
 }
 
-// TestSidecar_ForwardsLeases draws and returns a lease through a sidecar. The upstream must grant it to the user of the sidecar, and the sidecar
-// grant no units of its own, also while the upstream does not answer.
+// TestSidecar_ForwardsLeases draws and returns a lease through a sidecar. The upstream must grant it to the user of the
+// sidecar, and the sidecar grant no units of its own, also while the upstream does not answer.
 func TestSidecar_ForwardsLeases(t *testing.T) {
 	t.Parallel()
 	f, up, side := newSidecar(t, nil)

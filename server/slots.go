@@ -57,8 +57,8 @@ func inSlots(m *topology.Member) bool {
 	return m != nil && m.Host != "" && m.Ports(false).Cluster != 0
 }
 
-// errMoved returns the error that redirects a client, with TLS if secure is set, to the node that serves the slot of a key. IPv6 addresses have no
-// brackets, since clients split the address at the last colon.
+// errMoved returns the error that redirects a client, with TLS if secure is set, to the node that serves the slot of a key.
+// IPv6 addresses have no brackets, since clients split the address at the last colon.
 func errMoved(key []byte, to *topology.Member, secure bool) replyError {
 	return replyError(fmt.Sprintf("MOVED %d %s:%d", slotOf(key), to.Host, to.Ports(secure).Cluster))
 }

@@ -3,8 +3,8 @@ package server
 import "slices"
 
 // commandTable returns the rows of all commands. A command precedes its subcommands. The rows of limiter commands are
-// in limit_forms.go, the rows of cluster commands in table_cluster.go and table_backup.go, and most rows of commands that never run in
-// table_refused.go. Redis commands have the same properties as in Redis 7.0.
+// in limit_forms.go, the rows of cluster commands in table_cluster.go and table_backup.go, and most rows of commands that
+// never run in table_refused.go. Redis commands have the same properties as in Redis 7.0.
 func commandTable() []command {
 	const (
 		session = noscript | loading | stale // commands that affect only the connection

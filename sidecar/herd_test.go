@@ -85,7 +85,8 @@ func (n *network) since(field *[]time.Time, begin time.Time) (all, crowd int) {
 	return all, crowd
 }
 
-// checkRate checks the number of times of at least a time, and the largest number of them within 10 ms. The times are a field of n.
+// checkRate checks the number of times of at least a time, and the largest number of them within 10 ms. The times are a
+// field of n.
 func (n *network) checkRate(t *testing.T, name string, field *[]time.Time, begin time.Time, most, mostAtOnce int) {
 	t.Helper()
 	if all, crowd := n.since(field, begin); all > most || crowd > mostAtOnce {
@@ -116,8 +117,9 @@ func wantUsed(t *testing.T, all []*Upstream, want bool) {
 	}
 }
 
-// TestUpstream_ReturnsWithoutHerd stops an upstream for 5 s, which many sidecars use and lose at the same instant. After its return, each of them
-// must use it within maxBackoff. They must not connect at the same time, nor connect or send probes more often than necessary.
+// TestUpstream_ReturnsWithoutHerd stops an upstream for 5 s, which many sidecars use and lose at the same instant. After
+// its return, each of them must use it within maxBackoff. They must not connect at the same time, nor connect or send
+// probes more often than necessary.
 func TestUpstream_ReturnsWithoutHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sidecars, outage = 200, 5 * time.Second

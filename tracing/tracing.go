@@ -94,8 +94,8 @@ func withPath(text string) string {
 	return text
 }
 
-// GRPC returns the handler that a gRPC server must be given with grpc.StatsHandler, or nil if nothing is traced: the server must then
-// not be given a handler.
+// GRPC returns the handler that a gRPC server must be given with grpc.StatsHandler, or nil if nothing is traced: the server
+// must then not be given a handler.
 func (p *Provider) GRPC() stats.Handler {
 	if p == nil {
 		return nil

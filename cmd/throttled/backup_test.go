@@ -156,7 +156,8 @@ func (p *process) restored(t *testing.T, file string, nodes ...string) *process 
 	return fresh
 }
 
-// restoreAll starts a new cluster of all nodes, with the users in a file. A node with the data of the old cluster must not take part in it.
+// restoreAll starts a new cluster of all nodes, with the users in a file. A node with the data of the old cluster must not
+// take part in it.
 func restoreAll(t *testing.T, all []*process, file, users string, before [100]int64) {
 	var list []string
 	for _, p := range all {

@@ -27,7 +27,8 @@ func receiveTraces(t *testing.T) (url string, bodies *lockedBuffer) {
 	return receiver.URL, bodies
 }
 
-// prepareCanary returns a server with passwords, a key, all ports and traces, and its HTTP and gRPC addresses. It has not been started.
+// prepareCanary returns a server with passwords, a key, all ports and traces, and its HTTP and gRPC addresses. It has not
+// been started.
 func prepareCanary(t *testing.T, site *tlstest.Site, traces string) (p *process, web, rpc, dir string) {
 	t.Helper()
 	dir, web, rpc = t.TempDir(), freeAddr(t), freeAddr(t)

@@ -28,8 +28,9 @@ var clusterPages = []string{
 	"CL.CLUSTER TRANSFER n9", "ROLE", "CLUSTER NODES", "CLUSTER INFO", "CL.RULES HISTORY",
 }
 
-// TestSecretsAreNotShown_Cluster uses the passwords of users that are in the log of a cluster, and checks that neither they nor the
-// keys of the nodes are in anything that the nodes show, in their data directories, or in the output of commands that read these.
+// TestSecretsAreNotShown_Cluster uses the passwords of users that are in the log of a cluster, and checks that neither they
+// nor the keys of the nodes are in anything that the nodes show, in their data directories, or in the output of commands
+// that read these.
 func TestSecretsAreNotShown_Cluster(t *testing.T) {
 	dir := t.TempDir()
 	users, password := filepath.Join(dir, "users.acl"), filepath.Join(dir, "password")

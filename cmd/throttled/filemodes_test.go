@@ -18,8 +18,8 @@ func unmasked(p *process) *process {
 	return p
 }
 
-// checkPrivate checks that only the owner can reach the files in a directory, and returns their number. The files of Raft's snapshots
-// can have other modes, since a directory above them is private.
+// checkPrivate checks that only the owner can reach the files in a directory, and returns their number. The files of Raft's
+// snapshots can have other modes, since a directory above them is private.
 func checkPrivate(t *testing.T, root string) (files int) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

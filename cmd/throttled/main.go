@@ -94,8 +94,8 @@ func checkOptions(o *options.Options) error {
 	return nil
 }
 
-// warnOfUnknown logs the environment variables that have the prefix of options, but belong to none. Their values may be secrets, so they
-// are not logged.
+// warnOfUnknown logs the environment variables that have the prefix of options, but belong to none. Their values may be
+// secrets, so they are not logged.
 func (p *program) warnOfUnknown(environ []string) {
 	for _, u := range options.UnknownEnv(environ) {
 		p.log.Warn("an environment variable has no effect: no option has this name", "name", u.Name, "nearest", u.Near)

@@ -10,8 +10,9 @@ import (
 	"github.com/throttledhq/throttled/internal/tlstest"
 )
 
-// TestRun_OptionFiles starts the program with a pipe, and with a path without a file, for each file that it reads at the start. The
-// start must not block: it must fail with the exit code of wrong settings, and the error must name the option and the path.
+// TestRun_OptionFiles starts the program with a pipe, and with a path without a file, for each file that it reads at the
+// start. The start must not block: it must fail with the exit code of wrong settings, and the error must name the option
+// and the path.
 func TestRun_OptionFiles(t *testing.T) {
 	site := tlstest.New(t)
 	pipe, missing := filepath.Join(t.TempDir(), "pipe"), filepath.Join(t.TempDir(), "missing")

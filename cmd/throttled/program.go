@@ -168,7 +168,8 @@ func (p *program) openState(o *options.Options, config *server.Config) error {
 }
 
 // openRules sets the log of the rules, and the rules file if there is one. A server without a log loads the file
-// immediately and does not start if the file is not valid. A server with a log may have rules in the log, so it starts in any case.
+// immediately and does not start if the file is not valid. A server with a log may have rules in the log, so it starts in
+// any case.
 func (p *program) openRules(o *options.Options, config *server.Config) error {
 	if p.replica != nil {
 		config.RulesLog = p.replica.node

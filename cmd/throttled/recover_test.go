@@ -67,8 +67,8 @@ func TestRecover_Refuses(t *testing.T) {
 const recovered = 20 // number of keys that TestProcess_Recover charges, without the one that is leased
 
 // TestProcess_Recover stops all three nodes of a cluster and recovers it with only one of them. The new cluster must
-// have the earlier charges, also those of a lease, and a new node must be able to join it. The two other nodes are then restarted with their
-// old data. The new cluster must refuse their streams.
+// have the earlier charges, also those of a lease, and a new node must be able to join it. The two other nodes are then
+// restarted with their old data. The new cluster must refuse their streams.
 func TestProcess_Recover(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)

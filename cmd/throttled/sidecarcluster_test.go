@@ -123,7 +123,8 @@ func awayTotal(side *process) (n int64) {
 	return n
 }
 
-// TestProcess_SidecarOfSentinel uses the address of the Sentinel port of one node, hands the leadership over, and kills the leader.
+// TestProcess_SidecarOfSentinel uses the address of the Sentinel port of one node, hands the leadership over, and kills the
+// leader.
 func TestProcess_SidecarOfSentinel(t *testing.T) {
 	sentinels := map[string]string{}
 	all := startProcesses(t, []string{"n1", "n2", "n3"}, func(id string) []string {

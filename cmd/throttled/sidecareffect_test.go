@@ -44,9 +44,9 @@ func (e leasedKey) exhaust() {
 	})
 }
 
-// TestProcess_SidecarEffects changes an exhausted limit on the upstream, while a sidecar repeats its refusals. The sidecar must refuse
-// no request that is sent later than a lease time after the change. The lease time is counted from the reply to the change, so the
-// test does not depend on the speed of the machine.
+// TestProcess_SidecarEffects changes an exhausted limit on the upstream, while a sidecar repeats its refusals. The sidecar
+// must refuse no request that is sent later than a lease time after the change. The lease time is counted from the reply to
+// the change, so the test does not depend on the speed of the machine.
 func TestProcess_SidecarEffects(t *testing.T) {
 	up := newServer(t)
 	side := newSidecarOf(t, []*process{up}, "--upstream-lease", "200", "--upstream-timeout", "60000")
@@ -77,9 +77,9 @@ func TestProcess_SidecarEffects(t *testing.T) {
 	}
 }
 
-// TestProcess_SidecarDeleteInHand deletes a key while a sidecar has units of it in hand. These stay charged: from then on, the sidecar and
-// the upstream together admit at most the limit. A key whose units were not used after its deletion, since the lease ended too early,
-// proves nothing: the test uses another one.
+// TestProcess_SidecarDeleteInHand deletes a key while a sidecar has units of it in hand. These stay charged: from then on,
+// the sidecar and the upstream together admit at most the limit. A key whose units were not used after its deletion, since
+// the lease ended too early, proves nothing: the test uses another one.
 func TestProcess_SidecarDeleteInHand(t *testing.T) {
 	up := newServer(t)
 	e := leasedKey{t, up, newSidecarOf(t, []*process{up}, "--upstream-timeout", "60000"), ""}
@@ -91,8 +91,8 @@ func TestProcess_SidecarDeleteInHand(t *testing.T) {
 	})
 }
 
-// deleteInHand deletes the key while the sidecar has units of it in hand, checks the admissions from then on, and reports whether the sidecar
-// has used the units after the deletion.
+// deleteInHand deletes the key while the sidecar has units of it in hand, checks the admissions from then on, and reports
+// whether the sidecar has used the units after the deletion.
 func (e leasedKey) deleteInHand() bool {
 	e.Helper()
 	for e.side.infoField("sidecar", "lessee_units") == 0 {

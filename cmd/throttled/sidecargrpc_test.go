@@ -132,8 +132,8 @@ func (s grpcSidecar) rateLimit(t *testing.T, ip string) (admitted bool) {
 	return got.GetOverallCode() == pb.RateLimitResponse_OK
 }
 
-// override sends a descriptor with a limit of its own, which upstream-away decides. The status must not show the limit, since it is
-// not enforced.
+// override sends a descriptor with a limit of its own, which upstream-away decides. The status must not show the limit,
+// since it is not enforced.
 func (s grpcSidecar) override(t *testing.T, policy string, want pb.RateLimitResponse_Code) {
 	t.Helper()
 	s.mustDo("CONFIG", "SET", "upstream-away", policy)

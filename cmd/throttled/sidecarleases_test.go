@@ -168,8 +168,8 @@ func TestProcess_SidecarFollowsRules(t *testing.T) {
 }
 
 // TestProcess_SidecarEnvoyRefusal sends requests with two limits of a domain of Envoy, each of which is charged on its own. The
-// sidecar knows that one limit refuses, and holds units of the other. It must forward the request as a whole, and spend nothing: the
-// upstream charges both limits.
+// sidecar knows that one limit refuses, and holds units of the other. It must forward the request as a whole, and spend
+// nothing: the upstream charges both limits.
 func TestProcess_SidecarEnvoyRefusal(t *testing.T) {
 	up := newServer(t)
 	side := newSidecarOf(t, []*process{up})

@@ -52,8 +52,9 @@ func savePoints(o *options.Options) []persistence.SavePoint {
 }
 
 // openTable creates the table. The clock of the table begins at the wall time, less the limiterDelay of the snapshot, or at
-// the end time of the snapshot if that is later. State must not be evaluated at a time before the decisions that produced it, even if the wall clock
-// was set back. If there is no snapshot, openTable also completes the load, so that clients do not have to wait for it.
+// the end time of the snapshot if that is later. State must not be evaluated at a time before the decisions that produced
+// it, even if the wall clock was set back. If there is no snapshot, openTable also completes the load, so that clients do
+// not have to wait for it.
 func (p *program) openTable(o *options.Options) error {
 	base, found := time.Now(), false
 	var info persistence.Info

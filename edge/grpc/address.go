@@ -32,8 +32,8 @@ func (c *addressed) NetConn() net.Conn { return c.Conn }
 func (c *addressed) RemoteAddr() net.Addr { return c.addr }
 
 // clientAddr is the address of a connection, together with the credentials of an earlier call on it: calls with the same
-// ones need no further check. Wrong passwords from the same address, such as that of a NAT gateway, therefore do not affect clients that have
-// authenticated on a connection already.
+// ones need no further check. Wrong passwords from the same address, such as that of a NAT gateway, therefore do not affect
+// clients that have authenticated on a connection already.
 type clientAddr struct {
 	net.Addr
 	right atomic.Pointer[authenticated] // nil until a call had the right password

@@ -237,9 +237,9 @@ type prefixed struct {
 	headersBy time.Time // deadline of the headers of the present request, if it began before the connection was handed over
 }
 
-// SetReadDeadline sets the deadline of reads. While the headers are not complete, it is at most that with which they began:
-// net/http would grant their full time again. net/http also calls it while another goroutine reads, but only after the headers of the
-// first request; header is not read then, unless it can no longer change.
+// SetReadDeadline sets the deadline of reads. While the headers are not complete, it is at most that with which they
+// began: net/http would grant their full time again. net/http also calls it while another goroutine reads, but only
+// after the headers of the first request; header is not read then, unless it can no longer change.
 func (p *prefixed) SetReadDeadline(t time.Time) error {
 	if !p.headersBy.IsZero() && !p.header.ended && (t.IsZero() || t.After(p.headersBy)) {
 		t = p.headersBy

@@ -45,8 +45,8 @@ func main() {
 	}
 }
 
-// repeat makes a call, and repeats it for up to 5 s while it fails without a reply of the server. Each attempt has a timeout, since
-// a call to a node that is down otherwise waits for its context.
+// repeat makes a call, and repeats it for up to 5 s while it fails without a reply of the server. Each attempt has a
+// timeout, since a call to a node that is down otherwise waits for its context.
 func repeat(client radix.MultiClient, call radix.Action) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -1,7 +1,7 @@
 // Package fsutil provides operations on files and directories that package os does not have: [Lock]
 // locks a directory against other processes, [Sync] makes its entries durable, [Replace] replaces a file, [SameState]
-// detects changed files, [Open] and [ReadFile] read regular files only, and [WarnReadable] and [WarnWritable] report secrets that other users can read or write, and directories to which
-// all users can write.
+// detects changed files, [Open] and [ReadFile] read regular files only, and [WarnReadable] and [WarnWritable] report
+// secrets that other users can read or write, and directories to which all users can write.
 //
 // # Guarantees
 //

@@ -12,8 +12,8 @@ const (
 	groupWrite  = 0o020
 )
 
-// WarnReadable logs a warning if all users of this host can read a file with a secret, or if its group or all users can write it. The
-// option names the file in the configuration. A file that does not exist causes no warning.
+// WarnReadable logs a warning if all users of this host can read a file with a secret, or if its group or all users can
+// write it. The option names the file in the configuration. A file that does not exist causes no warning.
 func WarnReadable(log *slog.Logger, option, path string) {
 	info, err := os.Stat(path)
 	switch {

@@ -10,10 +10,9 @@
 //	[^a-c]  one byte outside this range
 //	\x      the byte x itself, also inside a class
 //
-// Every pattern is valid for Match; Check refuses some that are probably mistakes. A class without a closing bracket extends to the end of the
-// pattern. "[]" matches nothing, and "[^]" matches any one byte. A backslash at the end of
-// the pattern matches a backslash. In "[a-]" the closing bracket is the end of the range, so the
-// class is not closed.
+// Every pattern is valid for Match; Check refuses some that are probably mistakes. A class without a closing bracket
+// extends to the end of the pattern. "[]" matches nothing, and "[^]" matches any one byte. A backslash at the end of the
+// pattern matches a backslash. In "[a-]" the closing bracket is the end of the range, so the class is not closed.
 //
 // Patterns are sent by clients, so their cost is bounded: a match takes on the order of len(pattern) times
 // len(text) steps at most, does not recurse and does not allocate.

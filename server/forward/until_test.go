@@ -73,8 +73,8 @@ func TestUntil_Part(t *testing.T) {
 	}
 }
 
-// TestUntil_LateReply checks that a call whose reply comes after Batch.Until does not get the reply, and that the next call on the same
-// stream gets its own.
+// TestUntil_LateReply checks that a call whose reply comes after Batch.Until does not get the reply, and that the next call
+// on the same stream gets its own.
 func TestUntil_LateReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{delay: within * 4 / 5}
@@ -116,7 +116,8 @@ func TestUntil_NotSent(t *testing.T) {
 	})
 }
 
-// TestUntil_Waits checks that a command which waits postpones the end of the exchange by its time, also for the commands behind it.
+// TestUntil_Waits checks that a command which waits postpones the end of the exchange by its time, also for the commands
+// behind it.
 func TestUntil_Waits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(leader(func(command string) []byte {

@@ -55,8 +55,8 @@ func replaceInClients(t *testing.T, begin, end, text string) {
 const tableHead = "| client | version | RESP | checks | plain: kill | plain: hand-over | cluster: kill | cluster: hand-over | Sentinel: kill | Sentinel: hand-over | repeated by the program: kill, hand-over |\n" +
 	"|---|---|---|---|---|---|---|---|---|---|---|\n"
 
-// report returns the results of the drivers that were run. Unless these are all, the rows of the others and the texts around the table are
-// those of the present report: they describe the run that measured the others.
+// report returns the results of the drivers that were run. Unless these are all, the rows of the others and the texts
+// around the table are those of the present report: they describe the run that measured the others.
 func (m *matrix) report(run []*driver, present string) string {
 	before, table, _ := strings.Cut(present, tableHead)
 	table, after, _ := strings.Cut(table, "\n\n")
@@ -171,8 +171,8 @@ func (m *matrix) repeated(d *driver) string {
 // titleOf has the name of each mode in the header of the table.
 var titleOf = map[string]string{modePlain: "plain", modeCluster: "cluster", modeSentinel: "Sentinel"}
 
-// TestReport checks that a report contains the rows of the clients that were run, and the present rows of the others. A run of all clients
-// replaces the texts around the table.
+// TestReport checks that a report contains the rows of the clients that were run, and the present rows of the others. A run
+// of all clients replaces the texts around the table.
 func TestReport(t *testing.T) {
 	all := make([]*driver, len(drivers))
 	for i := range drivers {

@@ -70,7 +70,8 @@ func eachDriver(t *testing.T, test func(t *testing.T, d *driver)) {
 	}
 }
 
-// testStandalone runs the checks that need no fault, with a server without a password and with a server that has a password, users and TLS.
+// testStandalone runs the checks that need no fault, with a server without a password and with a server that has a
+// password, users and TLS.
 func (m *matrix) testStandalone(t *testing.T) {
 	open := place{plain: []string{start(t, "").addr}}
 	locked, _ := startSecured(t)

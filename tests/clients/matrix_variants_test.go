@@ -89,7 +89,8 @@ func (s subject) testConcurrent(t *testing.T, p place) {
 	}
 }
 
-// permitLogins permits the log lines of logins and of a changed user. On a busy machine, a handshake can take longer than permitted.
+// permitLogins permits the log lines of logins and of a changed user. On a busy machine, a handshake can take longer than
+// permitted.
 func (s *server) permitLogins() {
 	s.allow(`level=WARN msg="a client has not completed its TLS handshake in time"`)
 	s.allow(`level=INFO msg="a user was changed"`)
