@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
@@ -212,6 +213,7 @@ func (f *forwarding) takeResult(b *batch) {
 		f.suspect()
 		fallthrough
 	default:
+		f.reportRefusal()
 		f.client.srv.debug("forward", "cannot forward commands", "node", f.view.Leader, "error", f.err)
 	}
 	if f.watch != nil {
@@ -228,6 +230,13 @@ func (f *forwarding) suspect() {
 	}
 }
 
+// reportRefusal reports on a sidecar that the upstream has refused a connection.
+func (f *forwarding) reportRefusal() {
+	if srv := f.client.srv; srv.isSidecar() && errors.Is(f.err, forward.ErrRefused) {
+		srv.sidecar.Refused(f.err)
+	}
+}
+
 func (f *forwarding) takeOutcomes(b *batch) {
 	calls := b.forwarded.Calls
 	for i := range b.calls {
@@ -237,7 +246,7 @@ func (f *forwarding) takeOutcomes(b *batch) {
 		}
 		switch sent := &calls[0]; sent.Outcome {
 		case forward.Answered:
-			call.answer(sent.Reply)
+			call.answer(f.client.srv.withUpstreamUser(sent.Reply))
 			call.elements = sent.Elements
 			f.charged.recordForwarded(sent, f.view.Term)
 		case forward.Uncertain:

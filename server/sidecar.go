@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"strings"
 	"time"
 
@@ -19,6 +20,10 @@ type Sidecar interface {
 	Silent() bool
 	// Suspect reports that the upstream has not replied in time. Silent returns true until the upstream answers again.
 	Suspect()
+	// Refused reports that the upstream has refused a connection with a reply, which is in the error.
+	Refused(err error)
+	// User returns the name of the user as which commands run on the upstream, or an empty string if it is not known.
+	User() string
 	// Decides reports whether Config.Engine decides some limiter commands. The commands that it does not decide, with
 	// limiter.ErrNotLeading, are forwarded. If Decides returns false, all are forwarded.
 	Decides() bool
@@ -81,6 +86,17 @@ func (s *Server) upstreamError(err error, reply replyError) replyError {
 		return errUpstreamUncertain
 	}
 	return reply
+}
+
+// withUpstreamUser names the user of a sidecar in a reply of the upstream that refuses a command for lack of a permission: the reply
+// concerns this user, and not that of the client.
+func (s *Server) withUpstreamUser(reply []byte) []byte {
+	rest, found := bytes.CutPrefix(reply, []byte("-"+noPermission))
+	if s.sidecar == nil || !found {
+		return reply
+	}
+	name := strings.TrimSpace("upstream user " + s.sidecar.User())
+	return append([]byte("-NOPERM the "+name+" has no permissions to "), rest...)
 }
 
 // upstreamStatistics returns the statistics of the upstream.

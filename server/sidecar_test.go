@@ -27,6 +27,7 @@ type fakeSidecar struct {
 	serves           func(net.Conn) // if set, Dial takes 30 ms, and connects to a pipe that it serves
 	silent           atomic.Bool
 	suspected        atomic.Int32
+	refused          atomic.Int32
 
 	mu   sync.Mutex
 	view *topology.View
@@ -38,6 +39,8 @@ func (f *fakeSidecar) Hold() bool              { return false }
 func (f *fakeSidecar) Flush() error            { return limiter.ErrNotLeading }
 func (f *fakeSidecar) Silent() bool            { return f.silent.Load() }
 func (f *fakeSidecar) Suspect()                { f.suspected.Add(1) }
+func (f *fakeSidecar) Refused(error)           { f.refused.Add(1) }
+func (f *fakeSidecar) User() string            { return "app" }
 func (f *fakeSidecar) Decides() bool           { return f.decides }
 
 func (f *fakeSidecar) View() *topology.View {

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -33,6 +34,14 @@ func (c *Credentials) Check() error {
 	}
 	_, err := c.tlsConfig("")
 	return err
+}
+
+// user returns the name of the user on the upstream. It is empty if the name can follow from the certificate.
+func (c *Credentials) user() string {
+	if c.PasswordFile == "" && c.CertFile != "" {
+		return ""
+	}
+	return cmp.Or(c.User, "default")
 }
 
 // auth returns the AUTH command, or nil if there is no password.

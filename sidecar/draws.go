@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
+	"github.com/throttledhq/throttled/internal/lograte"
 	"github.com/throttledhq/throttled/lessee/courier"
 )
 
@@ -12,11 +14,11 @@ import (
 // without the permission for CL.LEASE: without a message, the sidecar would forward all requests for no apparent reason.
 type draws struct {
 	*Commands
-	log *slog.Logger
+	log   *slog.Logger
+	lines *lograte.Limiter
 
 	mu     sync.Mutex
 	failed string // the error reply to the last draw with a reply; empty if it was accepted
-	logged string // the error that was logged last
 }
 
 // Do sends commands, see Commands.Do, and records the replies to draws.
@@ -30,7 +32,7 @@ func (d *draws) Do(ctx context.Context, commands [][]string) ([]any, error) {
 	return replies, err
 }
 
-// record records the reply to a draw, and logs an error that differs from the one logged last.
+// record records the reply to a draw, and logs an error. The same error is logged once an hour.
 func (d *draws) record(reply any) {
 	refused, isError := reply.(replyError)
 	if isError && !courier.IsRefusal(refused) {
@@ -38,13 +40,12 @@ func (d *draws) record(reply any) {
 	}
 	d.mu.Lock()
 	d.failed = string(refused)
-	news := isError && d.failed != d.logged
-	if news {
-		d.logged = d.failed
-	}
 	d.mu.Unlock()
-	if news {
-		d.log.Warn("the upstream refuses to lease units: requests are forwarded", "error", refused)
+	if !isError {
+		return
+	}
+	if _, ok := d.lines.Allow(string(refused), time.Now()); ok {
+		d.log.Warn("the upstream refuses to lease units: requests are forwarded", "user", d.Upstream.User(), "error", refused)
 	}
 }
 

@@ -28,7 +28,7 @@ var _ Decider = (*Leases)(nil)
 
 // NewLeases returns a Decider without units.
 func NewLeases(c lessee.Config) *Leases {
-	l := &Leases{ledger: lessee.New(c), mode: "strict", name: c.Lessee}
+	l := &Leases{ledger: lessee.New(c), mode: "strict", name: c.Lessee, draws: draws{lines: newLines()}}
 	if c.Relaxed {
 		l.mode, l.bound = "relaxed", c.Hold
 	}

@@ -60,7 +60,7 @@ func (r *Rules) report(err error) {
 		text = err.Error()
 	}
 	if text != "" && text != r.failed && !errors.Is(err, context.Canceled) {
-		r.Log.Warn("cannot follow the rules of the upstream: CL.CHECK is forwarded, or decided by upstream-away", "error", err)
+		r.Log.Warn("cannot follow the rules of the upstream: CL.CHECK is forwarded, or decided by upstream-away", "user", r.Commands.Upstream.User(), "error", err)
 	}
 	r.failed = text
 }

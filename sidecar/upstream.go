@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/lograte"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -47,10 +49,14 @@ type Upstream struct {
 	view    atomic.Pointer[topology.View]
 	silent  atomic.Bool
 	suspect chan struct{} // holds a token if a probe must be sent
+	lines   *lograte.Limiter
 
 	mu      sync.Mutex
 	changed chan struct{} // closed with the next view
 	status  topology.Upstream
+	// wrong is the error of the last dial with a wrong password. No dial is tried until wrongUntil.
+	wrong      error
+	wrongUntil time.Time
 }
 
 // New returns an Upstream without a connection.
@@ -58,7 +64,7 @@ func New(c Config) *Upstream {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	u := &Upstream{config: c, nodes: nodes{configured: c.Addresses}, suspect: make(chan struct{}, 1), changed: make(chan struct{})}
+	u := &Upstream{config: c, nodes: nodes{configured: c.Addresses}, suspect: make(chan struct{}, 1), lines: newLines(), changed: make(chan struct{})}
 	u.status = topology.Upstream{Addresses: c.Addresses, Since: time.Now()}
 	u.view.Store(&topology.View{Changed: u.changed})
 	return u
@@ -271,5 +277,50 @@ func (u *Upstream) publish(addr string, err error) {
 
 // Dial opens a connection to an address of the upstream. See topology.Cluster.
 func (u *Upstream) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	return u.config.Credentials.connect(ctx, addr)
+	if err := u.wrongPassword(); err != nil {
+		return nil, err
+	}
+	conn, err := u.config.Credentials.connect(ctx, addr)
+	if refused := new(authError); errors.As(err, &refused) {
+		u.Refused(err)
+		u.noteWrongPassword(refused)
+	}
+	return conn, err
 }
+
+// wrongPassword returns the error of a recent dial with a wrong password, or nil if the next dial may try again: the upstream
+// limits wrong passwords.
+func (u *Upstream) wrongPassword() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.wrong == nil || time.Now().After(u.wrongUntil) {
+		return nil
+	}
+	return u.wrong
+}
+
+func (u *Upstream) noteWrongPassword(refused *authError) {
+	if !strings.HasPrefix(refused.reply, "-WRONGPASS ") {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.wrong, u.wrongUntil = refused, time.Now().Add(jittered(authBackoff))
+}
+
+// User returns the name of the user of the sidecar on the upstream. It is empty if the name can follow from a certificate.
+func (u *Upstream) User() string { return u.config.Credentials.user() }
+
+// Refused records that the upstream, which answers probes on an open connection, has refused another connection: after a change of
+// its password, or if it has too many clients. The same error is logged once an hour.
+func (u *Upstream) Refused(err error) {
+	u.mu.Lock()
+	u.status.Failures++
+	u.mu.Unlock()
+	if _, ok := u.lines.Allow(err.Error(), time.Now()); ok {
+		u.config.Log.Warn("the upstream refuses connections: requests without one are decided by upstream-away", "user", u.User(), "error", err)
+	}
+}
+
+// newLines returns the limit for log lines of the same text.
+func newLines() *lograte.Limiter { return lograte.New(1, time.Hour) }

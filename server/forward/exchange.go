@@ -14,6 +14,10 @@ var (
 	// ErrSilent means that the leader did not reply within the timeout. Retrying is useless until leadership changes.
 	ErrSilent = errors.New("the leader does not reply")
 
+	// ErrRefused is wrapped if the node has refused the connection, for example because it has too many clients. The error
+	// has the reply of the node.
+	ErrRefused = errors.New("the connection was refused")
+
 	errGoaway  = errors.New("the leader is closing the stream")
 	errNotSent = errors.New("the leader has not answered earlier calls in time, so the calls were not sent")
 )

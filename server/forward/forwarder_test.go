@@ -261,6 +261,27 @@ func TestProtocols(t *testing.T) {
 	})
 }
 
+// TestRefused checks that a call is not sent over a connection that the node refuses in its greeting, so that it was not run.
+func TestRefused(t *testing.T) {
+	for _, reply := range []string{"-ERR max number of clients reached\r\n", "-DENIED protected mode\r\n", "-NOAUTH Authentication required.\r\n"} {
+		for _, protocol := range []int{2, 3} {
+			f := New(leader(func(command string) []byte {
+				if strings.HasPrefix(command, "DEL") {
+					t.Errorf("after %q, the leader received %q", reply, command)
+				}
+				return []byte(reply)
+			}))
+			f.SetLeader("a")
+			b := Batch{Calls: []Call{{Args: words("DEL k"), Writes: true}}}
+			err := f.Forward("a", protocol, time.Now().Add(time.Minute), &b)
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), strings.TrimSpace(reply[1:])) || b.Calls[0].Outcome != Refused {
+				t.Errorf("RESP%d, %q: error %v, outcome %v; want ErrRefused with the reply, and a refused call", protocol, reply, err, b.Calls[0].Outcome)
+			}
+			f.Close()
+		}
+	}
+}
+
 // TestCharged checks the results of calls to a leader that marks charges, and to a leader that does not.
 func TestCharged(t *testing.T) {
 	const decision = "*2\r\n:0\r\n:1\r\n"

@@ -1,8 +1,12 @@
 package forward
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,6 +130,19 @@ func (st *stream) rest() bool {
 
 func (st *stream) close() { _ = st.conn.Close() }
 
+// refusals are the beginnings of replies to a greeting with which a node refuses the connection. Other errors mean that it does not
+// have a command of the greeting.
+var refusals = []string{"-ERR max number of clients", "-DENIED ", "-NOAUTH "}
+
+// refusalIn returns an error that wraps ErrRefused if a node has refused the connection.
+func refusalIn(reply []byte) error {
+	text := string(bytes.TrimSpace(reply))
+	if !slices.ContainsFunc(refusals, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrRefused, text[1:])
+}
+
 // greet negotiates the version of RESP, and enables ChargedMark with CLIENT CAPA. A node that does not support marks
 // replies to CLIENT CAPA with an error.
 func (st *stream) greet(timeout time.Duration) error {
@@ -140,6 +157,9 @@ func (st *stream) greet(timeout time.Duration) error {
 	for ; replies > 0; replies-- {
 		reply, err := st.next(nil, timeout)
 		if err != nil {
+			return err
+		}
+		if err := refusalIn(reply); err != nil {
 			return err
 		}
 		if st.marks = reply[0] != '-'; replies > 1 && !st.marks {
