@@ -114,7 +114,7 @@ func (l *collector) answerLimitAway(c *call, f *fallback) error {
 	}
 	out := b.out[:len(b.reqs)]
 	policy := f.decide(b.reqs, out)
-	if !b.draws {
+	if !c.cmd.leases {
 		l.srv.away.add(policy, anyLimited(out))
 	}
 	if l.session.showsPolicy {

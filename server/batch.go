@@ -317,7 +317,9 @@ func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) 
 	if marks && charges(reqs, decisions) {
 		out.Raw(chargedMark)
 	}
-	b.decided.add(s.of(call.cmd), anyLimited(decisions[:call.n-call.shadows]) || anyFull(call.limits))
+	if !call.cmd.leases {
+		b.decided.add(s.of(call.cmd), anyLimited(decisions[:call.n-call.shadows]) || anyFull(call.limits))
+	}
 	call.cmd.reply(out, b, call)
 }
 

@@ -18,14 +18,14 @@ func leaseCommands() []command {
 	const since = "0.4.0"
 	return []command{
 		{name: "cl.lease", arity: -7, flags: write | denyOOM | noMulti, keys: leaseKey.withAccess("RW access update"), group: groupLimiter, since: since,
-			parse: parseLease, reply: replyLease, forwardsUser: true,
+			parse: parseLease, reply: replyLease, leases: true,
 			summary: "Draws units of a limit as a lease, which the caller may spend without further commands until the lease ends",
 			args:    "units:integer milliseconds:integer {" + leaseSpecs() + "} [LESSEE name] [RELAXED]"},
 		{name: "cl.lease.list", arity: -1, flags: readonly | admin, group: groupLimiter, since: since, long: true, run: cmdLeaseList,
 			cost:    "O(N) in the number of keys",
 			summary: "Lists the outstanding leases, of all keys or of one", args: "[key]"},
 		{name: "cl.lease.return", arity: -3, flags: write | fast | noMulti, group: groupLimiter, since: since,
-			parse: parseLeaseReturn, reply: replyLeaseReturn, forwardsUser: true,
+			parse: parseLeaseReturn, reply: replyLeaseReturn, leases: true,
 			summary: "Returns unused units of a lease", args: "id unused:integer [OF units:integer]"},
 	}
 }

@@ -51,6 +51,24 @@ func TestLeasesBelongToUsers(t *testing.T) {
 	}
 }
 
+// TestLeases_NoDecisions checks that draws and returns are not in the statistics of decisions, whether they grant units or not.
+func TestLeases_NoDecisions(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.greet()
+	p.ask("CL.LEASE.RETURN", p.draw(), "10")
+	p.ask("CL.THROTTLE", "full", "0", "1", "3600")
+	p.ask("CL.LEASE", "1", "1000", "THROTTLE", "full", "0", "1", "3600") // refused
+	if n := p.count("stats", "limited_decisions"); n != 0 {
+		t.Errorf("limited_decisions is %d, want 0", n)
+	}
+	for name, calls := range map[string]int64{"cl.lease": 2, "cl.lease.return": 1} {
+		if c := statisticsOf(s.Statistics(), name); c.Limiter || c.Admitted+c.Limited != 0 || c.Calls != calls {
+			t.Errorf("%s: got %+v, want %d calls and no decisions", name, c, calls)
+		}
+	}
+}
+
 // TestRelaxedLeaseIsShown checks that INFO shows the number and the bound of relaxed leases.
 func TestRelaxedLeaseIsShown(t *testing.T) {
 	t.Parallel()

@@ -277,7 +277,7 @@ func (c *client) author() string {
 // gets the client as its author, because the leader receives the command from this node, not from the client.
 func (c *client) argsForLeader(cmd *command, args [][]byte) [][]byte {
 	switch {
-	case cmd.forwardsUser && !c.srv.isSidecar(): // an upstream takes the user of the sidecar
+	case cmd.leases && !c.srv.isSidecar(): // an upstream takes the user of the sidecar
 		return c.userForLeader(args)
 	case !cmd.changesRules():
 		return args

@@ -132,8 +132,9 @@ type command struct {
 	leaderless bool
 	// forwarded marks a command that any node can run, but that nodes may also send to the leader.
 	forwarded bool
-	// forwardsUser marks a command to which a node appends USER and the user of the client before it forwards the command.
-	forwardsUser bool
+	// leases marks a command that draws or returns units of a lease. A node appends USER and the user of the client before it
+	// forwards the command. The reply is not a decision on a request, so the statistics of decisions do not include it.
+	leases bool
 	// ownStream marks a command that is forwarded over a stream used by no other client.
 	ownStream bool
 	// long marks a command whose reply may take megabytes. The number of such commands that run concurrently is

@@ -119,7 +119,7 @@ func examineChannels(u *acl.User, use channelUse, args [][]byte) denial {
 // count too, unless they are keys or attributes; they are errors.
 func (cmd *command) refunds(args [][]byte) bool {
 	switch {
-	case cmd.parse == nil || cmd.forwardsUser: // draws and returns of leases need a positive quantity
+	case cmd.parse == nil || cmd.leases: // draws and returns of leases need a positive quantity
 		return false
 	case cmd.rules:
 		o := newCheckOptions()

@@ -30,7 +30,7 @@ func (s *Server) Statistics() statistics.Server {
 func (s *Server) commandStatistics() (list []statistics.Command) {
 	limiting := map[string]*command{}
 	for _, cmd := range s.commands[onRedis].every {
-		if cmd.parse != nil {
+		if cmd.parse != nil && !cmd.leases {
 			limiting[cmd.name] = cmd
 		}
 	}
