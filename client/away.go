@@ -1,7 +1,6 @@
 package client
 
 import (
-	"math"
 	"time"
 
 	"github.com/throttledhq/throttled/buckets"
@@ -78,12 +77,4 @@ func (a *away) decideLocal(charges []Charge, n int64) []limiter.Decision {
 		out[i].RetryWhole(n, whole.Max, awayRetry)
 	}
 	return out
-}
-
-// validPart returns the share, or 1 if it is not a positive number.
-func validPart(share float64) float64 {
-	if math.IsNaN(share) || share <= 0 {
-		return 1
-	}
-	return min(share, 1)
 }

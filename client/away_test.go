@@ -2,7 +2,6 @@ package client
 
 import (
 	"errors"
-	"math"
 	"syscall"
 	"testing"
 	"time"
@@ -147,11 +146,6 @@ func TestAway_Refusals(t *testing.T) {
 			if d := a.decide([]Charge{{"k", throttle}}, n)[0]; !d.Limited || d.RetryAfter != want {
 				t.Errorf("the decision on %d of 10 units is %+v, want a refusal with a retry time of %v", n, d, want)
 			}
-		}
-	}
-	for share, want := range map[float64]float64{0: 1, -1: 1, 2: 1, 0.5: 0.5, math.NaN(): 1, math.Inf(1): 1} {
-		if got := validPart(share); got != want {
-			t.Errorf("the share %g is %g, want %g", share, got, want)
 		}
 	}
 }

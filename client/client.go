@@ -45,7 +45,7 @@ func (o *Options) setDefaults() error {
 	o.Lessee = cmp.Or(o.Lessee, "go-"+rand.Text())
 	o.Hold = cmp.Or(o.Hold, limiter.MaxHold)
 	o.Timeout = cmp.Or(o.Timeout, 50*time.Millisecond)
-	o.Share = validPart(o.Share)
+	o.Share = cmp.Or(o.Share, 1)
 	switch {
 	case len(o.Lessee) > limiter.MaxLessee:
 		return fmt.Errorf("%w: Lessee must have at most %d bytes", ErrOptions, limiter.MaxLessee)
@@ -55,6 +55,10 @@ func (o *Options) setDefaults() error {
 		return fmt.Errorf("%w: Timeout must be positive", ErrOptions)
 	case o.Away < Closed || o.Away > Local:
 		return fmt.Errorf("%w: Away must be Closed, Open or Local", ErrOptions)
+	case !(o.Share > 0 && o.Share <= 1): // also NaN
+		return fmt.Errorf("%w: Share must be greater than 0 and at most 1, not %v", ErrOptions, o.Share)
+	case o.MaxKeys < 0:
+		return fmt.Errorf("%w: MaxKeys must be positive, not %d", ErrOptions, o.MaxKeys)
 	}
 	return nil
 }

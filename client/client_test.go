@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,14 +79,18 @@ func TestAllow_Errors(t *testing.T) {
 
 // TestOptions checks that options out of range are refused.
 func TestOptions(t *testing.T) {
-	for name, o := range map[string]Options{
-		"Lessee":  {Lessee: string(make([]byte, 65))},
-		"Hold":    {Hold: time.Minute},
-		"Timeout": {Timeout: -1},
-		"Away":    {Away: Local + 1},
+	for name, list := range map[string][]Options{
+		"Lessee":  {{Lessee: string(make([]byte, 65))}},
+		"Hold":    {{Hold: time.Minute}},
+		"Timeout": {{Timeout: -1}},
+		"Away":    {{Away: Local + 1}},
+		"Share":   {{Share: 2}, {Share: -1, Away: Open}, {Share: math.NaN(), Away: Local}},
+		"MaxKeys": {{MaxKeys: -1}},
 	} {
-		if _, err := New(nil, o); !errors.Is(err, ErrOptions) {
-			t.Errorf("%s: %v, want ErrOptions", name, err)
+		for _, o := range list {
+			if _, err := New(nil, o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%+v: %v, want ErrOptions with %s", o, err, name)
+			}
 		}
 	}
 }

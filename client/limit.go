@@ -28,15 +28,39 @@ type Limit struct {
 type form struct {
 	word, mode string
 	second     bool
+	arguments  [3]string // names of the parameters, for errors: the first integer, the second one, and the period
+	least      int64     // smallest first integer
+	longest    string    // condition for all arguments together, for errors
 }
+
+var windowArguments, shortPeriod = [3]string{"limit", "", "period"}, "period must be at most 146 years"
 
 // forms has the forms of all kinds of limits.
 var forms = map[limiter.Kind]form{
-	limiter.Throttle:      {word: "THROTTLE", second: true},
-	limiter.SlidingWindow: {word: "WINDOW", mode: "SLIDING"},
-	limiter.FixedWindow:   {word: "WINDOW", mode: "FIXED"},
-	limiter.WindowLog:     {word: "WINDOW", mode: "LOG"},
-	limiter.TokenBucket:   {word: "BUCKET", second: true},
+	limiter.Throttle: {
+		word: "THROTTLE", second: true, arguments: [3]string{"maxBurst", "count", "period"},
+		longest: "(maxBurst + 1) * period / count must be at most 292 years",
+	},
+	limiter.SlidingWindow: {word: "WINDOW", mode: "SLIDING", arguments: windowArguments, least: 1, longest: shortPeriod},
+	limiter.FixedWindow:   {word: "WINDOW", mode: "FIXED", arguments: windowArguments, least: 1, longest: shortPeriod},
+	limiter.WindowLog:     {word: "WINDOW", mode: "LOG", arguments: windowArguments, least: 1, longest: shortPeriod},
+	limiter.TokenBucket: {
+		word: "BUCKET", second: true, arguments: [3]string{"capacity", "refill", "interval"}, least: 1,
+		longest: "interval * (capacity / refill, rounded up) must be at most 292 years",
+	},
+}
+
+// check returns an error that names the first argument that is out of range.
+func (f *form) check(first, second int64, period time.Duration) error {
+	switch {
+	case first < f.least:
+		return fmt.Errorf("%w: %s must be at least %d, not %d", ErrLimit, f.arguments[0], f.least, first)
+	case f.second && second < 1:
+		return fmt.Errorf("%w: %s must be at least 1, not %d", ErrLimit, f.arguments[1], second)
+	case period <= 0 || period%time.Millisecond != 0:
+		return fmt.Errorf("%w: %s must be a positive number of milliseconds, not %v", ErrLimit, f.arguments[2], period)
+	}
+	return nil
 }
 
 // Throttle returns a limit of the algorithm GCRA: bursts of maxBurst+1 units, and count units in each period, which is a
@@ -81,13 +105,14 @@ func Bucket(capacity, refill int64, interval time.Duration) (Limit, error) {
 
 // compile returns the Limit that a function compiles. The server compiles the command to the same limit.
 func compile(kind limiter.Kind, first, second int64, period time.Duration, f func(limiter.Period) (limiter.Limit, error)) (Limit, error) {
-	if period%time.Millisecond != 0 {
-		return Limit{}, fmt.Errorf("%w: the period %v must be a whole number of milliseconds", ErrLimit, period)
+	form := forms[kind]
+	if err := form.check(first, second, period); err != nil {
+		return Limit{}, err
 	}
 	ms := period.Milliseconds()
 	l, err := f(limiter.Period{N: ms, Unit: time.Millisecond})
 	if err != nil {
-		return Limit{}, fmt.Errorf("%w for CL.%s: %w", ErrLimit, forms[kind].word, err)
+		return Limit{}, fmt.Errorf("%w: %s", ErrLimit, form.longest)
 	}
 	return Limit{limit: l, first: first, second: second, period: ms, kind: kind}, nil
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,20 +38,26 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimits_Invalid checks that limits are refused which the server would refuse.
+// TestLimits_Invalid checks that limits are refused which the server would refuse, and that the error names the argument.
 func TestLimits_Invalid(t *testing.T) {
-	for name, compile := range map[string]func() (Limit, error){
-		"burst below 0":      func() (Limit, error) { return Throttle(-1, 1, time.Second) },
-		"count of 0":         func() (Limit, error) { return Throttle(1, 0, time.Second) },
-		"no period":          func() (Limit, error) { return SlidingWindow(1, 0) },
-		"negative period":    func() (Limit, error) { return FixedWindow(1, -time.Second) },
-		"half a millisecond": func() (Limit, error) { return WindowLog(1, 500*time.Microsecond) },
-		"no units":           func() (Limit, error) { return WindowLog(0, time.Second) },
-		"no refill":          func() (Limit, error) { return Bucket(1, 0, time.Second) },
-		"a long time":        func() (Limit, error) { return Bucket(math.MaxInt64, 1, time.Hour) },
+	for want, compile := range map[string]func() (Limit, error){
+		"maxBurst must be at least 0, not -1":                         func() (Limit, error) { return Throttle(-1, 1, time.Second) },
+		"count must be at least 1, not 0":                             func() (Limit, error) { return Throttle(1, 0, time.Second) },
+		"(maxBurst + 1) * period / count must be":                     func() (Limit, error) { return Throttle(math.MaxInt64-1, 1, time.Hour) },
+		"period must be a positive number of milliseconds, not 0s":    func() (Limit, error) { return SlidingWindow(1, 0) },
+		"period must be a positive number of milliseconds, not -1s":   func() (Limit, error) { return FixedWindow(1, -time.Second) },
+		"period must be a positive number of milliseconds, not 500µs": func() (Limit, error) { return WindowLog(1, 500*time.Microsecond) },
+		"period must be at most 146 years": func() (Limit, error) {
+			return SlidingWindow(1, time.Duration(math.MaxInt64).Truncate(time.Millisecond))
+		},
+		"limit must be at least 1, not 0":                             func() (Limit, error) { return WindowLog(0, time.Second) },
+		"capacity must be at least 1, not 0":                          func() (Limit, error) { return Bucket(0, 1, time.Second) },
+		"refill must be at least 1, not 0":                            func() (Limit, error) { return Bucket(1, 0, time.Second) },
+		"interval must be a positive number of milliseconds, not 1ns": func() (Limit, error) { return Bucket(1, 1, 1) },
+		"interval * (capacity / refill":                               func() (Limit, error) { return Bucket(math.MaxInt64, 1, time.Hour) },
 	} {
-		if l, err := compile(); !errors.Is(err, ErrLimit) || l != (Limit{}) {
-			t.Errorf("%s: %+v, %v, want ErrLimit", name, l, err)
+		if l, err := compile(); !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), want) || l != (Limit{}) {
+			t.Errorf("got %+v, %v, want ErrLimit with %q", l, err, want)
 		}
 	}
 }
