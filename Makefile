@@ -27,7 +27,7 @@ HELM_VERSION := v3.22.0
 HELM := bin/helm-$(HELM_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-# Packages whose tests run programs that the go command does not know: it would repeat their old results.
+# Packages whose tests run programs that the go command does not track: it would repeat their old results.
 UNCACHED := . ./docs ./internal/failpoint ./scripts/redis-cli-tests
 # Packages without goroutines. They run without the race detector, which would take ten times as long.
 RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./rules ./rules/envoy ./tokenbucket ./window ./windowlog

@@ -21,7 +21,7 @@ var (
 	ErrDigest         = errors.New("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
 	ErrSelector       = errors.New("Selectors are not supported: define another user for the other permissions")
 	ErrManyPatterns   = fmt.Errorf("A user can have at most %d patterns of keys, of channels and of domains: replace them by fewer patterns with *", MaxPatterns)
-	ErrUnknownRules   = errors.New("The user has rules that this version does not know: delete the user, or upgrade this node")
+	ErrUnknownRules   = errors.New("The user has rules that this version does not support: delete the user, or upgrade this node")
 )
 
 // RuleError is the error of one word of the rules of a user.

@@ -47,7 +47,7 @@ type answer struct {
 // refusal is the last refusal of one unit by the authority.
 type refusal struct {
 	until int64 // requests are refused until this time
-	limit int64 // the refusal is forgotten at this time at the latest
+	limit int64 // the refusal is dropped at this time at the latest
 	retry int64 // the authority admits a unit from this time on, or never
 }
 

@@ -80,8 +80,8 @@ type Leases interface {
 // leaseDigits is the number of hexadecimal digits in the name of a lease.
 const leaseDigits = 16
 
-// AppendLeaseID appends the name by which clients know a lease: the ID of the lease in hexadecimal digits, a colon, and the
-// key.
+// AppendLeaseID appends the name that identifies a lease for clients: the ID of the lease in hexadecimal digits, a colon, and
+// the key.
 func AppendLeaseID(dst []byte, id uint64, key []byte) []byte {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], id)

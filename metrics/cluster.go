@@ -11,9 +11,9 @@ import (
 var clusterRows = []row{
 	{"throttled_leader", gauge, nil, "1 if this node decides, otherwise 0. A server without a cluster decides.",
 		func(s *snapshot, out *values) { out.is(s.view.Leading) }},
-	{"throttled_leader_known", gauge, nil, "1 if this node knows a leader, otherwise 0.",
+	{"throttled_leader_known", gauge, nil, "1 if this node has a leader or is the leader, otherwise 0.",
 		func(s *snapshot, out *values) { out.is(s.view.Leading || s.view.Leader != "") }},
-	{"throttled_members", gauge, []string{"role"}, "Members of the cluster as this node knows them: voter or nonvoter. Absent without a log.",
+	{"throttled_members", gauge, []string{"role"}, "Members of the cluster according to this node: voter or nonvoter. Absent without a log.",
 		func(s *snapshot, out *values) {
 			if s.logged {
 				voters := countVoters(s.view)
@@ -81,7 +81,7 @@ func logged(collect func(s *snapshot, out *values)) func(s *snapshot, out *value
 	}
 }
 
-// eachFollower returns a function that adds a value for each other member. Only the leader knows their progress.
+// eachFollower returns a function that adds a value for each other member. Only the leader has their progress.
 func eachFollower(value func(s *snapshot, f *topology.Follower) float64) func(s *snapshot, out *values) {
 	return func(s *snapshot, out *values) {
 		for i := range s.status.Followers {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Debian package and the rpm into DIR (bin/packages), with the nfpm program of the variable NFPM. The same commit
-# gives the same bytes with the same version of Go; "make packages-test" checks this.
+# produces the same bytes with the same version of Go; "make packages-test" checks this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-bin/packages}

@@ -66,7 +66,7 @@ func startFailureLab(t *testing.T) *lab {
 	return l
 }
 
-// TestOnFailure checks the replies to CL.CHECK by a node that knows no leader, for each policy.
+// TestOnFailure checks the replies to CL.CHECK by a node without a leader, for each policy.
 func TestOnFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := startFailureLab(t)

@@ -102,7 +102,7 @@ func TestManyLimitCounts(t *testing.T) {
 	}
 }
 
-// TestLimitCountsOnFailure checks the counters of a node that knows no leader.
+// TestLimitCountsOnFailure checks the counters of a node without a leader.
 func TestLimitCountsOnFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := startFailureLab(t)

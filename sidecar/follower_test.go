@@ -160,7 +160,7 @@ func TestUpstream_Sentinel(t *testing.T) {
 	u.await(t, b.addr())
 	s.watch("")
 	b.kill()
-	eventually(t, "the error", func() bool { return strings.Contains(u.Upstream().Error, "knows no leader of limits") })
+	eventually(t, "the error", func() bool { return strings.Contains(u.Upstream().Error, "reports no leader of limits") })
 }
 
 func TestParseRole(t *testing.T) {

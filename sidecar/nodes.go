@@ -45,8 +45,8 @@ func (n *nodes) indexAfter(addr string) int { return slices.Index(n.all(), addr)
 
 // role is the information in a reply to ROLE.
 type role struct {
-	leader   string   // address of the leader; empty if the node leads, knows no leader, or has refused the command
-	replicas []string // addresses of the other nodes, if the node leads
+	leader   string   // address of the leader; empty if the node is the leader, has no leader, or has refused the command
+	replicas []string // addresses of the other nodes, if the node is the leader
 	sentinel string   // name of the master, if the address is one for clients of Sentinel
 }
 
@@ -123,7 +123,7 @@ func askSentinel(ctx context.Context, c *Credentials, addr, master string) (stri
 	fields, _ := replies[0].([]any)
 	leader := addressIn(fields)
 	if leader == "" {
-		return "", fmt.Errorf("the Sentinel knows no leader of %s: %v", master, replies[0])
+		return "", fmt.Errorf("the Sentinel reports no leader of %s: %v", master, replies[0])
 	}
 	return leader, nil
 }

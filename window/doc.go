@@ -83,7 +83,7 @@
 //
 // So no unit is removed before its window has ended by one of the two clocks, and no unit counts in a later window than
 // the one after that for which its limit was made. While limiter time is behind the wall clock, reset after and retry
-// after are too long by the difference, because this package does not know the wall clock.
+// after are too long by the difference, because this package does not read the wall clock.
 //
 // # Examples
 //

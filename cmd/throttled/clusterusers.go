@@ -25,7 +25,7 @@ func newClusterUsers(store *acl.Store, log *slog.Logger) *clusterUsers {
 	return &clusterUsers{store: store, catalog: server.UserCatalog(), initial: store.Get(), log: log}
 }
 
-// Apply replaces the users. A user with rules that this version of the program does not know is disabled on this node.
+// Apply replaces the users. A user with rules that this version of the program does not support is disabled on this node.
 func (u *clusterUsers) Apply(version uint64, text string, created map[string]uint64) error {
 	if version == 0 {
 		u.store.Replace(u.initial)

@@ -68,9 +68,9 @@ func (c *clientFlags) explain(err error) error {
 	var noTLS tls.RecordHeaderError
 	switch {
 	case errors.As(err, &noTLS):
-		return errors.New("the port is not one for TLS: omit --tls, or give the address of tls-port")
+		return errors.New("the port is not one for TLS: omit --tls, or specify the address of tls-port")
 	case !c.tls && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		return errors.New("the server has closed the connection: if the port is one for TLS, give --tls and --cacert")
+		return errors.New("the server has closed the connection: if the port is one for TLS, specify --tls and --cacert")
 	case redis.HasErrorPrefix(err, "NOAUTH"):
 		return errors.New("the server requires a password: set THROTTLED_REQUIREPASS or THROTTLED_REQUIREPASS_FILE, or specify --config or --password-file")
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

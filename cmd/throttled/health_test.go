@@ -148,7 +148,7 @@ func TestHealth_TLS(t *testing.T) {
 	executes(t, exitError, "certificate", "health", "--addr", "localhost:"+port, "--tls", "--cacert", ca)
 	executes(t, exitOK, "ready", "health", "--addr", "localhost:"+port, "--tls", "--cacert", ca, "--sni", "127.0.0.1")
 	executes(t, exitError, "other.example", "health", "--addr", addr, "--tls", "--cacert", ca, "--sni", "other.example")
-	executes(t, exitError, addr+": the server has closed the connection: if the port is one for TLS, give --tls", "health", "--addr", addr)
+	executes(t, exitError, addr+": the server has closed the connection: if the port is one for TLS, specify --tls", "health", "--addr", addr)
 	executes(t, exitError, r.addr+": the port is not one for TLS: omit --tls", "health", "--addr", r.addr, "--tls", "--cacert", ca)
 	out := filepath.Join(t.TempDir(), "backup.thr")
 	executes(t, exitError, "read the backup: the server has closed the connection: if the port is one for TLS", "backup", "--out", out, "--from", addr)

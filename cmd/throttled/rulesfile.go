@@ -37,7 +37,7 @@ type rulesFile struct {
 	target ruleset.Log
 	log    *slog.Logger
 	again  chan struct{} // requests that the file is read again
-	// ready returns an error while this node may not know the newest version, which describe compares with that of the file.
+	// ready returns an error while this node may lack the newest version, which describe compares with that of the file.
 	ready func() error
 
 	hash    string            // of the last text; "" before the file was read

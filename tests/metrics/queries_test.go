@@ -288,7 +288,7 @@ func checkOutage(t *testing.T, nodes []*node, leader *node) {
 			}
 		}
 	}
-	await(t, "the remaining node knows no leader", func() bool { return rest.value(t, "throttled_leader_known") == 0 })
+	await(t, "the remaining node has no leader", func() bool { return rest.value(t, "throttled_leader_known") == 0 })
 	rest.ask(t, "CL.CHECK shop path /api/x", "CL.CHECK shop path /login ip x", "CL.THROTTLE k 1 1 60")
 	for _, c := range []struct {
 		name  string
