@@ -133,9 +133,9 @@ func TestLimit_Flags(t *testing.T) {
 		t.Fatalf("Limit: %v", err)
 	}
 	for i, flags := range []Flags{FailOpen, 0, Local} {
-		want := Result{Decision: Decision{Limit: 2, Remaining: 1, RetryAfter: -1, ResetAfter: time.Minute}, Flags: flags}
-		if !reflect.DeepEqual(results[i], want) {
-			t.Errorf("result %d: %+v, want %+v", i, results[i], want)
+		want := Decision{Limit: 2, Remaining: 1, RetryAfter: -1, ResetAfter: time.Minute}
+		if r := &results[i]; r.Err != nil || r.Decision != want || r.Flags != flags {
+			t.Errorf("result %d: %+v, want %+v with the flags %b", i, r, want, flags)
 		}
 	}
 	for _, replies := range []string{"|", "|1\r\n", "|9\r\n" + five, "|1\r\n$5\r\nflags\r\n:1\r\n" + five, "|1\r\n$5\r\nflags\r\n~0\r\n"} {
