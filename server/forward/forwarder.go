@@ -54,13 +54,13 @@ type Forwarder struct {
 	watches chan struct{} // holds a token for each Watch
 	waiting atomic.Int32
 
-	passengers sync.Pool // unused ones
+	unused sync.Pool // queued batches
 
 	mu     sync.Mutex
 	leader string
 	dials  *dials // dials to the leader in progress
 	idle   []*stream
-	shared []*carrier // to the leader
+	shared []*sharedStream // to the leader
 	open   map[*stream]struct{}
 }
 
@@ -102,7 +102,7 @@ func (f *Forwarder) SetLeader(leader string) {
 	if leader != f.leader {
 		f.dials.cancel()
 		f.leader, f.dials = leader, newDials()
-		f.retireCarriers()
+		f.retireShared()
 	}
 	f.idle = slices.DeleteFunc(f.idle, func(st *stream) bool {
 		if st.to != leader {

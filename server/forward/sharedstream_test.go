@@ -15,7 +15,7 @@ import (
 // recorder is a leader that the test controls: it records each read, and replies when the test permits it.
 type recorder struct {
 	mu    sync.Mutex
-	reads []string // the bytes of each write of a carrier
+	reads []string // the bytes of each write of a shared stream
 	dials int
 	conns []net.Conn
 	await chan struct{} // a token permits the replies to one write; nil permits all
@@ -318,9 +318,9 @@ func TestCarrierBusy(t *testing.T) {
 	})
 }
 
-// TestCarrierGathersCallers checks that a carrier waits for the next batches of its recent callers before it writes, that it
+// TestSharedStreamGathersCallers checks that a shared stream waits for the next batches of its recent callers before it writes, that it
 // does so for at most gatherTime or half the time of the last exchange, and not for fewer than gatherMin callers.
-func TestCarrierGathersCallers(t *testing.T) {
+func TestSharedStreamGathersCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
 		f := New(dialFunc(r.dial))
