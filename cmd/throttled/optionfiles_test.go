@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/throttledhq/throttled/internal/tlstest"
 )
@@ -19,11 +22,8 @@ func TestRun_OptionFiles(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cert, key, ca := site.Path("server.pem"), site.Path("server-key.pem"), site.Path("ca.pem")
-	clients := []string{"--tls-port", "6390", "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca}
+	clients, secured, node := tlsArgs(site, "server", "server")
 	sidecar := []string{"--upstream", "127.0.0.1:1"}
-	secured := append(sidecar, "--upstream-tls", "yes", "--upstream-tls-cert-file", cert, "--upstream-tls-key-file", key)
-	node := []string{"--cluster-id", "c1", "--node-id", "server", "--raft-addr", "127.0.0.1:1", "--bootstrap", "server=127.0.0.1:1", "--raft-tls-cert", cert, "--raft-tls-key", key, "--raft-tls-ca", ca}
 	for option, args := range map[string][]string{
 		"requirepass-file": nil, "aclfile": nil, "rules": nil,
 		"tls-cert-file": clients, "tls-key-file": clients, "tls-ca-cert-file": clients, "tls-revoked-file": clients,
@@ -31,14 +31,23 @@ func TestRun_OptionFiles(t *testing.T) {
 		"raft-tls-cert": node, "raft-tls-key": node, "raft-tls-ca": node, "raft-tls-revoked": node,
 	} {
 		for path, want := range map[string]string{pipe: "is not a regular file", missing: "no such file"} {
-			given := append([]string{"--port", "0", "--" + option, path}, without(args, "--"+option)...)
-			if option[:4] == "raft" {
-				given = append(given, "--data-dir", filepath.Join(t.TempDir(), "data"))
-			}
-			checkRefused(t, option, path, want, given)
+			given := append([]string{"--port", "0", "--dir", t.TempDir(), "--" + option, path}, without(args, "--"+option)...)
+			checkRefused(t, exitUsage, given, option, path, want)
 		}
 	}
-	checkRefused(t, "configuration file", pipe, "is not a regular file", []string{pipe})
+	checkRefused(t, exitUsage, []string{pipe}, "configuration file", pipe, "is not a regular file")
+}
+
+// tlsArgs returns the arguments of a server with TLS, of a sidecar and of a node, with a certificate and a key of a site.
+func tlsArgs(site *tlstest.Site, certName, keyName string) (clients, sidecar, node []string) {
+	cert, key, ca := site.Path(certName+".pem"), site.Path(keyName+"-key.pem"), site.Path("ca.pem")
+	clients = []string{"--tls-port", "6390", "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca}
+	sidecar = []string{"--upstream", "127.0.0.1:1", "--upstream-tls", "yes", "--upstream-tls-cert-file", cert, "--upstream-tls-key-file", key}
+	node = []string{
+		"--cluster-id", "c1", "--node-id", "server", "--data-dir", "data", "--raft-addr", "127.0.0.1:1", "--bootstrap", "server=127.0.0.1:1",
+		"--raft-tls-cert", cert, "--raft-tls-key", key, "--raft-tls-ca", ca,
+	}
+	return clients, sidecar, node
 }
 
 // without returns args without a flag and its value.
@@ -51,17 +60,33 @@ func without(args []string, flag string) (rest []string) {
 	return rest
 }
 
-// checkRefused runs the program, which must exit with exitUsage, and an error with all the given texts.
-func checkRefused(t *testing.T, option, path, want string, args []string) {
+// checkRefused runs the program, which must exit with the given code, and an error with all the given texts.
+func checkRefused(t *testing.T, want int, args []string, texts ...string) {
 	t.Helper()
+	t.Chdir(t.TempDir()) // --dir changes the working directory; Chdir restores it after the test
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var out, errs bytes.Buffer
-	code, text := run(args, nil, &out, &errs), ""
-	for line := range strings.Lines(errs.String()) {
+	done := make(chan int, 1)
+	go func() { done <- serve(ctx, args, nil, &out, &errs) }()
+	select {
+	case code := <-done:
+		text := errorLine(errs.String())
+		lacks := func(s string) bool { return !strings.Contains(text, s) }
+		if code != want || slices.ContainsFunc(texts, lacks) {
+			t.Errorf("%q exits with %d, want %d, and an error with %q:\n%s", args, code, want, texts, &errs)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%q does not exit: its start blocks, or it serves clients", args)
+	}
+}
+
+// errorLine returns the line with the error of the program.
+func errorLine(output string) (text string) {
+	for line := range strings.Lines(output) {
 		if strings.HasPrefix(line, "throttled: ") {
 			text = line
 		}
 	}
-	if code != exitUsage || !strings.Contains(text, option) || !strings.Contains(text, path) || !strings.Contains(text, want) {
-		t.Errorf("%q exits with %d, want %d, and an error with %q, %s and %q:\n%s", args, code, exitUsage, option, path, want, &errs)
-	}
+	return text
 }
