@@ -12,7 +12,8 @@ var (
 	// ErrInsecure is wrapped, also by Dial, if certificates are disabled and an address is not
 	// loopback.
 	ErrInsecure = errors.New("without certificates all addresses must be loopback: set raft-tls-cert, raft-tls-key and raft-tls-ca to use other addresses")
-	// ErrFiles is wrapped if the files of certificates cannot be read, or are not valid for this node.
+	// ErrFiles is wrapped if a file of certificates cannot be read or parsed. It is not wrapped if the files are well-formed, but
+	// the certificate is not valid for this node now, or does not match its key.
 	ErrFiles = errors.New("load certificates")
 	// ErrNoCertificate is wrapped if certificates are enabled but no files are configured.
 	ErrNoCertificate = errors.New(`no certificates: create them with "throttled certs", and set raft-tls-cert, raft-tls-key and raft-tls-ca`)

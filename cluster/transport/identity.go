@@ -25,6 +25,7 @@ const (
 // identity is the parsed content of the certificate files. It is immutable.
 type identity struct {
 	cert  tls.Certificate
+	chain []*x509.Certificate // cert, parsed
 	roots *x509.CertPool
 	caEnd time.Time // earliest expiry time of a certificate in roots
 }
@@ -50,9 +51,12 @@ func (p *certReloader) read() error {
 // that a later change of the files causes another read.
 func (p *certReloader) readLocked(files [3]os.FileInfo) error {
 	p.seen = files
-	id, err := p.cfg.loadIdentity()
+	id, err := p.cfg.parseFiles()
+	if err == nil {
+		err = p.cfg.checkOwn(id)
+	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFiles, err)
+		return err
 	}
 	p.current = id
 	return nil
@@ -86,35 +90,44 @@ func (p *certReloader) stat() (files [3]os.FileInfo) {
 	return files
 }
 
-// loadIdentity reads the certificate files and verifies that they are valid for this node.
-func (c *Config) loadIdentity() (*identity, error) {
+// parseFiles reads and parses the certificate files. The error wraps certs.ErrMismatch or ErrFiles.
+func (c *Config) parseFiles() (*identity, error) {
 	cert, err := certs.LoadKeyPair(c.CertFile, c.KeyFile)
 	if err != nil {
-		return nil, fmt.Errorf("raft-tls-cert %s and raft-tls-key %s: %w", c.CertFile, c.KeyFile, err)
+		err = fmt.Errorf("raft-tls-cert %s and raft-tls-key %s: %w", c.CertFile, c.KeyFile, err)
+		if errors.Is(err, certs.ErrMismatch) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", ErrFiles, err)
 	}
 	ca, err := fsutil.ReadFile(c.CAFile)
 	if err != nil {
-		return nil, fmt.Errorf("raft-tls-ca: %w", err)
+		return nil, fmt.Errorf("%w: raft-tls-ca: %w", ErrFiles, err)
 	}
-	id := &identity{cert: cert, roots: x509.NewCertPool()}
+	id := &identity{cert: cert, roots: x509.NewCertPool(), caEnd: certs.EarliestExpiry(ca)}
 	if !id.roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("raft-tls-ca: %s contains no certificate", c.CAFile)
+		return nil, fmt.Errorf("%w: raft-tls-ca: %s contains no certificate", ErrFiles, c.CAFile)
 	}
-	id.caEnd = certs.EarliestExpiry(ca)
-	chain := []*x509.Certificate{cert.Leaf}
+	id.chain = []*x509.Certificate{cert.Leaf}
 	for _, der := range cert.Certificate[1:] {
 		link, err := x509.ParseCertificate(der)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.CertFile, err)
+			return nil, fmt.Errorf("%w: raft-tls-cert: %s: %w", ErrFiles, c.CertFile, err)
 		}
-		chain = append(chain, link)
-	}
-	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if err := c.verify(id.roots, chain, usage, c.Node); err != nil {
-			return nil, fmt.Errorf("%s is not valid for node %s of cluster %s: %w", c.CertFile, c.Node, c.Cluster, err)
-		}
+		id.chain = append(id.chain, link)
 	}
 	return id, nil
+}
+
+// checkOwn verifies that the certificate is valid for this node. The error does not wrap ErrFiles, because the same options can
+// be correct later: after the clock is set, or after a renewal is complete.
+func (c *Config) checkOwn(id *identity) error {
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		if err := c.verify(id.roots, id.chain, usage, c.Node); err != nil {
+			return fmt.Errorf("raft-tls-cert: %s is not valid for node %s of cluster %s: %w", c.CertFile, c.Node, c.Cluster, err)
+		}
+	}
+	return nil
 }
 
 // verify checks that a certificate chain is valid for a node of this cluster, or for any

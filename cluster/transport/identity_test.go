@@ -33,9 +33,9 @@ func TestListenCertificates(t *testing.T) {
 	listenRefuses(t, func() Config { return s.config("n1") }, []refusal{
 		{"no file", func(c *Config) { c.CertFile = "none.pem" }, os.ErrNotExist},
 		{"no CA", func(c *Config) { c.CAFile = "none.pem" }, os.ErrNotExist},
-		{"junk", func(c *Config) { c.CertFile = junk }, nil},
-		{"junk as CA", func(c *Config) { c.CAFile = junk }, nil},
-		{"key of another", func(c *Config) { _, c.KeyFile = certs.Files(s.dir, "n2") }, nil},
+		{"junk", func(c *Config) { c.CertFile = junk }, ErrFiles},
+		{"junk as CA", func(c *Config) { c.CAFile = junk }, ErrFiles},
+		{"key of another", func(c *Config) { _, c.KeyFile = certs.Files(s.dir, "n2") }, certs.ErrMismatch},
 		{"certificate of another", func(c *Config) { c.CertFile, c.KeyFile = certs.Files(s.dir, "n2") }, ErrOtherNode},
 		{"other cluster", func(c *Config) { c.Cluster = "c2" }, ErrOtherCluster},
 		{"other CA", func(c *Config) { c.CAFile, _ = certs.CAFiles(other.dir) }, ErrCertificate},

@@ -70,7 +70,7 @@ func (l *Link) readRevoked() error {
 		return fmt.Errorf("%w: raft-tls-revoked: %w", ErrFiles, err)
 	}
 	if err := l.revoked.check([]*x509.Certificate{l.certs.current.cert.Leaf}); err != nil {
-		return fmt.Errorf("%w: %s: %w; issue a new one with throttled certs --renew", ErrFiles, l.cfg.CertFile, err)
+		return fmt.Errorf("raft-tls-cert: %s: %w; issue a new one with throttled certs --renew", l.cfg.CertFile, err)
 	}
 	return nil
 }

@@ -38,6 +38,35 @@ func TestRun_OptionFiles(t *testing.T) {
 	checkRefused(t, exitUsage, []string{pipe}, "configuration file", pipe, "is not a regular file")
 }
 
+// TestRun_UnusableCertificates starts the program with well-formed certificates that cannot be used now. The exit code must be
+// that of errors after which a supervisor restarts the program: the clock may be wrong, or a renewal may be in progress.
+func TestRun_UnusableCertificates(t *testing.T) {
+	site, now := tlstest.New(t), time.Now()
+	site.Replace("old", tlstest.IssueAt(t, site.CA, "server", now.AddDate(0, 0, -2)))
+	site.Replace("early", tlstest.IssueAt(t, site.CA, "server", now.AddDate(0, 0, 2)))
+	site.Replace("foreign", tlstest.IssueAt(t, tlstest.NewCA(t), "server", now))
+	site.Replace("other", site.Issue("other"))
+	clients, secured, node := tlsArgs(site, "server", "other")
+	for option, args := range map[string][]string{"tls-cert-file": clients, "upstream-tls-cert-file": secured, "raft-tls-cert": node} {
+		checkRefused(t, exitError, append([]string{"--port", "0", "--dir", t.TempDir()}, args...), option, "the key does not match the certificate")
+	}
+	for name, want := range map[string]string{
+		"old": "expired or is not yet valid", "early": "expired or is not yet valid", "foreign": "unknown authority", "other": "wrong node",
+	} {
+		_, _, node := tlsArgs(site, name, name)
+		checkRefused(t, exitError, append([]string{"--port", "0", "--dir", t.TempDir()}, node...), "raft-tls-cert", site.Path(name+".pem"), want)
+	}
+	_, _, node = tlsArgs(site, "server", "server")
+	pair := site.Issue("server")
+	site.Replace("server", pair)
+	serial, err := pair.Serial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	site.Write("revoked", []byte(serial))
+	checkRefused(t, exitError, append([]string{"--port", "0", "--dir", t.TempDir(), "--raft-tls-revoked", site.Path("revoked")}, node...), "raft-tls-cert", "revoked")
+}
+
 // tlsArgs returns the arguments of a server with TLS, of a sidecar and of a node, with a certificate and a key of a site.
 func tlsArgs(site *tlstest.Site, certName, keyName string) (clients, sidecar, node []string) {
 	cert, key, ca := site.Path(certName+".pem"), site.Path(keyName+"-key.pem"), site.Path("ca.pem")

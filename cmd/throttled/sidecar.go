@@ -25,7 +25,7 @@ func (p *program) openSidecar(o *options.Options, config *server.Config) error {
 		TLS: o.UpstreamTLS, CACertFile: o.UpstreamTLSCACertFile, CertFile: o.UpstreamTLSCertFile, KeyFile: o.UpstreamTLSKeyFile, ServerName: o.UpstreamTLSServerName,
 	}
 	if err := credentials.Check(); err != nil {
-		return wrongUsage("option upstream: %w", err)
+		return fileError(fmt.Errorf("option upstream: %w", err))
 	}
 	p.storeErr = errSidecarState
 	p.table = buckets.New(buckets.Config{MaxMemory: localMemory, Shards: localShards})

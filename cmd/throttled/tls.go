@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/throttledhq/throttled/cluster/transport/certs"
 	"github.com/throttledhq/throttled/internal/tlsserver"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/server"
@@ -35,9 +36,18 @@ func (p *program) openTLS(o *options.Options) (err error) {
 		return nil
 	}
 	if p.tls, err = tlsserver.Open(tlsSettings(o), p.log); err != nil {
-		return &usageError{err}
+		return fileError(err)
 	}
 	return nil
+}
+
+// fileError returns a usageError for an error of the files that options name. If a certificate and its key do not match, it
+// returns err: the files are replaced one after the other, so a later start can succeed.
+func fileError(err error) error {
+	if errors.Is(err, certs.ErrMismatch) {
+		return err
+	}
+	return &usageError{err}
 }
 
 // listenTLS binds the addresses of the listeners for Redis clients with TLS.

@@ -36,7 +36,7 @@ type Store struct {
 }
 
 // Open loads the files. An expired certificate is reported in the log only, so that a server whose certificate expires
-// can still be restarted. log may be nil. Other errors wrap ErrNoFiles, ErrNoCA, certs.ErrSerials, or errors of package
+// can still be restarted. log may be nil. Other errors wrap ErrNoFiles, ErrNoCA, certs.ErrMismatch, certs.ErrSerials, or errors of package
 // tls or of the file system.
 func Open(s Settings, log *slog.Logger) (*Store, error) {
 	if log == nil {

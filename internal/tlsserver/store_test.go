@@ -28,7 +28,7 @@ func TestOpen_Invalid(t *testing.T) {
 		{"no key", func(o *Settings) { o.KeyFile = "" }, ErrNoFiles, ""},
 		{"missing certificate", func(o *Settings) { o.CertFile = s.Path("none") }, fs.ErrNotExist, "tls-cert-file"},
 		{"junk", func(o *Settings) { o.CertFile = s.Path("junk") }, nil, "failed to find any PEM data"},
-		{"key of another certificate", func(o *Settings) { o.KeyFile = s.Path("other-key.pem") }, nil, "does not match"},
+		{"key of another certificate", func(o *Settings) { o.KeyFile = s.Path("other-key.pem") }, certs.ErrMismatch, "tls-key-file"},
 		{"no CA", func(o *Settings) { o.CAFile = "" }, ErrNoCA, "set tls-ca-cert-file"},
 		{"missing CA", func(o *Settings) { o.CAFile = s.Path("none") }, fs.ErrNotExist, "tls-ca-cert-file"},
 		{"junk as CA", func(o *Settings) { o.CAFile = s.Path("junk") }, nil, "contains no certificate"},

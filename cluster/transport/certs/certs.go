@@ -35,7 +35,9 @@ var (
 	// ErrNotCA is wrapped if a certificate cannot sign node certificates, because it is not
 	// a CA certificate or the key does not match it.
 	ErrNotCA = errors.New("not a CA certificate with a matching key")
-	errNoPEM = errors.New("not a PEM certificate")
+	// ErrMismatch is wrapped if a key does not match its certificate. Both are well-formed.
+	ErrMismatch = errors.New("the key does not match the certificate")
+	errNoPEM    = errors.New("not a PEM certificate")
 	// ErrOtherCluster is wrapped if a CA was created for another cluster.
 	ErrOtherCluster = errors.New("the CA was created for another cluster")
 	// ErrExpired is wrapped if a CA has expired, or is not valid yet.

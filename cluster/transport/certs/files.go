@@ -68,7 +68,7 @@ func LoadCA(dir string, now time.Time) (*CA, error) {
 }
 
 // LoadKeyPair returns a certificate, followed by those of intermediate CAs, and its key from two files in PEM format. Errors are
-// those of fsutil.ReadFile and of tls.X509KeyPair.
+// ErrMismatch, and those of fsutil.ReadFile and of tls.X509KeyPair.
 func LoadKeyPair(certFile, keyFile string) (pair tls.Certificate, err error) {
 	cert, err := fsutil.ReadFile(certFile)
 	if err != nil {
@@ -78,7 +78,11 @@ func LoadKeyPair(certFile, keyFile string) (pair tls.Certificate, err error) {
 	if err != nil {
 		return pair, err
 	}
-	return tls.X509KeyPair(cert, key)
+	pair, err = tls.X509KeyPair(cert, key)
+	if err != nil && strings.Contains(err.Error(), "does not match public key") { // package tls has no type for this error
+		err = ErrMismatch
+	}
+	return pair, err
 }
 
 // IssuedFile returns the path of the file in a directory that lists the certificates issued there.

@@ -1,6 +1,10 @@
 package certs
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io/fs"
 	"os"
@@ -126,5 +130,30 @@ func TestLoadCAFails(t *testing.T) {
 				t.Errorf("LoadCA returns %v, and errors.Is for fs.ErrNotExist is %v; want the opposite", err, absent)
 			}
 		})
+	}
+}
+
+// TestLoadKeyPair_Mismatch checks the error for a key of another certificate, and for a key of another type.
+func TestLoadKeyPair_Mismatch(t *testing.T) {
+	ca, dir := newCA(t), t.TempDir()
+	p, err := ca.Issue("n1", "c1", 1, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string][]byte{"other": ca.Pair().Key, "type": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})} {
+		if err := (Pair{Cert: p.Cert, Key: key}).Save(dir, name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadKeyPair(Files(dir, name)); !errors.Is(err, ErrMismatch) {
+			t.Errorf("%s: got %v, want ErrMismatch", name, err)
+		}
 	}
 }
