@@ -213,7 +213,9 @@ func (f *forwarding) takeResult(b *batch) {
 		f.suspect()
 		fallthrough
 	default:
-		f.reportRefusal()
+		if refused := new(topology.ConnRefusedError); f.client.srv.isSidecar() && errors.As(f.err, &refused) {
+			f.failedView = f.view.Changed
+		}
 		f.client.srv.debug("forward", "cannot forward commands", "node", f.view.Leader, "error", f.err)
 	}
 	if f.watch != nil {
@@ -227,13 +229,6 @@ func (f *forwarding) suspect() {
 	srv := f.client.srv
 	if srv.isSidecar() && f.view.Leader != "" && f.view.Changed == srv.cluster.View().Changed {
 		srv.sidecar.Suspect()
-	}
-}
-
-// reportRefusal reports on a sidecar that the upstream has refused a connection.
-func (f *forwarding) reportRefusal() {
-	if srv := f.client.srv; srv.isSidecar() && errors.Is(f.err, forward.ErrRefused) {
-		srv.sidecar.Refused(f.err)
 	}
 }
 

@@ -20,7 +20,8 @@ type Sidecar interface {
 	Silent() bool
 	// Suspect reports that the upstream has not replied in time. Silent returns true until the upstream answers again.
 	Suspect()
-	// Refused reports that the upstream has refused a connection with a reply, which is in the error.
+	// Refused is called once for each connection of Dial that the upstream has refused in its reply to the greeting. The error
+	// wraps a *topology.ConnRefusedError.
 	Refused(err error)
 	// User returns the name of the user as which commands run on the upstream, or an empty string if it is not known.
 	User() string

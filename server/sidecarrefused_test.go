@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestSidecar_Refused checks that a sidecar reports connections that the upstream refuses, and that it has not run the commands.
+// TestSidecar_Refused checks that a sidecar connects once for a command if the upstream refuses connections, and decides immediately
+// that the upstream has not run it.
 func TestSidecar_Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeSidecar{serves: func(conn net.Conn) {
@@ -17,9 +18,10 @@ func TestSidecar_Refused(t *testing.T) {
 		}}
 		f.use("up")
 		p := f.serve(t, newPipes(), nil, policyPatience+100*time.Millisecond).dial()
+		begin := time.Now()
 		p.do(failure(errUpstreamAway), "DEL", "k")
-		if f.refused.Load() == 0 {
-			t.Error("Refused was not called")
+		if took := time.Since(begin); f.refused.Load() != 1 || took >= 50*time.Millisecond {
+			t.Errorf("Refused was called %d times and the reply took %v, want once, and less than two dials", f.refused.Load(), took)
 		}
 	})
 }

@@ -64,7 +64,7 @@ func (n *node) serve(c net.Conn) {
 			return
 		}
 		n.mu.Lock()
-		paused, reply, role, master := n.paused, n.reply, n.role, n.master
+		paused, reply, role, master, password := n.paused, n.reply, n.role, n.master, n.password
 		if words[0] == "ROLE" {
 			n.roles++
 		}
@@ -80,12 +80,12 @@ func (n *node) serve(c net.Conn) {
 			n.mu.Lock()
 			n.logins++
 			n.mu.Unlock()
-			if login = strings.Join(words[1:], ":"); login != n.password {
+			if login = strings.Join(words[1:], ":"); login != password {
 				reply = "-WRONGPASS invalid username-password pair or user is disabled."
 			} else {
 				reply = "+OK"
 			}
-		case n.password != login:
+		case password != login:
 			reply = "-NOAUTH Authentication required."
 		case words[0] == "ROLE":
 			reply = role
@@ -187,6 +187,19 @@ func (n *node) countRoles() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.roles
+}
+
+func (n *node) setPassword(password string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.password = password
+}
+
+// countLogins returns the number of AUTH commands received.
+func (n *node) countLogins() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.logins
 }
 
 // refuseRole sets the error reply to ROLE.

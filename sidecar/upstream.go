@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,13 +49,11 @@ type Upstream struct {
 	silent  atomic.Bool
 	suspect chan struct{} // holds a token if a probe must be sent
 	lines   *lograte.Limiter
+	gate    gate // of Dial
 
 	mu      sync.Mutex
 	changed chan struct{} // closed with the next view
 	status  topology.Upstream
-	// wrong is the error of the last dial with a wrong password. No dial is tried until wrongUntil.
-	wrong      error
-	wrongUntil time.Time
 }
 
 // New returns an Upstream without a connection.
@@ -268,6 +265,7 @@ func (u *Upstream) publish(addr string, err error) {
 	close(closing)
 	u.mu.Unlock()
 	if addr != "" {
+		u.gate.accept(addr)
 		u.silent.Store(false)
 		u.config.Log.Info("connected to the upstream", "address", addr)
 	} else if !errors.Is(err, context.Canceled) {
@@ -275,45 +273,33 @@ func (u *Upstream) publish(addr string, err error) {
 	}
 }
 
-// Dial opens a connection to an address of the upstream. See topology.Cluster.
+// Dial opens a connection to an address of the upstream. See topology.Cluster. If the address has refused a connection recently,
+// the error is that refusal, a *topology.ConnRefusedError.
 func (u *Upstream) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	if err := u.wrongPassword(); err != nil {
+	if err := u.gate.enter(addr, time.Now()); err != nil {
 		return nil, err
 	}
 	conn, err := u.config.Credentials.connect(ctx, addr)
-	if refused := new(authError); errors.As(err, &refused) {
+	switch refused := new(authError); {
+	case errors.As(err, &refused):
+		err = &topology.ConnRefusedError{Node: addr, Err: refused}
 		u.Refused(err)
-		u.noteWrongPassword(refused)
+	case err == nil && u.config.Credentials.PasswordFile != "": // the address has replied
+		u.gate.accept(addr)
 	}
 	return conn, err
-}
-
-// wrongPassword returns the error of a recent dial with a wrong password, or nil if the next dial may try again: the upstream
-// limits wrong passwords.
-func (u *Upstream) wrongPassword() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.wrong == nil || time.Now().After(u.wrongUntil) {
-		return nil
-	}
-	return u.wrong
-}
-
-func (u *Upstream) noteWrongPassword(refused *authError) {
-	if !strings.HasPrefix(refused.reply, "-WRONGPASS ") {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.wrong, u.wrongUntil = refused, time.Now().Add(jittered(authBackoff))
 }
 
 // User returns the name of the user of the sidecar on the upstream. It is empty if the name can follow from a certificate.
 func (u *Upstream) User() string { return u.config.Credentials.user() }
 
 // Refused records that the upstream, which answers probes on an open connection, has refused another connection: after a change of
-// its password, or if it has too many clients. The same error is logged once an hour.
+// its password, or if it has too many clients. It is called once for each of these connections. The same error is logged once an
+// hour.
 func (u *Upstream) Refused(err error) {
+	if refused := new(topology.ConnRefusedError); errors.As(err, &refused) {
+		u.gate.refuse(refused, time.Now())
+	}
 	u.mu.Lock()
 	u.status.Failures++
 	u.mu.Unlock()

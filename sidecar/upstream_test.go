@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -154,35 +153,6 @@ func TestUpstream_Authenticates(t *testing.T) {
 		t.Fatalf("Dial: %v", err)
 	}
 	_ = conn.Close()
-}
-
-// TestUpstream_WrongPassword changes the password while a connection is open. Only the first dial must send the wrong password, and
-// its error is logged with the user.
-func TestUpstream_WrongPassword(t *testing.T) {
-	n := newNode(t)
-	n.password = "app:secret"
-	file := filepath.Join(t.TempDir(), "password")
-	write(t, file, "secret")
-	var log logBuffer
-	u := run(t, Config{Addresses: []string{n.addr()}, Credentials: Credentials{User: "app", PasswordFile: file}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	u.await(t, n.addr())
-	write(t, file, "wrong")
-	for range 3 {
-		if conn, err := u.Dial(t.Context(), n.addr()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
-			t.Errorf("Dial: connection %v, error %v, want WRONGPASS", conn, err)
-		}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.logins != 2 {
-		t.Errorf("%d passwords were sent, want the one of the probe and a wrong one", n.logins)
-	}
-	if text := log.String(); strings.Count(text, "the upstream refuses connections") != 1 || !strings.Contains(text, "user=app") {
-		t.Errorf("the log has not one line about the refused connections with the user:\n%s", text)
-	}
-	if s := u.Upstream(); s.Address != n.addr() || s.Failures != 1 {
-		t.Errorf("got the status %+v, want the address in use and 1 failure", s)
-	}
 }
 
 // logBuffer is a buffer that is safe for concurrent use.

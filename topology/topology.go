@@ -147,6 +147,17 @@ var (
 	ErrOutcome = errors.New("the outcome is unknown, see CL.CLUSTER NODES and CL.CLUSTER STATUS")
 )
 
+// ConnRefusedError is the error of a connection that a node has refused with a reply, for example because it has too many clients.
+type ConnRefusedError struct {
+	Node string // id of the node
+	Err  error  // contains the reply
+}
+
+func (e *ConnRefusedError) Error() string { return "the connection was refused: " + e.Err.Error() }
+
+// Unwrap returns the error with the reply.
+func (e *ConnRefusedError) Unwrap() error { return e.Err }
+
 // Errors returned when the heartbeat is changed.
 var (
 	ErrHeartbeat   = errors.New("a heartbeat must be 100 to 5000 ms")

@@ -6,17 +6,14 @@ import (
 )
 
 // Errors of Forward. After any error, calls without a reply are Refused or Uncertain. The caller may retry Refused
-// calls after a short pause, unless the error is ErrBusy or ErrSilent.
+// calls after a short pause, unless the error is ErrBusy or ErrSilent. The error wraps a *topology.ConnRefusedError if the node has
+// refused the connection.
 var (
 	// ErrBusy means that no stream became free before the deadline, or that too many callers already wait for a
 	// stream, or that too many streams for watching keys are open. Nothing was sent.
 	ErrBusy = errors.New("too many clients are waiting for a stream to the leader")
 	// ErrSilent means that the leader did not reply within the timeout. Retrying is useless until leadership changes.
 	ErrSilent = errors.New("the leader does not reply")
-
-	// ErrRefused is wrapped if the node has refused the connection, for example because it has too many clients. The error
-	// has the reply of the node.
-	ErrRefused = errors.New("the connection was refused")
 
 	errGoaway  = errors.New("the leader is closing the stream")
 	errNotSent = errors.New("the leader has not answered earlier calls in time, so the calls were not sent")

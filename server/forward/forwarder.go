@@ -43,6 +43,13 @@ type Dialer interface {
 	Dial(ctx context.Context, id string) (net.Conn, error)
 }
 
+// refusalObserver is a Dialer that limits its dials to nodes that refuse connections.
+type refusalObserver interface {
+	// Refused is called once for each connection of Dial that a node has refused in its reply to the greeting. The error
+	// wraps a *topology.ConnRefusedError.
+	Refused(err error)
+}
+
 // Forwarder is a pool of streams to the leader. It is safe for concurrent use.
 type Forwarder struct {
 	Timeouts Timeouts // must not be changed after the first Forward

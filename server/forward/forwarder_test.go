@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // dialFunc is a function that implements Dialer.
@@ -261,21 +263,32 @@ func TestProtocols(t *testing.T) {
 	})
 }
 
-// TestRefused checks that a call is not sent over a connection that the node refuses in its greeting, so that it was not run.
+// observedDialer counts the connections that were refused.
+type observedDialer struct {
+	dialFunc
+	refused int
+}
+
+func (d *observedDialer) Refused(error) { d.refused++ }
+
+// TestRefused checks that a call is not sent over a connection that the node refuses in its greeting, so that it was not run, and that
+// the dialer learns of the refusal once.
 func TestRefused(t *testing.T) {
 	for _, reply := range []string{"-ERR max number of clients reached\r\n", "-DENIED protected mode\r\n", "-NOAUTH Authentication required.\r\n"} {
 		for _, protocol := range []int{2, 3} {
-			f := New(leader(func(command string) []byte {
+			d := &observedDialer{dialFunc: leader(func(command string) []byte {
 				if strings.HasPrefix(command, "DEL") {
 					t.Errorf("after %q, the leader received %q", reply, command)
 				}
 				return []byte(reply)
-			}))
+			})}
+			f := New(d)
 			f.SetLeader("a")
 			b := Batch{Calls: []Call{{Args: words("DEL k"), Writes: true}}}
 			err := f.Forward("a", protocol, time.Now().Add(time.Minute), &b)
-			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), strings.TrimSpace(reply[1:])) || b.Calls[0].Outcome != Refused {
-				t.Errorf("RESP%d, %q: error %v, outcome %v; want ErrRefused with the reply, and a refused call", protocol, reply, err, b.Calls[0].Outcome)
+			refused := new(topology.ConnRefusedError)
+			if !errors.As(err, &refused) || refused.Node != "a" || !strings.Contains(err.Error(), strings.TrimSpace(reply[1:])) || b.Calls[0].Outcome != Refused || d.refused != 1 {
+				t.Errorf("RESP%d, %q: error %v, outcome %v, %d reports; want a ConnRefusedError with the reply, a refused call, and 1 report", protocol, reply, err, b.Calls[0].Outcome, d.refused)
 			}
 			f.Close()
 		}

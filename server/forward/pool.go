@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // errNotDialed is returned if the node is not the leader, or stops being the leader, or if maxDials other dials are in
@@ -151,9 +153,18 @@ func (f *Forwarder) dial(ctx context.Context, to string, protocol int, deadline 
 	f.track(st)
 	if err := st.greet(time.Until(deadline)); err != nil {
 		st.close()
+		f.reportRefusal(err)
 		return nil, fmt.Errorf("handshake with the leader %s: %w", to, err)
 	}
 	return st, nil
+}
+
+// reportRefusal reports an error of a greeting to the dialer if the node has refused the connection.
+func (f *Forwarder) reportRefusal(err error) {
+	observer, observes := f.dialer.(refusalObserver)
+	if refused := new(topology.ConnRefusedError); observes && errors.As(err, &refused) {
+		observer.Refused(err)
+	}
 }
 
 // track registers a stream, and starts the goroutine that reads from it until it is closed.

@@ -3,7 +3,6 @@ package forward
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // stream is a connection to another node. A goroutine reads from the stream at all times, so that a closed idle stream
@@ -134,13 +134,13 @@ func (st *stream) close() { _ = st.conn.Close() }
 // have a command of the greeting.
 var refusals = []string{"-ERR max number of clients", "-DENIED ", "-NOAUTH "}
 
-// refusalIn returns an error that wraps ErrRefused if a node has refused the connection.
-func refusalIn(reply []byte) error {
+// refusalBy returns a *topology.ConnRefusedError if a node has refused the connection with a reply, and otherwise nil.
+func refusalBy(node string, reply []byte) error {
 	text := string(bytes.TrimSpace(reply))
 	if !slices.ContainsFunc(refusals, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrRefused, text[1:])
+	return &topology.ConnRefusedError{Node: node, Err: errors.New(text[1:])}
 }
 
 // greet negotiates the version of RESP, and enables ChargedMark with CLIENT CAPA. A node that does not support marks
@@ -159,7 +159,7 @@ func (st *stream) greet(timeout time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if err := refusalIn(reply); err != nil {
+		if err := refusalBy(st.to, reply); err != nil {
 			return err
 		}
 		if st.marks = reply[0] != '-'; replies > 1 && !st.marks {
