@@ -33,8 +33,8 @@ type commandConn struct {
 
 var errAway = errors.New("no upstream answers")
 
-// Do sends commands in one write, and returns their replies. The error is not nil unless all replies have arrived before ctx
-// is done.
+// Do sends commands in one write, and returns their replies. NOPERM names the user of the sidecar on the upstream. The error is
+// not nil unless all replies have arrived before ctx is done.
 func (c *Commands) Do(ctx context.Context, commands [][]string) (replies []any, err error) {
 	conn, err := c.take(ctx)
 	if err != nil {
@@ -42,6 +42,11 @@ func (c *Commands) Do(ctx context.Context, commands [][]string) (replies []any, 
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	replies, err = conn.exchange(commands)
+	for i := range replies {
+		if refused, isError := replies[i].(replyError); isError {
+			replies[i] = refused.withUser(c.Upstream.User())
+		}
+	}
 	if !stop() || err != nil {
 		_ = conn.Close()
 		return replies, err
@@ -139,6 +144,15 @@ const (
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
+
+// withUser names the user of the sidecar in a NOPERM of the upstream, whose "this user" could be that of a client of the sidecar.
+func (e replyError) withUser(name string) replyError {
+	rest, found := strings.CutPrefix(string(e), "NOPERM this user ")
+	if !found {
+		return e
+	}
+	return replyError("NOPERM the " + strings.TrimSpace("upstream user "+name) + " " + rest)
+}
 
 var errFormat = errors.New("the upstream sends a malformed reply")
 

@@ -41,7 +41,7 @@ func TestDraws_Record(t *testing.T) {
 	}
 }
 
-// TestDraws_Do checks that replies to draws are recorded, and those to returns are not.
+// TestDraws_Do checks that replies to draws are recorded with the user on the upstream, and those to returns are not.
 func TestDraws_Do(t *testing.T) {
 	n := newNode(t)
 	n.answer("-" + string(refusedDraw))
@@ -49,7 +49,7 @@ func TestDraws_Do(t *testing.T) {
 	u.await(t, n.addr())
 	d := draws{Commands: &Commands{Upstream: u}, log: slog.New(slog.DiscardHandler), lines: newLines()}
 	defer d.Close()
-	for _, step := range []struct{ command, want string }{{"CL.LEASE.RETURN", ""}, {"CL.LEASE", string(refusedDraw)}} {
+	for _, step := range []struct{ command, want string }{{"CL.LEASE.RETURN", ""}, {"CL.LEASE", "NOPERM the upstream user default has no permissions to run the 'cl.lease' command"}} {
 		if _, err := d.Do(t.Context(), [][]string{{step.command, "1"}}); err != nil || d.lastError() != step.want {
 			t.Errorf("%s: the recorded error is %q, want %q; Do returns the error %v", step.command, d.lastError(), step.want, err)
 		}
