@@ -16,7 +16,8 @@ type account struct {
 	request limiter.Request // the request of which it draws units, with a copy of the key
 	leases  []held          // in the order in which they were drawn
 	demand  demand
-	used    int64 // time of the last request
+	grouped demand // of groups, also if no units are drawn for them
+	used    int64  // time of the last request
 	answer  answer
 	hold    time.Duration // validity of the last lease, or the wanted validity
 	leased  int64         // until this time, the authority may have a lease of this account on record

@@ -18,6 +18,8 @@
 //   - A request is refused locally only if the authority has refused a unit of the same limit, until the time at which the
 //     authority would admit it or an eighth of a lease has passed, and for at most the wanted validity of a lease after the
 //     draw with this answer was sent. A limit therefore never refuses a request for longer than that because of leases.
+//   - Units are drawn for groups only if each of their limits has units in hand, or is in demand and was not refused lately. Otherwise
+//     the group is forwarded, and units in hand would only make the authority refuse it.
 //   - Memory is bounded: a ledger tracks at most Config.MaxKeys keys. Requests for other keys are forwarded.
 //
 // # Time

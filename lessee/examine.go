@@ -19,6 +19,26 @@ func (a *account) shouldDraw(now int64) bool {
 	return a.units(now+int64(lead)) <= a.demand.during(lead, now)
 }
 
+// demands counts the demand of a request, and plans a draw if one is needed.
+func (a *account) demands(quantity, now int64) {
+	if quantity <= a.request.Limit.Max { // the authority admits no larger quantity
+		a.demand.add(quantity, now)
+	}
+	if a.shouldDraw(now) {
+		a.ledger.plan.draw(a)
+	}
+}
+
+// ready reports whether units are in hand, or the authority is likely to grant some: the demand is high enough for leases, and the
+// authority has not refused a draw within the wanted validity of a lease.
+func (a *account) ready(now int64) bool {
+	if a.units(now) > 0 {
+		return true
+	}
+	demand := max(a.grouped.during(a.hold, now), a.demand.during(a.hold, now))
+	return now >= a.pause && now >= a.refusal.limit && demand >= a.ledger.config.MinUnits
+}
+
 // nextReturn returns the time at which the units in hand are compared with the demand next: in the middle of the lease that
 // ends first, and shortly before its end.
 func (a *account) nextReturn(now int64) int64 {

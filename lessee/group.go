@@ -16,8 +16,7 @@ type group struct {
 
 // find locks the shards of all requests and finds their accounts. It returns false if one of the keys is not tracked, if a
 // request cannot be decided with leased units, or if two requests have the same key: the authority refuses such a group,
-// also if their limits differ and units of both are in hand. The demand of a group that can be decided is counted in any
-// case.
+// also if their limits differ and units of both are in hand.
 func (g *group) find(l *Ledger, reqs []limiter.Request, now int64) bool {
 	if len(reqs) > limiter.MaxGroup || repeatsKey(reqs) {
 		return false
@@ -40,7 +39,27 @@ func (g *group) find(l *Ledger, reqs []limiter.Request, now int64) bool {
 		g.accounts[i] = l.account(s, name, hash, &reqs[i], now)
 		found = found && g.accounts[i] != nil
 	}
+	if found {
+		g.demands(reqs, now)
+	}
 	return found
+}
+
+// demands counts the demand of a group. Units are drawn for it only if every limit has units in hand or is likely to get some.
+// Otherwise, units of one limit would be drawn again and again without being spent, and the authority would meanwhile refuse
+// requests for them, also those of this group, which are forwarded.
+func (g *group) demands(reqs []limiter.Request, now int64) {
+	ready := true
+	for i := range reqs {
+		a := g.accounts[i]
+		a.grouped.add(reqs[i].Quantity, now)
+		ready = ready && reqs[i].Quantity <= reqs[i].Limit.Max && a.ready(now)
+	}
+	for i := range reqs {
+		if ready {
+			g.accounts[i].demands(reqs[i].Quantity, now)
+		}
+	}
 }
 
 // lock locks the shards with the given numbers in ascending order, each of them once.

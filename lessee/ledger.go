@@ -76,6 +76,9 @@ func (l *Ledger) Decide(req *limiter.Request, now int64, out *limiter.Decision) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := l.account(s, name, hash, req, now)
+	if a != nil {
+		a.demands(req.Quantity, now)
+	}
 	if a == nil || !a.decide(req.Quantity, now, out) {
 		l.counts.Forwarded.Add(1)
 		return false
@@ -124,8 +127,8 @@ func (l *Ledger) shard(name []byte) (*shard, uint64) {
 	return &l.shards[hash%shardCount], hash
 }
 
-// account returns the account of a request and counts the demand, with the lock of the shard held. It returns nil for a key
-// that is not tracked: one that is not in demand, or is beyond MaxKeys.
+// account returns the account of a request, with the lock of the shard held. It returns nil for a key that is not tracked: one that
+// is not in demand, or is beyond MaxKeys.
 func (l *Ledger) account(s *shard, name []byte, hash uint64, req *limiter.Request, now int64) *account {
 	a := s.accounts[string(name)]
 	if a == nil {
@@ -135,12 +138,6 @@ func (l *Ledger) account(s *shard, name []byte, hash uint64, req *limiter.Reques
 		a = newAccount(l, string(name), req, now)
 		s.accounts[a.name] = a
 		l.plan.schedule(a, now+int64(l.config.Hold))
-	}
-	if req.Quantity <= req.Limit.Max { // the authority admits no larger quantity
-		a.demand.add(req.Quantity, now)
-	}
-	if a.shouldDraw(now) {
-		l.plan.draw(a)
 	}
 	return a
 }

@@ -168,7 +168,7 @@ func TestProcess_SidecarFollowsRules(t *testing.T) {
 }
 
 // TestProcess_SidecarEnvoyRefusal sends requests with two limits of a domain of Envoy, each of which is charged on its own. The
-// sidecar knows that one limit refuses, and holds units of the other. It must forward the request as a whole, and spend
+// sidecar repeats refusals of one limit, and holds units of the other. It must forward the request as a whole, and spend
 // nothing: the upstream charges both limits.
 func TestProcess_SidecarEnvoyRefusal(t *testing.T) {
 	up := newServer(t)
@@ -187,9 +187,12 @@ limits:
 		side.ask("CL.CHECK", "d", attribute, "x")
 		return count(counter) == before+1
 	}
-	known := func() bool { return decidesItself("refused", "u") && decidesItself("admitted", "a") }
-	until(t, "the sidecar knows the refusal and has units during a request with both limits", func() bool {
-		for !known() { // keeps both keys in demand
+	ready := func() bool { return decidesItself("refused", "u") && decidesItself("admitted", "a") }
+	until(t, "the sidecar refuses by one limit and has units of the other, before and after a request with both", func() bool {
+		for range 100 { // keeps both keys in demand
+			if ready() {
+				break
+			}
 		}
 		admitted, refused, forwarded := count("admitted"), count("refused"), count("forwarded")
 		if reply := side.ask("CL.CHECK", "d", "a", "x", "u", "x"); !strings.HasPrefix(reply, "[1 1 0 ") || !strings.Contains(reply, " used [] [[ample ") {
@@ -198,6 +201,6 @@ limits:
 		if a, r, f := count("admitted")-admitted, count("refused")-refused, count("forwarded")-forwarded; a != 0 || r != 0 || f != 2 {
 			t.Fatalf("the sidecar has admitted %d limits of the request, refused %d and forwarded %d, want 0, 0 and 2", a, r, f)
 		}
-		return known()
+		return ready()
 	})
 }
