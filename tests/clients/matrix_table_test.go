@@ -71,7 +71,7 @@ var scriptDrivers = []driver{
 		name: "predis", set: "debian", command: []string{"php", "predis.php"},
 		modes: []string{modePlain}, callers: 1,
 		lacks: map[string]string{
-			modeCluster:  "version 1 sends no command to a cluster that it does not support",
+			modeCluster:  "to a cluster, version 1 sends only commands that it supports",
 			modeSentinel: "version 1 sends no password to a Sentinel, and has no transactions in this mode",
 			"RESP3":      "version 1 has no RESP3",
 		},
