@@ -92,11 +92,7 @@ func listenTCP(addr string, receiveBuffer int64) (net.Listener, error) {
 	if receiveBuffer > 0 {
 		config.Control = func(_, _ string, raw syscall.RawConn) error { return setReceiveBuffer(raw, int(receiveBuffer)) }
 	}
-	ln, err := config.Listen(context.Background(), "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("bind: %w", err)
-	}
-	return ln, nil
+	return config.Listen(context.Background(), "tcp", addr)
 }
 
 // setReceiveBuffer sets the size of the receive buffer of a socket in bytes. It also prevents the kernel from extending the

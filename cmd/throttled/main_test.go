@@ -52,12 +52,12 @@ func TestRunWithoutServing(t *testing.T) {
 	f(exitUsage, "", "prot", "--prot", "7000")
 	f(exitUsage, "", "/nowhere", "/nowhere/throttled.conf")
 	for _, option := range []string{"port", "http-port", "grpc-port"} {
-		f(exitError, "", "option "+option+": bind: listen tcp 127.0.0.1:"+takenPort+": bind: address already in use", "--port", "0", "--"+option, takenPort)
+		f(exitError, "", "option "+option+": listen tcp 127.0.0.1:"+takenPort+": bind: address already in use", "--port", "0", "--"+option, takenPort)
 	}
 	f(exitError, "", "raft-addr: listen for nodes: listen tcp 127.0.0.1:"+takenPort, "--port", "0", "--data-dir", t.TempDir(), "--cluster-id", "c", "--node-id", "n1",
 		"--raft-insecure", "yes", "--raft-addr", "127.0.0.1:"+takenPort, "--bootstrap", "n1=127.0.0.1:"+takenPort)
-	f(exitError, "", "option bind: bind", "--bind", "no-such-host.invalid", "--port", "0")
-	f(exitError, "", "option bind: bind: listen tcp 192.0.2.1:0", "--bind", "192.0.2.1", "--port", "0") // an address for documentation
+	f(exitError, "", "option bind: listen tcp: lookup no-such-host.invalid", "--bind", "no-such-host.invalid", "--port", "0")
+	f(exitError, "", "option bind: listen tcp 192.0.2.1:0", "--bind", "192.0.2.1", "--port", "0") // an address for documentation
 	f(exitError, "", "change to dir", "--dir", "/nowhere/at/all")
 	f(exitError, "", "open logfile", "--logfile", "/nowhere/log", "--port", "0")
 }
