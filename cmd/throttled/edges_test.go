@@ -148,7 +148,7 @@ func TestEdges_PortInUse(t *testing.T) {
 		{"grpc-port", []string{"--port", "0", "--http-port", same, "--grpc-port", same}},
 	} {
 		var out, errs strings.Builder
-		if got := run(c.args, nil, &out, &errs); got != exitError || !strings.Contains(errs.String(), "option "+c.option+": bind: ") {
+		if got := run(c.args, nil, &out, &errs); got != exitError || !strings.Contains(errs.String(), "option "+c.option+": listen tcp ") {
 			t.Errorf("%v: exit code %d, errors %s; want those of option %s", c.args, got, errs.String(), c.option)
 		}
 	}
