@@ -126,6 +126,7 @@ func TestProcess_SidecarOptions(t *testing.T) {
 	}
 	side.mustDo("CONFIG", "SET", "maxclients", "100", "window-log-max-entries", "10")
 	server := newServer(t)
+	server.askUntil("PONG", "PING")
 	if _, err := server.do("CONFIG", "SET", "upstream-away", "open"); err == nil || !strings.Contains(err.Error(), "upstream-away requires upstream") {
 		t.Errorf("CONFIG SET upstream-away without upstream: got error %v, want that it requires upstream", err)
 	}

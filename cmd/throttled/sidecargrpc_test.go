@@ -69,6 +69,7 @@ func TestProcess_SidecarGRPCUsers(t *testing.T) {
 	writeFile(t, file, edgeRules)
 	writeFile(t, password, "pw")
 	up := newServer(t, "--rules", file)
+	up.askUntil("PONG", "PING")
 	up.mustDo("ACL", "SETUSER", "sidecar", "on", ">pw", "~*", "domain:shop", "+@limits", "+role", "+exists", "+cl.rules|history", "+cl.rules|get")
 	side := newGRPCSidecar(t, up, "off", "--upstream-user", "sidecar", "--upstream-password-file", password)
 	side.mustDo("ACL", "SETUSER", "all", "on", ">pw", "+cl.check", "alldomains")
