@@ -133,12 +133,9 @@ func (e *aclEntry) reply(out *resp.Reply, now time.Time) {
 	out.Text(e.client)
 }
 
-// noPermission begins the reply to a command that is not permitted.
-const noPermission = "NOPERM this user has no permissions to "
-
 // refusal returns the reply to a command that is not permitted.
 func (d denial) refusal() replyError {
-	return replyError(noPermission + d.fill(denials[d.kind].refusal))
+	return replyError("NOPERM this user has no permissions to " + d.fill(denials[d.kind].refusal))
 }
 
 // queuedRefusal returns the reply of EXEC to a queued command that is not permitted any more.

@@ -89,15 +89,12 @@ func (s *Server) upstreamError(err error, reply replyError) replyError {
 	return reply
 }
 
-// withUpstreamUser names the user of a sidecar in a reply of the upstream that refuses a command for lack of a permission: the reply
-// concerns this user, and not that of the client.
+// withUpstreamUser names the user of a sidecar in a reply of the upstream, see topology.NameUpstreamUser.
 func (s *Server) withUpstreamUser(reply []byte) []byte {
-	rest, found := bytes.CutPrefix(reply, []byte("-"+noPermission))
-	if s.sidecar == nil || !found {
+	if s.sidecar == nil || !bytes.HasPrefix(reply, []byte("-NOPERM ")) {
 		return reply
 	}
-	name := strings.TrimSpace("upstream user " + s.sidecar.User())
-	return append([]byte("-NOPERM the "+name+" has no permissions to "), rest...)
+	return []byte("-" + topology.NameUpstreamUser(string(reply[1:]), s.sidecar.User()))
 }
 
 // upstreamStatistics returns the statistics of the upstream.

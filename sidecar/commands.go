@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // Commands sends commands of the sidecar itself to the upstream, over a few connections that are kept open. It implements
@@ -44,7 +46,7 @@ func (c *Commands) Do(ctx context.Context, commands [][]string) (replies []any, 
 	replies, err = conn.exchange(commands)
 	for i := range replies {
 		if refused, isError := replies[i].(replyError); isError {
-			replies[i] = refused.withUser(c.Upstream.User())
+			replies[i] = replyError(topology.NameUpstreamUser(string(refused), c.Upstream.User()))
 		}
 	}
 	if !stop() || err != nil {
@@ -144,15 +146,6 @@ const (
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
-
-// withUser names the user of the sidecar in a NOPERM of the upstream, whose "this user" could be that of a client of the sidecar.
-func (e replyError) withUser(name string) replyError {
-	rest, found := strings.CutPrefix(string(e), "NOPERM this user ")
-	if !found {
-		return e
-	}
-	return replyError("NOPERM the " + strings.TrimSpace("upstream user "+name) + " " + rest)
-}
 
 var errFormat = errors.New("the upstream sends a malformed reply")
 

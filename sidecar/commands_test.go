@@ -51,20 +51,6 @@ func TestReadReply(t *testing.T) {
 	}
 }
 
-// TestReplyError_WithUser checks that only a NOPERM that concerns the user is changed. The name is empty if it is not known.
-func TestReplyError_WithUser(t *testing.T) {
-	for _, tt := range []struct{ reply, user, want replyError }{
-		{"NOPERM this user has no permissions to run the 'role' command", "app", "NOPERM the upstream user app has no permissions to run the 'role' command"},
-		{"NOPERM this user has no permissions to run the 'role' command", "", "NOPERM the upstream user has no permissions to run the 'role' command"},
-		{"NOPERM User app has no permissions to run the 'role' command", "app", "NOPERM User app has no permissions to run the 'role' command"},
-		{"ERR this user", "app", "ERR this user"},
-	} {
-		if got := tt.reply.withUser(string(tt.user)); got != tt.want {
-			t.Errorf("%q, user %q: got %q, want %q", tt.reply, tt.user, got, tt.want)
-		}
-	}
-}
-
 // FuzzReadReply checks that no bytes of an upstream cause a panic.
 func FuzzReadReply(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n", "*2\r\n:1\r\n$1\r\nk\r\n", "$-1\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n", "$9999999\r\nx"} {

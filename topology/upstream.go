@@ -1,6 +1,9 @@
 package topology
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Upstream is the status of the upstream server of a sidecar.
 type Upstream struct {
@@ -34,4 +37,15 @@ type Lessee struct {
 	Drawn     int64 // units granted
 	Returned  int64 // units returned
 	Lost      int64 // units of leases that ended before the units were spent or returned
+}
+
+// NameUpstreamUser returns the text of an error reply of an upstream. If the reply refuses a command for lack of a permission, the
+// text names the user of the sidecar, or only "the upstream user" if the name is empty: "this user" could be that of a client of
+// the sidecar.
+func NameUpstreamUser(text, user string) string {
+	rest, found := strings.CutPrefix(text, "NOPERM this user ")
+	if !found {
+		return text
+	}
+	return "NOPERM the " + strings.TrimSpace("upstream user "+user) + " " + rest
 }
