@@ -94,7 +94,7 @@ func (o *Options) ofSidecar(defaults *Options) *row {
 }
 
 // CheckUpstream returns an error if options of a sidecar exclude other options, or are incomplete. The program calls it
-// at startup, and [Store.Reload] calls it for the values that it has read.
+// at startup and for changes by CONFIG SET, and [Store.Reload] calls it for the values that it has read.
 func (o *Options) CheckUpstream() error {
 	defaults := Default()
 	if !o.IsSidecar() {
@@ -105,7 +105,7 @@ func (o *Options) CheckUpstream() error {
 	}
 	for _, name := range stateOptions {
 		if r := find(name); r.get(o) != r.get(&defaults) {
-			return fmt.Errorf("upstream and %s exclude each other: a sidecar holds no state, set %s on the upstream server", name, name)
+			return fmt.Errorf("upstream and %s exclude each other: a sidecar holds no state, set %s on %s", name, name, o.Upstream[0])
 		}
 	}
 	switch {

@@ -223,7 +223,7 @@ var errReplicated = errors.New("the state is in the log in data-dir")
 
 // applyOptions applies changed options to the parts of the program. If it returns an error, it has changed nothing.
 func (p *program) applyOptions(old, o *options.Options, level *slog.LevelVar) error {
-	if err := p.checkSidecarOptions(old, o); err != nil {
+	if err := o.CheckUpstream(); err != nil {
 		return err
 	}
 	if p.store == nil && len(o.Save) > 0 {

@@ -58,27 +58,3 @@ func newLessee() string { return "sidecar-" + rand.Text()[:16] }
 func newLocalTable() *buckets.Table {
 	return buckets.New(buckets.Config{MaxMemory: localMemory, Eviction: buckets.EvictSmallestDebt, Shards: localShards})
 }
-
-// stateOptions are the options that CONFIG SET does not change on a sidecar, because they concern the state.
-var stateOptions = []struct {
-	name    string
-	changed func(old, o *options.Options) bool
-}{
-	{"maxmemory", func(old, o *options.Options) bool { return old.MaxMemory != o.MaxMemory }},
-	{"maxmemory-policy", func(old, o *options.Options) bool { return old.MaxMemoryPolicy != o.MaxMemoryPolicy }},
-	{"save", func(_, o *options.Options) bool { return len(o.Save) > 0 }},
-}
-
-// checkSidecarOptions returns an error if a sidecar cannot apply changed options, or if options of a sidecar are set on another
-// server.
-func (p *program) checkSidecarOptions(old, o *options.Options) error {
-	if p.upstream == nil {
-		return o.CheckUpstream()
-	}
-	for _, row := range stateOptions {
-		if row.changed(old, o) {
-			return &options.SetError{Name: row.name, Reason: fmt.Sprintf("%v; send CONFIG SET %s to %s", errSidecarState, row.name, o.Upstream[0])}
-		}
-	}
-	return nil
-}

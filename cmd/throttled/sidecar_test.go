@@ -120,7 +120,7 @@ func TestProcess_SidecarOptions(t *testing.T) {
 	side := newServer(t, "--upstream", "127.0.0.1:1")
 	for _, pair := range [][2]string{{"maxmemory", "10mb"}, {"maxmemory-policy", "evict-smallest-debt"}, {"save", "1 1"}} {
 		side.askUntil("upstream_link_status:down", "INFO", "sidecar")
-		if _, err := side.do("CONFIG", "SET", pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), "a sidecar holds no state; send CONFIG SET "+pair[0]+" to 127.0.0.1:1") {
+		if _, err := side.do("CONFIG", "SET", pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), "a sidecar holds no state, set "+pair[0]+" on 127.0.0.1:1") {
 			t.Errorf("CONFIG SET %s: got error %v, want that of a sidecar", pair[0], err)
 		}
 	}
