@@ -168,7 +168,7 @@ func TestCommitStats(t *testing.T) {
 	}
 	s := n.CommitStats()
 	for end := time.Now().Add(time.Minute); s.Latency.Total() < 3 && time.Now().Before(end); s = n.CommitStats() {
-		time.Sleep(time.Millisecond) // the time to a commit is counted after its waiters are unblocked
+		time.Sleep(time.Millisecond) // the polling interval: the time to a commit is counted after its waiters are unblocked
 	}
 	if entries := s.Decisions.Total(); s.Decisions.Sum != 6 || entries < 1 || entries > 6 {
 		t.Errorf("got %d decisions in %d entries, want 6 in at most 6", s.Decisions.Sum, entries)
