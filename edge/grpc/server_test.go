@@ -435,8 +435,12 @@ func TestMaxConnectionAge(t *testing.T) {
 	}
 	go begin()
 	<-runner.begun
-	if !conn.WaitForStateChange(ctx, connectivity.Ready) { // GOAWAY has been received
-		t.Fatal("the connection is not drained")
+	// A connection becomes idle when GOAWAY is received. Waiting for the end of Ready is not enough: a call can begin before
+	// the state becomes Ready.
+	for state := conn.GetState(); state != connectivity.Idle; state = conn.GetState() {
+		if !conn.WaitForStateChange(ctx, state) {
+			t.Fatal("the connection is not drained")
+		}
 	}
 	go begin()
 	<-runner.begun
