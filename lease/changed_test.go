@@ -87,6 +87,26 @@ func TestCalendarEndsEarly(t *testing.T) {
 	b.ask(0, false, 60)
 }
 
+// TestCalendarBeginsEarly checks that a lessee whose clock is ahead or behind gets no lease in a window that has not begun or has
+// ended, and that its draws do not change the count of the present window.
+func TestCalendarBeginsEarly(t *testing.T) {
+	const length = 400 * ms
+	present := limiter.Limit{Max: 60, Interval: length, Amount: int64(1000*time.Second + length)}
+	b := newBench(t, limiter.Calendar, present)
+	b.Sleep(100 * ms)
+	b.ask(50, false, 10)
+	for _, windows := range []int64{-1, 1, 2, 1000} {
+		b.l.Amount += windows * int64(length)
+		b.draw(20, 100*ms, 0, 0)
+		b.l = present
+		b.ask(0, false, 10)
+	}
+	b.draw(20, 100*ms, 10, 100*ms)
+	b.Sleep(300 * ms)
+	b.l.Amount += int64(length)
+	b.draw(20, 100*ms, 20, 100*ms)
+}
+
 // TestDeleteAfterChange checks that a deletion leaves the units of leases charged until they end, after a change of the limit.
 func TestDeleteAfterChange(t *testing.T) {
 	for _, kind := range []limiter.Kind{limiter.FixedWindow, limiter.WindowBuckets, limiter.SlidingWindow, limiter.TokenBucket, limiter.ScaledBucket} {

@@ -36,8 +36,17 @@ func isBucket(base limiter.Kind) bool {
 	return base == limiter.TokenBucket || base == limiter.ScaledBucket
 }
 
+// begun reports whether the window of a limit has begun. The lessee computes the window of a Calendar by its own clock, which may
+// be ahead: a charge would then end the present window early.
+func begun(base limiter.Kind, l *limiter.Limit, now uint64) bool {
+	return base != limiter.Calendar || now >= uint64(l.Amount)-uint64(l.Interval)
+}
+
 // chargeCount charges a new lease to the inner state, and ends the lease with the interval in which it counts.
 func (st *state) chargeCount(decide Algorithm, base limiter.Kind, e *lease, now uint64) bool {
+	if !begun(base, &e.limit, now) {
+		return false
+	}
 	before := st.inner
 	st.decideInner(decide, &e.limit, now, toInt(e.units))
 	e.asOf = boundary(base, &e.limit, st.inner, now)
