@@ -36,7 +36,8 @@ type commandConn struct {
 var errAway = errors.New("no upstream answers")
 
 // Do sends commands in one write, and returns their replies. NOPERM names the user of the sidecar on the upstream. The error is
-// not nil unless all replies have arrived before ctx is done.
+// not nil unless all replies have arrived before ctx is done. It is a *topology.ConnRefusedError if the upstream has refused the
+// connection with a reply.
 func (c *Commands) Do(ctx context.Context, commands [][]string) (replies []any, err error) {
 	conn, err := c.take(ctx)
 	if err != nil {
@@ -44,17 +45,39 @@ func (c *Commands) Do(ctx context.Context, commands [][]string) (replies []any, 
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	replies, err = conn.exchange(commands)
-	for i := range replies {
-		if refused, isError := replies[i].(replyError); isError {
-			replies[i] = replyError(topology.NameUpstreamUser(string(refused), c.Upstream.User()))
-		}
+	if refused := conn.refusedBy(replies); refused != nil {
+		c.Upstream.Refused(refused)
+		replies, err = nil, refused
 	}
+	c.nameUser(replies)
 	if !stop() || err != nil {
 		_ = conn.Close()
 		return replies, err
 	}
 	c.put(conn)
 	return replies, nil
+}
+
+// refusedBy returns an error if the upstream has refused the connection with the first reply, and otherwise nil. An upstream
+// without a password can accept a connection before it refuses it.
+func (c *commandConn) refusedBy(replies []any) error {
+	if len(replies) == 0 {
+		return nil
+	}
+	text, isError := replies[0].(replyError)
+	if !isError || !topology.RefusesConn(string(text)) {
+		return nil
+	}
+	return &topology.ConnRefusedError{Node: c.addr, Err: text}
+}
+
+// nameUser names the user of the sidecar in the NOPERM errors among the replies.
+func (c *Commands) nameUser(replies []any) {
+	for i := range replies {
+		if text, isError := replies[i].(replyError); isError {
+			replies[i] = replyError(topology.NameUpstreamUser(string(text), c.Upstream.User()))
+		}
+	}
 }
 
 // take returns an idle connection to the upstream in use, or a new one.

@@ -2,9 +2,12 @@ package sidecar
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 const refusedDraw = replyError("NOPERM this user has no permissions to run the 'cl.lease' command")
@@ -53,5 +56,30 @@ func TestDraws_Do(t *testing.T) {
 		if _, err := d.Do(t.Context(), [][]string{{step.command, "1"}}); err != nil || d.lastError() != step.want {
 			t.Errorf("%s: the recorded error is %q, want %q; Do returns the error %v", step.command, d.lastError(), step.want, err)
 		}
+	}
+}
+
+// TestDraws_ConnRefused checks that a refused connection is an error of the call, which the sidecar counts, and not the reply to
+// a draw: requests would be forwarded for a long time after it.
+func TestDraws_ConnRefused(t *testing.T) {
+	const refusal = "ERR max number of clients reached"
+	n := newNode(t)
+	u := run(t, Config{Addresses: []string{n.addr()}})
+	u.await(t, n.addr())
+	n.fill(refusal)
+	d := draws{Commands: &Commands{Upstream: u}, log: slog.New(slog.DiscardHandler), lines: newLines()}
+	defer d.Close()
+	failures := u.Upstream().Failures
+	for call := range 2 { // the second call is within the pause after the first one
+		replies, err := d.Do(t.Context(), [][]string{{"CL.LEASE", "1"}})
+		if refused := new(topology.ConnRefusedError); !errors.As(err, &refused) || refused.Node != n.addr() || refused.Err.Error() != refusal {
+			t.Errorf("call %d: the error is %v, want the refusal of %s", call, err, n.addr())
+		}
+		if len(replies) != 0 || d.lastError() != "" {
+			t.Errorf("call %d: the replies are %v and the recorded error is %q, want none", call, replies, d.lastError())
+		}
+	}
+	if got := u.Upstream().Failures - failures; got != 1 {
+		t.Errorf("%d failures are counted, want 1 for the connection", got)
 	}
 }

@@ -25,7 +25,7 @@ type simulated struct {
 func (s *simulated) dial(_ context.Context, addr string) (net.Conn, error) {
 	s.dials.Add(1)
 	near, far := net.Pipe()
-	go s.nodes[addr].serve(far)
+	go s.nodes[addr].serve(far, "")
 	return near, nil
 }
 

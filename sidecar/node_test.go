@@ -23,6 +23,7 @@ type node struct {
 	role   string        // reply to ROLE, without the end of its last line
 	master string        // address of the leader, if the node is a Sentinel
 	refuse string        // error reply to ROLE; empty if there is none
+	full   string        // error reply with which new connections are refused; empty if they are not
 	roles  int           // ROLE commands received
 	conns  []net.Conn
 	logins int // AUTH commands received
@@ -50,17 +51,23 @@ func (n *node) accept(ln net.Listener) {
 		}
 		n.mu.Lock()
 		n.conns = append(n.conns, c)
+		full := n.full
 		n.mu.Unlock()
-		go n.serve(c)
+		go n.serve(c, full)
 	}
 }
 
-func (n *node) serve(c net.Conn) {
+// serve serves a connection, which is refused after its first command unless full is empty.
+func (n *node) serve(c net.Conn, full string) {
 	defer func() { _ = c.Close() }()
 	in, login := bufio.NewReader(c), ""
 	for {
 		words, err := readWords(in)
 		if err != nil {
+			return
+		}
+		if full != "" {
+			_, _ = c.Write([]byte("-" + full + "\r\n"))
 			return
 		}
 		n.mu.Lock()
@@ -207,6 +214,13 @@ func (n *node) refuseRole(reply string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.refuse = reply
+}
+
+// fill makes the node refuse new connections.
+func (n *node) fill(reply string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.full = reply
 }
 
 // kill closes the listener and all connections.

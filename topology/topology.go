@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -157,6 +159,16 @@ func (e *ConnRefusedError) Error() string { return "the connection was refused: 
 
 // Unwrap returns the error with the reply.
 func (e *ConnRefusedError) Unwrap() error { return e.Err }
+
+// refusals are the beginnings of the error replies with which a node refuses a connection. It sends them instead of the first
+// reply.
+var refusals = []string{"ERR max number of clients", "DENIED ", "NOAUTH "}
+
+// RefusesConn reports whether a node that replies to the first command of a connection with an error, which is given without
+// its type byte, refuses the connection and not only the command.
+func RefusesConn(text string) bool {
+	return slices.ContainsFunc(refusals, func(begin string) bool { return strings.HasPrefix(text, begin) })
+}
 
 // Errors returned when the heartbeat is changed.
 var (

@@ -214,6 +214,7 @@ func TestAnswer_NotAccepted(t *testing.T) {
 		"BUSY too many clients wait":                                        false,
 		"UNCERTAIN leadership was lost":                                     false,
 		"OOM memory limit reached":                                          false,
+		"ERR max number of clients reached":                                 false,
 	} {
 		d := answer(&lessee.Call{}, errors.New(text))
 		if got := errors.Is(d.Err, lessee.ErrNotAccepted); got != want {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/throttledhq/throttled/lessee"
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/topology"
 )
 
 var errReply = errors.New("unexpected reply to CL.LEASE")
@@ -40,8 +41,9 @@ func drawError(err error) error {
 	return err
 }
 
-// IsRefusal reports whether an error reply to a draw is not a temporary one, so that the same draw would be refused again.
+// IsRefusal reports whether an error reply to a draw is not a temporary one, so that the same draw would be refused again. The
+// refusal of a connection is a temporary error.
 func IsRefusal(err error) bool {
 	text := err.Error()
-	return strings.HasPrefix(text, "ERR ") || strings.HasPrefix(text, "NOPERM ")
+	return strings.HasPrefix(text, "NOPERM ") || strings.HasPrefix(text, "ERR ") && !topology.RefusesConn(text)
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,19 +128,6 @@ func (st *stream) rest() bool {
 
 func (st *stream) close() { _ = st.conn.Close() }
 
-// refusals are the beginnings of replies to a greeting with which a node refuses the connection. Other errors mean that it does not
-// have a command of the greeting.
-var refusals = []string{"-ERR max number of clients", "-DENIED ", "-NOAUTH "}
-
-// refusalBy returns a *topology.ConnRefusedError if a node has refused the connection with a reply, and otherwise nil.
-func refusalBy(node string, reply []byte) error {
-	text := string(bytes.TrimSpace(reply))
-	if !slices.ContainsFunc(refusals, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
-		return nil
-	}
-	return &topology.ConnRefusedError{Node: node, Err: errors.New(text[1:])}
-}
-
 // greet negotiates the version of RESP, and enables ChargedMark with CLIENT CAPA. A node that does not support marks
 // replies to CLIENT CAPA with an error.
 func (st *stream) greet(timeout time.Duration) error {
@@ -159,10 +144,11 @@ func (st *stream) greet(timeout time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if err := refusalBy(st.to, reply); err != nil {
-			return err
+		isError := reply[0] == '-'
+		if text := string(bytes.TrimSpace(reply[1:])); isError && topology.RefusesConn(text) {
+			return &topology.ConnRefusedError{Node: st.to, Err: errors.New(text)}
 		}
-		if st.marks = reply[0] != '-'; replies > 1 && !st.marks {
+		if st.marks = !isError; replies > 1 && !st.marks {
 			return errNoReply
 		}
 	}
