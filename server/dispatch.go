@@ -145,9 +145,9 @@ func (p *pipeline) mustForward(cmd *command) bool {
 }
 
 // decidesFirst reports whether the engine of a sidecar is asked before a command is forwarded. A command that uses the rules
-// is forwarded until the rules of the upstream are known.
+// is forwarded unless the newest rules of the upstream are known.
 func (p *pipeline) decidesFirst(cmd *command) bool {
-	return p.srv.isSidecar() && cmd.parse != nil && !cmd.report && p.srv.sidecar.Decides() && (!cmd.rules || p.srv.rules.known())
+	return p.srv.isSidecar() && cmd.parse != nil && !cmd.report && p.srv.sidecar.Decides() && (!cmd.rules || p.srv.rules.known() && p.srv.sidecar.RulesKnown())
 }
 
 // runsLeaderless reports whether this node runs a command itself because the cluster has no leader. A command from another

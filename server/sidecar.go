@@ -28,6 +28,9 @@ type Sidecar interface {
 	// Decides reports whether Config.Engine decides some limiter commands. The commands that it does not decide, with
 	// limiter.ErrNotLeading, are forwarded. If Decides returns false, all are forwarded.
 	Decides() bool
+	// RulesKnown reports whether the active rules are the newest ones of the upstream, as far as the sidecar can know. If it returns
+	// false, commands that use the rules are forwarded.
+	RulesKnown() bool
 }
 
 // isSidecar reports whether the server is a sidecar.

@@ -26,6 +26,7 @@ type fakeSidecar struct {
 	decides          bool
 	serves           func(net.Conn) // if set, Dial takes 30 ms, and connects to a pipe that it serves
 	silent           atomic.Bool
+	oldRules         atomic.Bool
 	suspected        atomic.Int32
 	refused          atomic.Int32
 
@@ -42,6 +43,7 @@ func (f *fakeSidecar) Suspect()                { f.suspected.Add(1) }
 func (f *fakeSidecar) Refused(error)           { f.refused.Add(1) }
 func (f *fakeSidecar) User() string            { return "app" }
 func (f *fakeSidecar) Decides() bool           { return f.decides }
+func (f *fakeSidecar) RulesKnown() bool        { return !f.oldRules.Load() }
 
 func (f *fakeSidecar) View() *topology.View {
 	f.mu.Lock()
@@ -358,6 +360,25 @@ func TestSidecar_Decides(t *testing.T) {
 	p.send(throttle("local1") + throttle("far") + request("TTL", "far") + throttle("local2") + throttle("far"))
 	p.expect(five(0, 7, 6, -1, 0) + five(0, 3, 2, -1, 60) + ":60\r\n" + five(0, 7, 6, -1, 0) + five(0, 3, 1, -1, 120))
 	up.dial().do(":1\r\n", "DBSIZE")
+}
+
+// TestSidecar_OldRules checks that a CL.CHECK is decided by the rules of the upstream if those of the sidecar may not be the newest,
+// although units of their limits are in hand.
+func TestSidecar_OldRules(t *testing.T) {
+	t.Parallel()
+	f, up, side := newSidecar(t, decidesPrefix("rule|"))
+	setRules(t, up.rules.store, "version: 1\ndomain: d\nlimits: {a: {allow: 3 per 1m}}\n")
+	setRules(t, side.rules.store, "version: 1\ndomain: d\nlimits: {a: {allow: 5 per 1m}}\n")
+	p := side.dial()
+	for _, tt := range []struct {
+		old  bool
+		want int64
+	}{{false, 5}, {true, 3}} {
+		f.oldRules.Store(tt.old)
+		if v := p.ask("CL.CHECK", "d"); v.kind != '*' || v.list[1].int() != tt.want {
+			t.Errorf("old rules %t: got %s, want the limit %d", tt.old, v.brief(), tt.want)
+		}
+	}
 }
 
 // decidesPrefix is an engine that decides requests and groups whose keys have a prefix.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/throttledhq/throttled/lessee"
 	"github.com/throttledhq/throttled/ruleset"
 )
 
@@ -26,6 +27,8 @@ const (
 	// refusedInterval replaces rulesInterval if the user may not ask: the upstream counts and records refused commands.
 	refusedInterval = 30 * time.Second
 	rulesTimeout    = 30 * time.Second // for the text, which may be large
+	// rulesAge is the time for which the sidecar decides by rules after it has asked whether they are the newest.
+	rulesAge = 2 * time.Second
 )
 
 // Run follows the versions of the upstream until ctx is done.
@@ -65,12 +68,24 @@ func (r *Rules) report(err error) {
 	r.failed = text
 }
 
-// follow makes the newest version of the upstream active.
+// follow makes the newest version of the upstream active, and confirms it.
 func (r *Rules) follow(ctx context.Context) error {
+	asked := lessee.Now()
 	newest, err := r.newest(ctx)
-	if err != nil || newest.Number == 0 || r.Store.Newest().Hash == newest.Hash {
+	if err != nil || newest.Number == 0 {
 		return err
 	}
+	if r.Store.Newest().Hash != newest.Hash {
+		if err := r.adopt(ctx, newest); err != nil {
+			return err
+		}
+	}
+	r.Commands.Upstream.confirmed.Store(asked)
+	return nil
+}
+
+// adopt requests the text of the newest version, and makes it active.
+func (r *Rules) adopt(ctx context.Context, newest ruleset.Version) error {
 	reply, err := r.ask(ctx, "CL.RULES", "GET", fmt.Sprint(newest.Number))
 	if err != nil {
 		return err

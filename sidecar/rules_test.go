@@ -34,7 +34,7 @@ func TestRules_Follow(t *testing.T) {
 		}
 		return nil
 	}
-	if err := follow("*0\r\n"); err != nil || r.Store.Active().Set != nil {
+	if err := follow("*0\r\n"); err != nil || r.Store.Active().Set != nil || u.RulesKnown() {
 		t.Errorf("an upstream without rules: got error %v, want none, and no rules", err)
 	}
 	if err := follow("-NOPERM no\r\n"); !errors.As(err, new(replyError)) {
@@ -56,8 +56,20 @@ func TestRules_Follow(t *testing.T) {
 	if r.Store.Adopt(p.Version, p.Packed) {
 		t.Error("a version that is not prepared was adopted")
 	}
+	if u.RulesKnown() {
+		t.Error("the rules are known before the upstream has confirmed them")
+	}
 	if err := follow(history(9, strings.ToLower(ruleset.HashOf(rulesText)))); err != nil || r.Store.Active().Version != 7 {
 		t.Errorf("the same text under another number: error %v, version %d; want none and 7", err, r.Store.Active().Version)
+	}
+	if !u.RulesKnown() {
+		t.Error("the rules are not known after the upstream has confirmed them")
+	}
+	u.confirmed.Add(-int64(rulesAge))
+	for _, reply := range []string{"-NOPERM no\r\n", "*0\r\n", history(10, "a text that the upstream does not send")} {
+		if _ = follow(reply); u.RulesKnown() {
+			t.Errorf("%q: the rules are known although the upstream no longer confirms them", reply)
+		}
 	}
 }
 

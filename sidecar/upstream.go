@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/internal/lograte"
+	"github.com/throttledhq/throttled/lessee"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -50,6 +51,9 @@ type Upstream struct {
 	suspect chan struct{} // holds a token if a probe must be sent
 	lines   *lograte.Limiter
 	gate    gate // of Dial
+	// confirmed is the time, by lessee.Now, of the last question to which the upstream has answered that the rules of the sidecar
+	// are the newest; 0 if there is none.
+	confirmed atomic.Int64
 
 	mu      sync.Mutex
 	changed chan struct{} // closed with the next view
@@ -212,6 +216,12 @@ func (u *Upstream) Silent() bool { return u.silent.Load() }
 
 // Decides reports whether the sidecar decides some requests itself.
 func (u *Upstream) Decides() bool { return u.config.Leases != nil }
+
+// RulesKnown reports whether the rules of the sidecar were the newest of the upstream within rulesAge.
+func (u *Upstream) RulesKnown() bool {
+	at := u.confirmed.Load()
+	return at != 0 && lessee.Now()-at < int64(rulesAge)
+}
 
 // Upstream returns the status of the upstream.
 func (u *Upstream) Upstream() topology.Upstream {

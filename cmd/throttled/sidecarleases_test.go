@@ -146,7 +146,7 @@ func TestProcess_SidecarReturnsUnits(t *testing.T) {
 }
 
 // TestProcess_SidecarFollowsRules decides CL.CHECK on a sidecar with the rules of its upstream, before and after they
-// change.
+// change, and after the sidecar has lost the permission to read them.
 func TestProcess_SidecarFollowsRules(t *testing.T) {
 	up := newServer(t)
 	side := newSidecarOf(t, []*process{up})
@@ -165,6 +165,19 @@ func TestProcess_SidecarFollowsRules(t *testing.T) {
 	side.askUntil("limit:3 limited:1", check...)
 	up.mustDo("CL.RULES", "SET", "version: 1\ndomain: blog\nlimits: {api: {allow: 7 per hour}}\n")
 	side.askUntil("limit:7 limited:0", "CL.CHECK", "blog")
+
+	up.mustDo("CL.RULES", "SET", rules("60000 per minute"))
+	side.askUntil("limit:60000 limited:0", check...)
+	up.mustDo("ACL", "SETUSER", "default", "-cl.rules|history")
+	up.mustDo("CL.RULES", "SET", rules("2 per hour"))
+	until(t, "the sidecar forwards requests after it may not ask for the rules any more", func() bool {
+		for range 100 { // more requests than are forwarded while a key becomes in demand
+			if !strings.HasPrefix(side.ask(check...), "[1 2 0 ") {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // TestProcess_SidecarEnvoyRefusal sends requests with two limits of a domain of Envoy, each of which is charged on its own. The
