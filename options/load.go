@@ -83,9 +83,10 @@ func parseFlags(args []string) (path *string, flags []Pair, err error) {
 			return nil
 		})
 	}
+	var twice error
 	fs.Func("config", "", func(v string) error {
 		if path != nil && *path != v {
-			return fmt.Errorf("the configuration file is %s already", quote(*path))
+			twice = fmt.Errorf("--config %s (%s): the configuration file is %s already", quote(v), fromFlag, quote(*path))
 		}
 		path = &v
 		return nil
@@ -102,6 +103,8 @@ func parseFlags(args []string) (path *string, flags []Pair, err error) {
 		return nil, nil, flagError(err)
 	case version:
 		return nil, nil, ErrVersion
+	case twice != nil:
+		return nil, nil, twice
 	case fs.NArg() > 0:
 		return nil, nil, fmt.Errorf("unexpected argument %s: write the configuration file first, and quote a value of several words", quote(fs.Arg(0)))
 	}
@@ -258,8 +261,16 @@ func refuse(r *row, text, origin, problem string) error {
 	return fmt.Errorf("%s%s %s (%s): %s", dashes(origin), r.name, shown, origin, problem)
 }
 
-// refuseName returns the error for an unknown option.
+// refuseName returns the error for an unknown option. It does not contain the text after a sign that separates name and value
+// in other formats, such as requirepass=secret, because this text may be a secret.
 func refuseName(name, origin string) error {
+	end := strings.IndexAny(name, "=:")
+	if end > 0 {
+		name = name[:end]
+	}
+	if end > 0 && find(name) != nil {
+		return fmt.Errorf("%s%s (%s): separate the name and the value by a space", dashes(origin), name, origin)
+	}
 	advice := "--help lists the options"
 	if near := nearest.Word(name, names()); near != "" {
 		advice = fmt.Sprintf("did you mean %s%s?", dashes(origin), near)

@@ -235,6 +235,12 @@ func TestLoad_Refusals(t *testing.T) {
 			"requirepas (FILE:1): unknown option, did you mean requirepass?"},
 		{"unknown name", "port 1\nloadmodule x.so", nil, nil,
 			"loadmodule (FILE:2): unknown option, --help lists the options"},
+		{"name and value without a space", "port 1\nrequirepass=hunter2", nil, nil,
+			"requirepass (FILE:2): separate the name and the value by a space"},
+		{"unknown name and value without a space", "requirepas:hunter2", nil, nil,
+			"requirepas (FILE:1): unknown option, did you mean requirepass?"},
+		{"flag and value with a colon", "", nil, []string{"--requirepass:hunter2"},
+			"--requirepass (flag): separate the name and the value by a space"},
 		{"very long name", strings.Repeat("p", 80) + " 1", nil, nil,
 			strings.Repeat("p", 80) + " (FILE:1): unknown option, --help lists the options"},
 
@@ -251,7 +257,7 @@ func TestLoad_Refusals(t *testing.T) {
 			"unexpected argument ::1: write the configuration file first, and quote a value of several words"},
 		{"flag with three hyphens", "", nil, []string{"---port", "1"}, "bad flag syntax: ---port"},
 		{"two files", "port 1", nil, []string{"--config", "x.conf"},
-			`invalid value "x.conf" for flag -config: the configuration file is FILE already`},
+			"--config x.conf (flag): the configuration file is FILE already"},
 
 		{"conflict", "client-query-buffer-limit 64kb", nil, []string{"--proto-max-bulk-len", "128kb"},
 			"--proto-max-bulk-len 131072 (flag): proto-max-bulk-len must not be greater than client-query-buffer-limit (131072 and 65536)"},
