@@ -58,7 +58,7 @@ func (c *compactor) run() {
 		if err := c.raft.takeSnapshot(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
 			pause = min(2*pause, maxCompactPause)
 			next = time.Now().Add(pause)
-			c.log.Warn("cannot take a snapshot to shorten the log; check the disk of the data directory", "error", err, "retry in", pause)
+			c.log.Warn("cannot take a snapshot to shorten the log; check the disk of the data directory", "error", err, "retry_in", pause)
 			continue
 		}
 		c.fsm.grown.Add(-grown)

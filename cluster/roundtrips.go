@@ -37,7 +37,7 @@ func (r *roundTrips) record(node string, took, timeout, now time.Duration) {
 	}
 	r.warned = now
 	r.log.Warn("a heartbeat was slow: this node, the other one or the network between them is overloaded; add processor time, or raise raft-heartbeat before leaders change",
-		"node", node, "round trip", took, "raft-heartbeat", timeout)
+		"node", node, "round_trip", took, "raft-heartbeat", timeout)
 }
 
 func (r *roundTrips) status() topology.RoundTrips {

@@ -58,7 +58,7 @@ func (s *Server) accept(ln net.Listener, l *listenerProfile) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
 		default:
-			s.warn("accept", "cannot accept a connection", "error", err, "retry in", backoff)
+			s.warn("accept", "cannot accept a connection", "error", err, "retry_in", backoff)
 			if !s.pause(backoff) {
 				return ErrServerClosed
 			}

@@ -30,7 +30,7 @@ func TestLogLimited(t *testing.T) {
 		<-time.After(time.Second)
 		s.warn("kind", "text")
 		s.warn("kind", "text")
-		if got := log.String(); strings.Count(got, "msg=text") != 2 || strings.Count(got, `"lines dropped"=3`) != 1 || strings.Contains(got, "off") {
+		if got := log.String(); strings.Count(got, "msg=text") != 2 || strings.Count(got, "dropped_lines=3") != 1 || strings.Contains(got, "off") {
 			t.Errorf("the log is %s, want two lines, one of which counts 3 dropped lines", got)
 		}
 	})

@@ -82,7 +82,7 @@ func (s *Server) closeOne(c *client, why string) {
 		log = s.warn
 	}
 	log("timeout", "connection closed: "+why, "client", c.id, "addr", c.addr(),
-		"command", c.session.lastCommand(), "bytes unread", c.conn.usage.queued.Load()+c.conn.usage.replies.Load())
+		"command", c.session.lastCommand(), "bytes_unread", c.conn.usage.queued.Load()+c.conn.usage.replies.Load())
 	c.conn.hangUp()
 }
 
@@ -159,7 +159,7 @@ func (s *Server) logLimited(level slog.Level, kind, text string, args []any) {
 		return
 	}
 	if missed > 0 {
-		args = append(args, "lines dropped", missed)
+		args = append(args, "dropped_lines", missed)
 	}
 	s.log.Log(ctx, level, text, args...)
 }

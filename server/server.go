@@ -213,10 +213,10 @@ func (c *Config) setDefaults() {
 func (s *Server) checkMaxClients() {
 	o := s.opts.Get()
 	if served := clientLimit(o); served < o.MaxClients {
-		s.log.Warn("maxclients exceeds the limit of open files: raise the limit (ulimit -n)", "maxclients", o.MaxClients, "clients served", served)
+		s.log.Warn("maxclients exceeds the limit of open files: raise the limit (ulimit -n)", "maxclients", o.MaxClients, "clients_served", served)
 	}
 	if memory := o.ClientMemory(); memory > 0 && int64(o.MaxClients)*connectionBytes > memory {
-		s.log.Warn("maxmemory-clients is too small for maxclients idle connections: raise maxmemory-clients", "maxmemory-clients", memory, "bytes of an idle connection", connectionBytes)
+		s.log.Warn("maxmemory-clients is too small for maxclients idle connections: raise maxmemory-clients", "maxmemory-clients", memory, "bytes_of_idle_connection", connectionBytes)
 	}
 }
 

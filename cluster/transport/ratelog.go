@@ -32,7 +32,7 @@ func (n *rateLog) write(limit *lograte.Limiter, kind, text string, args []any) {
 		return
 	}
 	if missed > 0 {
-		args = append(args, "lines dropped", missed)
+		args = append(args, "dropped_lines", missed)
 	}
 	n.log.Warn(text, args...)
 }

@@ -21,10 +21,10 @@ func TestRateLog(t *testing.T) {
 		{0, "a", 1, ""},
 		{0, "b", 2, ""},
 		{59 * time.Second, "a", 2, ""},
-		{time.Second, "a", 3, `"lines dropped"=2`},
+		{time.Second, "a", 3, "dropped_lines=2"},
 		{0, "a", 3, ""},
 		{time.Minute, "b", 4, ""},
-		{time.Minute, "a", 5, `"lines dropped"=1`},
+		{time.Minute, "a", 5, "dropped_lines=1"},
 	} {
 		c.advance(step.wait)
 		n.warn(step.kind, "text", "kind", step.kind)
@@ -36,7 +36,7 @@ func TestRateLog(t *testing.T) {
 			continue
 		}
 		before = len(got)
-		if last := got[len(got)-1]; strings.Contains(last, "lines dropped") != (step.left != "") || !strings.Contains(last, step.left) {
+		if last := got[len(got)-1]; strings.Contains(last, "dropped_lines") != (step.left != "") || !strings.Contains(last, step.left) {
 			t.Errorf("after step %+v, the last line is %q; want the text in the field left of the step", step, last)
 		}
 	}

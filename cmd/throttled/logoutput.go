@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
+	"time"
 )
 
 // logOutput is the destination of the log: a file, which can be replaced at any time, or standard error.
@@ -26,18 +28,24 @@ func (l *logOutput) Write(p []byte) (int, error) {
 	return l.file.Write(p)
 }
 
-// logHandler returns the handler that writes lines in a format, "text" or "json". The values are the same in both formats:
-// in JSON, a duration is a string such as "1.5s".
+// logHandler returns the handler that writes lines in a format, "text" or "json". The values are the same in both formats.
 func logHandler(w io.Writer, format string, level slog.Leveler) slog.Handler {
 	if format != "json" {
 		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 	}
-	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration {
-			a.Value = slog.StringValue(a.Value.Duration().String())
-		}
-		return a
-	}})
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: asInText})
+}
+
+// asInText returns an attribute that has the same value in JSON as in text: a duration such as "1.5s", or an address such as
+// "127.0.0.1:6380". In JSON, package slog would write a number, and an object with the fields of the address.
+func asInText(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case time.Duration:
+		a.Value = slog.StringValue(v.String())
+	case net.Addr:
+		a.Value = slog.StringValue(v.String())
+	}
+	return a
 }
 
 // open directs the log to the file at path, or to standard error if path is empty. The file is created if it does not

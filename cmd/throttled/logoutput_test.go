@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +13,12 @@ import (
 // TestLogHandler writes a line in both formats. The values must be the same.
 func TestLogHandler(t *testing.T) {
 	for format, want := range map[string]string{
-		"text": ` level=WARN msg="a \"line\"" error=failed after=1.5s list=[a] n=7` + "\n",
-		"json": `,"level":"WARN","msg":"a \"line\"","error":"failed","after":"1.5s","list":["a"],"n":7}` + "\n",
+		"text": ` level=WARN msg="a \"line\"" error=failed after=1.5s addr=192.0.2.1:80 list=[a] n=7` + "\n",
+		"json": `,"level":"WARN","msg":"a \"line\"","error":"failed","after":"1.5s","addr":"192.0.2.1:80","list":["a"],"n":7}` + "\n",
 	} {
 		var b strings.Builder
-		slog.New(logHandler(&b, format, slog.LevelInfo)).Warn(`a "line"`, "error", errors.New("failed"), "after", 1500*time.Millisecond, "list", []string{"a"}, "n", 7)
+		slog.New(logHandler(&b, format, slog.LevelInfo)).Warn(`a "line"`, "error", errors.New("failed"), "after", 1500*time.Millisecond,
+			"addr", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}, "list", []string{"a"}, "n", 7)
 		if !strings.HasSuffix(b.String(), want) {
 			t.Errorf("format %s: %s, want ...%s", format, &b, want)
 		}

@@ -237,10 +237,10 @@ func (f *rulesFile) describe(r ruleset.Result) {
 		f.log.Info("the rules file is active", "file", f.path, "version", r.Version.Number, "limits", r.Version.Limits, "changes", r.Version.Summary)
 	case r.Version.Number == 0:
 		f.log.Warn("the rules file has the text of an earlier version, which is no longer in the history, and has no effect: to activate it, use CL.RULES SET",
-			"file", f.path, "active version", newest)
+			"file", f.path, "active_version", newest)
 	case r.Version.Number < newest:
 		f.log.Warn("the rules file has the text of an earlier version and has no effect: to activate it, use CL.RULES ROLLBACK with its version",
-			"file", f.path, "version", r.Version.Number, "active version", newest)
+			"file", f.path, "version", r.Version.Number, "active_version", newest)
 	default:
 		f.log.Info("the rules file is active", "file", f.path, "version", r.Version.Number, "limits", r.Version.Limits)
 	}
