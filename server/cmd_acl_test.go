@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -277,20 +278,26 @@ func TestACLLog(t *testing.T) {
 	p.fails("NOPERM", "PING")
 	p.fails("NOPERM", "PING")
 	p.fails("NOPERM", "TTL", "key")
+	p.do("+OK\r\n", "MULTI")
+	p.fails("NOPERM", "TTL", "key")
+	p.fails("EXECABORT", "EXEC")
 	p.fails("WRONGPASS", "AUTH", "eve", "hunter2")
 	admin.ask("HELLO", "3")
 	log := admin.ask("ACL", "LOG")
+	command := regexp.MustCompile(` cmd=\S+`)
 	var got []string
 	for _, entry := range log.list {
-		got = append(got, strings.Join(strings.Fields(entry.brief())[:5], " "))
-		if !strings.Contains(entry.brief(), "age-seconds:") || !strings.Contains(entry.brief(), "client-info:id=") {
-			t.Errorf("the entry is %s", entry.brief())
+		text := entry.brief()
+		got = append(got, strings.Join(strings.Fields(text)[:5], " ")+command.FindString(text))
+		if !strings.Contains(text, "age-seconds:") || !strings.Contains(text, "client-info:id=") {
+			t.Errorf("the entry is %s", text)
 		}
 	}
 	want := []string{
-		"{count:1 reason:auth context:toplevel object:AUTH username:eve",
-		"{count:1 reason:key context:toplevel object:key username:bob",
-		"{count:2 reason:command context:toplevel object:ping username:bob",
+		"{count:1 reason:auth context:toplevel object:AUTH username:eve cmd=auth",
+		"{count:1 reason:key context:multi object:key username:bob cmd=ttl",
+		"{count:1 reason:key context:toplevel object:key username:bob cmd=ttl",
+		"{count:2 reason:command context:toplevel object:ping username:bob cmd=ping",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the log is %q, want %q", got, want)
@@ -298,7 +305,7 @@ func TestACLLog(t *testing.T) {
 	if n := len(admin.ask("ACL", "LOG", "1").list); n != 1 {
 		t.Errorf("ACL LOG 1 returns %d entries", n)
 	}
-	for name, want := range map[string]int64{"acl_access_denied_cmd": 2, "acl_access_denied_key": 1, "acl_access_denied_auth": 1, "acl_access_denied_channel": 0} {
+	for name, want := range map[string]int64{"acl_access_denied_cmd": 2, "acl_access_denied_key": 2, "acl_access_denied_auth": 1, "acl_access_denied_channel": 0} {
 		if n := admin.count("stats", name); n != want {
 			t.Errorf("INFO: %s is %d, want %d", name, n, want)
 		}

@@ -154,7 +154,12 @@ func (c *client) permit(cmd *command, args [][]byte) error {
 	case deniedArguments:
 		return d.err
 	}
-	c.recordDenial(d, inToplevel, c.session.user.Name())
+	context := inToplevel
+	if c.session.tx.queueing {
+		context = inMulti
+	}
+	c.session.setLastRun(cmd) // the entry shows it: the object is a key, a channel or a domain
+	c.recordDenial(d, context, c.session.user.Name())
 	return d.refusal()
 }
 
