@@ -153,31 +153,40 @@ func errRule(e *acl.RuleError, rules [][]byte) error {
 	return replyError("ERR Error in ACL SETUSER modifier '" + echo([]byte(word), maxEcho) + "': " + e.Err.Error())
 }
 
+// loggedNames is the maximum number of deleted users that a log line names.
+const loggedNames = 16
+
 // cmdACLDelUser implements ACL DELUSER. The reply is the number of users that existed.
 func cmdACLDelUser(c *client, args [][]byte) error {
-	names, deleted := asStrings(args[2:]), 0
+	names := asStrings(args[2:])
 	if c.session.tx.running {
 		return errUsersMulti
 	}
 	if slices.Contains(names, acl.DefaultName) {
 		return errDeleteDefault
 	}
+	var deleted []string
 	err := c.srv.changeUsers(func(set *acl.Set) (*acl.Set, error) {
-		next := set.Without(names...)
-		if deleted = set.Len() - next.Len(); deleted == 0 {
+		if deleted = existing(set, names); len(deleted) == 0 {
 			return set, nil
 		}
-		return next, nil
+		return set.Without(deleted...), nil
 	})
 	if err != nil {
 		return err
 	}
-	if deleted > 0 {
+	if len(deleted) > 0 {
 		c.srv.closeRevoked(c.srv.currentUsers())
-		c.srv.log.Info("users were deleted", "users", deleted, "by", c.session.user.Name(), "addr", c.addr())
+		c.srv.log.Info("users were deleted", "users", len(deleted), "names", deleted[:min(len(deleted), loggedNames)], "by", c.session.user.Name(), "addr", c.addr())
 	}
-	c.out.Int(int64(deleted))
+	c.out.Int(int64(len(deleted)))
 	return nil
+}
+
+// existing returns those of the names that users in a set have, in order and each once.
+func existing(set *acl.Set, names []string) []string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	return slices.DeleteFunc(names, func(name string) bool { return set.Get(name) == nil })
 }
 
 // cmdACLDryRun implements ACL DRYRUN.

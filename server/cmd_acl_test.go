@@ -436,3 +436,13 @@ func TestACLFile(t *testing.T) {
 		t.Errorf("the password of the user default is defined twice: %v", err)
 	}
 }
+
+// TestACLDeletedUserLog checks that the log names the deleted users, each once and without those that did not exist.
+func TestACLDeletedUserLog(t *testing.T) {
+	var log lockedLog
+	s := setup{log: log.logger(), users: "user bob on\nuser eve on\n"}.start(t)
+	s.dial().do(":2\r\n", "ACL", "DELUSER", "eve", "nobody", "bob", "eve")
+	if want := `msg="users were deleted" users=2 names="[bob eve]" by=default addr=127.0.0.1:`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log is %s, want %s", log.String(), want)
+	}
+}
