@@ -16,7 +16,8 @@ func (a *account) shouldDraw(now int64) bool {
 	if need < a.ledger.config.MinUnits {
 		return false
 	}
-	return a.units(now+int64(lead)) <= a.demand.during(lead, now)
+	ahead := min(lead, a.hold/2) // a lease that is not longer than lead would cause the next draw immediately
+	return a.units(now+int64(ahead)) <= a.demand.during(ahead, now)
 }
 
 // demands counts the demand of a request, and plans a draw if one is needed.

@@ -293,6 +293,29 @@ func TestDrawsInAdvance(t *testing.T) {
 	}
 }
 
+// TestDrawsInAdvance_Short checks that leases of the shortest validity, which is the time in which longer ones are renewed, are
+// renewed once each, and before they end.
+func TestDrawsInAdvance_Short(t *testing.T) {
+	const valid, step = limiter.MinHold, second / 10_000
+	l := New(Config{Lessee: "a", Hold: valid})
+	req := request("k")
+	now := int64(0)
+	grant(l, heat(t, l, req, 1000, now), 1000, valid, now)
+	draws := 0
+	for ; now < second; now += step {
+		local(t, l, req, now)
+		for c, ok := l.Next(now); ok; c, ok = l.Next(now) {
+			if !c.Request.Draw.Return {
+				draws++
+				grant(l, c, c.Request.Quantity, valid, now)
+			}
+		}
+	}
+	if most := int(2*second/int64(valid)) + 1; draws > most {
+		t.Errorf("%d draws in a second, want at most one in half of the validity, so %d", draws, most)
+	}
+}
+
 // TestReturns checks that units are returned if the demand has ceased, once, and before their lease ends.
 func TestReturns(t *testing.T) {
 	l := New(Config{Lessee: "a"})

@@ -10,7 +10,7 @@ import (
 )
 
 // lead is the time before the end of a lease at which the next one is drawn, and unused units are returned: several round
-// trips to an authority in the same region.
+// trips to an authority in the same region. Both times are shorter for short leases.
 const lead = 20 * time.Millisecond
 
 // drawsPerLease limits the draws from an exhausted limit within the validity of a lease. The units that are restored between
