@@ -5,11 +5,52 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
+
+// sharedDir is the directory of the programs that the tests share.
+var sharedDir string
+
+// TestMain removes the programs after the tests.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "throttled-chaos-tests-")
+	if err != nil {
+		panic(err)
+	}
+	sharedDir = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir) // it is a temporary directory
+	os.Exit(code)
+}
+
+// program builds the program at the first call, and returns its path.
+var program = sync.OnceValues(func() (string, error) {
+	l := &lab{settings: settings{dir: sharedDir}}
+	err := l.open()
+	return l.bin, err
+})
+
+// openLab returns a lab with the arguments of a run, and the scenarios that they name. The report is written to the output of the test.
+func openLab(t *testing.T, args ...string) (l *lab, names []string) {
+	t.Helper()
+	bin, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, names, err := parse(append([]string{"-dir", t.TempDir(), "-bin", bin}, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = newLab(s, &report{w: t.Output(), verbose: s.verbose})
+	if err := l.open(); err != nil {
+		t.Fatal(err)
+	}
+	return l, names
+}
 
 // TestShort runs the scenario short, and the scenario rules for a few seconds: real nodes in network
 // namespaces under load and faults. Other tests run concurrently, so missed bars do not count, but all
@@ -20,9 +61,16 @@ func TestShort(t *testing.T) { runUntilTimely(t, "-for", "6s", "short", "rules")
 // have caused.
 func runUntilTimely(t *testing.T, args ...string) {
 	t.Helper()
+	repeatWhileBusy(t, func() ([]finding, error) { return runShort(t, args) })
+}
+
+// repeatWhileBusy calls run, and fails the test if it returns findings or an error. It repeats a run whose findings a slow machine can
+// have caused.
+func repeatWhileBusy(t *testing.T, run func() ([]finding, error)) {
+	t.Helper()
 	const most = 4
 	for try := 1; ; try++ {
-		findings, err := runShort(t, args)
+		findings, err := run()
 		if err == nil && len(findings) == 0 {
 			return
 		}
@@ -41,23 +89,15 @@ var timely = map[string]bool{"healing": true, "pressure": true, "starved": true}
 // does not report missed bars.
 func runShort(t *testing.T, args []string) ([]finding, error) {
 	t.Helper()
-	s, names, err := parse(append([]string{"-dir", t.TempDir(), "-v"}, args...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, names := openLab(t, append([]string{"-v"}, args...)...)
 	chosen, err := choose(names)
 	if err != nil {
-		t.Fatal(err)
-	}
-	out := &report{w: t.Output(), verbose: s.verbose}
-	l := newLab(s, out)
-	if err := l.open(); err != nil {
 		t.Fatal(err)
 	}
 	if err = l.runAll(t.Context(), chosen); err != nil && onlyMissed(err) {
 		err = nil
 	}
-	return out.findings, err
+	return l.out.findings, err
 }
 
 // onlyMissed reports whether the only failures of a run are missed bars.
