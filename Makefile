@@ -256,8 +256,8 @@ chaos: tools ## inject faults: kill -9 during saves, changed bits, truncated fil
 	$(GO) run -C tests/bench . groups
 	timeout 40m $(GO) run -C tests/chaos . all $(ARGS)
 
-chaos-sidecars: tools ## inject 300 faults into nodes and sidecars with leases in hand, and check a million decisions, with strict and with relaxed leases; ARGS="-for 1m" for less
-	$(GO) run -C tests/chaos . sidecars sidecars-relaxed -bars $(ARGS)
+chaos-sidecars: tools ## inject 300 faults into nodes and sidecars with leases in hand, and check a million decisions, with strict leases, with relaxed leases, and with requests of several limits; ARGS="-for 1m" for less
+	$(GO) run -C tests/chaos . sidecars sidecars-relaxed sidecars-rules -bars $(ARGS)
 
 chaos-bars: tools ## inject all faults of clusters at full size: 300 faults, a million decisions, 100 kills, changes of the rules; about an hour
 	timeout 120m $(GO) run -C tests/chaos . all -bars $(ARGS)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -98,7 +99,11 @@ func (l *Ledger) DecideGroup(reqs []limiter.Request, now int64, out []limiter.De
 		return false
 	}
 	for i := range reqs {
-		g.accounts[i].admit(reqs[i].Quantity, now, &out[i])
+		quantity := reqs[i].Quantity
+		if i > 0 && failpoint.Is(failpoint.LesseeGroup) {
+			quantity = 0
+		}
+		g.accounts[i].admit(quantity, now, &out[i])
 		l.counts.count(false)
 	}
 	return true

@@ -41,4 +41,6 @@ const (
 	LeaseRefundFloor  Bug = "lease-refund-floor"    // a refund ignores the leases
 	LeaseOldRate      Bug = "lease-old-rate"        // a relaxed lease is not converted to a changed rate
 	LeaseDeleted      Bug = "lease-after-delete"    // the deletion of a key restores the units of its leases
+
+	LesseeGroup Bug = "lessee-group-first" // a lessee charges only the first limit of a group
 )

@@ -24,7 +24,8 @@ type client struct {
 	conn    *conn
 
 	ops     []history.Op
-	counted int // number of ops that fleetLoad has counted
+	counted int  // number of ops that fleetLoad has counted
+	unsure  bool // not all requests of the last call of charge were decided
 	keys    *keyring
 	load    *load
 	pairs   []pairCount
@@ -145,24 +146,42 @@ func (c *client) decide(reqs ...request) {
 	if !c.connected() {
 		return
 	}
-	node, call, good := c.current, c.clock.now(), true
 	var commands [][]string
 	for i := range reqs {
 		commands = append(commands, reqs[i].words)
 	}
-	err := c.conn.send(patience, commands...)
-	for i := range reqs {
-		var r reply
-		if err == nil {
-			r, err = c.conn.receive()
-		}
-		f := c.account(reqs[i].words, &r, err)
-		good = good && f == decided
-		o := reqs[i].op
-		o.Client, o.Node, o.Call, o.Return = c.id, node, call, c.clock.now()
-		c.record(o, reqs[i].limit, &r, f)
+	node := c.current
+	call, answers := c.exchange(commands)
+	for i := range answers {
+		a, o := &answers[i], reqs[i].op
+		o.Client, o.Node, o.Call, o.Return = c.id, node, call, a.at
+		c.record(o, reqs[i].limit, &a.reply, a.fate)
 	}
-	if len(reqs) > 1 {
+}
+
+// answered is a reply to a command of a pipeline, or the lack of one.
+type answered struct {
+	reply reply
+	fate  fate
+	at    int64 // time at which it was received
+}
+
+// exchange sends commands in one write, and returns the time at which they were sent, and their replies in order. If a reply is
+// missing, the fates of its command and of all later ones are unknown. The client must be connected.
+func (c *client) exchange(commands [][]string) (call int64, answers []answered) {
+	call = c.clock.now()
+	err := c.conn.send(patience, commands...)
+	good := true
+	for i := range commands {
+		var a answered
+		if err == nil {
+			a.reply, err = c.conn.receive()
+		}
+		a.fate, a.at = c.account(commands[i], &a.reply, err), c.clock.now()
+		good = good && a.fate == decided
+		answers = append(answers, a)
+	}
+	if len(commands) > 1 {
 		c.piped++
 		if err != nil {
 			c.cutOff++
@@ -171,6 +190,7 @@ func (c *client) decide(reqs ...request) {
 	if !good {
 		c.leave()
 	}
+	return call, answers
 }
 
 // record records a request with its reply.

@@ -30,16 +30,16 @@ type leaseSums struct {
 	stranded                     uint64 // units in hand of sidecars when they were killed
 }
 
-// newFleet starts sidecars with additional arguments, and waits until each of them uses an upstream. The caller must close
+// newFleet starts sidecars, and waits until each of them uses an upstream. The caller must close
 // the fleet before the cluster, even if an error is returned.
-func (c *cluster) newFleet(ctx context.Context, count int, args []string) (*fleet, error) {
-	f := &fleet{cluster: c, relaxed: slices.Contains(args, relaxedLeases)}
-	for i := range count {
+func (c *cluster) newFleet(ctx context.Context, p fleetPlan) (*fleet, error) {
+	f := &fleet{cluster: c, relaxed: slices.Contains(p.args, relaxedLeases)}
+	for i := range p.count {
 		s, err := c.prepareSidecar(i)
 		if err != nil {
 			return f, err
 		}
-		s.args = append(s.args, args...)
+		s.args = append(s.args, p.args...)
 		f.sidecars = append(f.sidecars, s)
 		if err := s.start(); err != nil {
 			return f, err

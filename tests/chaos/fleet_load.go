@@ -13,11 +13,17 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
+// workload selects the requests of the clients of a fleet.
+type workload interface {
+	// send sends a pipeline of requests, and records the replies.
+	send(c *client)
+	// settled checks the state of the limits after the load, whose requests are ops.
+	settled(ctx context.Context, f *fleet, ops []history.Op) []finding
+}
+
 // fleetLoad is the load of clients of sidecars and of nodes on a few limits in demand.
 type fleetLoad struct {
-	clock   clock
-	keys    []windowKey
-	refunds []windowKey // keys that are also refunded and deleted
+	workload
 	clients []*client
 	decided atomic.Int64 // decisions so far
 	limited atomic.Int64 // those of them that refused a request
@@ -36,21 +42,13 @@ func leasable() (keys []windowKey) {
 		k := &history.Key{Name: "leased:" + itoa(rate), MaxBurst: 3 * rate, Count: rate, Period: time.Second}
 		keys = append(keys, windowKey{k, k.Limit(), ofKey(k, 1).words[:5], nil})
 	}
-	const period = 2
-	long := period * time.Second
-	window := func(mode string, limit int64, form history.Form, burst int64, length time.Duration, rest ...string) {
-		k := &history.Key{Name: "leased:" + mode, Form: form, MaxBurst: burst - 1, Count: limit, Period: length}
-		words := []string{"CL.WINDOW", k.Name, itoa(limit), itoa(period)}
-		keys = append(keys, windowKey{k, limit, words, append([]string{mode}, rest...)})
+	for _, w := range []struct {
+		mode  string
+		limit int64
+	}{{"FIXED", 400}, {"SLIDING", 500}, {"BUCKETS", 350}, {"LOG", 330}} {
+		keys = append(keys, windowOf(w.mode, "leased:"+w.mode, w.limit, 2))
 	}
-	// The comment of windows explains the bounds.
-	window("FIXED", 400, history.Bound, 2*400, long)
-	window("SLIDING", 500, history.Bound, 2*500, long)
-	window("BUCKETS", 350, history.Window, 350, long/windowParts*(windowParts-1), itoa(windowParts))
-	window("LOG", 330, history.Window, 330, long)
-	const capacity, refill = 300, 100
-	bucket := &history.Key{Name: "leased:bucket", Form: history.Bound, MaxBurst: capacity + refill - 1, Count: refill, Period: time.Second}
-	return append(keys, windowKey{bucket, capacity, []string{"CL.BUCKET", bucket.Name, itoa(capacity), itoa(refill), "1"}, nil})
+	return append(keys, bucketOf("leased:bucket", 300, 100, 1))
 }
 
 // refunded returns limits of every algorithm on keys that are also refunded and deleted.
@@ -71,8 +69,8 @@ func refunded() (keys []windowKey) {
 }
 
 // load starts clients. Together they send the given number of pipelines per second (rate) until end is called.
-func (f *fleet) load(ctx context.Context, rate int) *fleetLoad {
-	l := &fleetLoad{clock: f.clock, keys: leasable(), refunds: refunded()}
+func (f *fleet) load(ctx context.Context, rate int, w workload) *fleetLoad {
+	l := &fleetLoad{workload: w}
 	var addrs []string
 	for _, n := range f.nodes {
 		addrs = append(addrs, n.addr())
@@ -105,13 +103,23 @@ func newLoyal(id int, addr string, clock clock, seed uint64) *client {
 	}
 }
 
+// singles is the workload of the scenario sidecars: most of its requests have one limit.
+type singles struct {
+	keys    []windowKey
+	refunds []windowKey // keys that are also refunded and deleted
+}
+
+func newSingles(context.Context, *fleet) (workload, error) {
+	return &singles{leasable(), refunded()}, nil
+}
+
 // send sends a pipeline of requests, and sometimes instead a group of two requests, a refund or a DEL.
-func (l *fleetLoad) send(c *client) {
+func (l *singles) send(c *client) {
 	one, other := &l.keys[c.random.IntN(len(l.keys))], &l.keys[c.random.IntN(len(l.keys))]
 	again := &l.refunds[c.random.IntN(len(l.refunds))]
 	switch dice := c.random.IntN(300); {
 	case dice < 30 && one != other:
-		c.decideAll(one, other)
+		c.charge(allOf(one, other))
 	case dice < 36:
 		c.decide(again.request(-1 - c.random.Int64N(again.limit/16)))
 	case dice < 37:
@@ -121,38 +129,28 @@ func (l *fleetLoad) send(c *client) {
 	}
 }
 
-// decideAll charges a unit of two limits, or of none.
-func (c *client) decideAll(keys ...*windowKey) {
-	words := []string{"CL.ALL", "1"}
-	for _, k := range keys {
-		words = append(append(append(words, strings.TrimPrefix(k.words[0], "CL.")), k.words[1:]...), k.mode...)
-	}
-	r, f, call := c.ask(words...)
-	o := history.Op{Client: c.id, Node: c.current, Quantity: 1, Call: call, Return: c.clock.now()}
-	switch n := r.integers(); {
-	case f == unknown:
-		o.Outcome, o.Return = history.Unknown, history.Never
-	case f != decided:
-		return
-	case len(n) < 5 || n[0]&^1 != 0:
-		c.complain("%v: invalid reply %v", words, r)
-		return
-	default:
-		o.Outcome = history.Outcome(n[0])
-	}
-	for _, k := range keys {
-		o.Key = k.of
-		c.ops = append(c.ops, o)
-	}
-}
-
 // requests returns a pipeline of requests on different keys.
-func (l *fleetLoad) requests(c *client) (reqs []request) {
+func (l *singles) requests(c *client) (reqs []request) {
 	all := slices.Concat(l.keys, l.refunds)
 	for _, i := range c.random.Perm(len(all))[:1+c.random.IntN(len(l.keys))] {
 		reqs = append(reqs, all[i].request(c.quantity()))
 	}
 	return reqs
+}
+
+// settled checks that all limits are restored, and that leases were used.
+func (l *singles) settled(ctx context.Context, f *fleet, _ []history.Op) (findings []finding) {
+	var peeks []peek
+	for _, k := range slices.Concat(l.keys, l.refunds) {
+		peeks = append(peeks, k.peek())
+	}
+	if err := f.restored(ctx, peeks); err != nil {
+		findings = append(findings, finding{"restored", err.Error()})
+	}
+	if err := f.sums.pressure(); err != nil {
+		findings = append(findings, finding{"pressure", err.Error()})
+	}
+	return findings
 }
 
 // count counts the decisions that a client has recorded since the last call, and keeps only those that the checks need:

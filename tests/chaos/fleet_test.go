@@ -17,20 +17,12 @@ func TestSidecars(t *testing.T) {
 
 // TestSidecars_Control checks that a run finds admissions above the limits: the sidecars admit all requests without a reply.
 func TestSidecars_Control(t *testing.T) {
-	s, _, err := parse([]string{"-dir", t.TempDir(), "-for", "10s"})
-	if err != nil {
+	l, _ := openLab(t, "-for", "10s")
+	if err := l.sidecarsWith(t.Context(), fleetPlan{count: fleetSize, args: []string{"--upstream-away", "open"}}, newSingles); err != nil {
 		t.Fatal(err)
 	}
-	out := &report{w: t.Output()}
-	l := newLab(s, out)
-	if err := l.open(); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.sidecarsWith(t.Context(), "--upstream-away", "open"); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(out.findings, func(f finding) bool { return f.checker == "interval" }) {
-		t.Errorf("findings: %v; want one of the check interval", out.findings)
+	if !slices.ContainsFunc(l.out.findings, func(f finding) bool { return f.checker == "interval" }) {
+		t.Errorf("findings: %v; want one of the check interval", l.out.findings)
 	}
 }
 
@@ -85,21 +77,29 @@ func TestJudgeAdmissions(t *testing.T) {
 
 // TestFleetPressure checks that a run without leases is reported.
 func TestFleetPressure(t *testing.T) {
-	l := &fleetLoad{}
-	l.decided.Store(5000)
-	l.limited.Store(10)
-	f := &fleet{sums: leaseSums{drawn: 10, admitted: 5, refused: 1}}
-	if err := f.pressure(l); err != nil {
-		t.Errorf("a run under pressure: %v", err)
+	good := leaseSums{drawn: 10, admitted: 5, refused: 1}
+	if err := good.pressure(); err != nil {
+		t.Errorf("%+v: %v, want no error", good, err)
 	}
 	for _, sums := range []leaseSums{{}, {drawn: 10, admitted: 5}, {drawn: 10, refused: 5}} {
-		if err := (&fleet{sums: sums}).pressure(l); err == nil {
+		if err := sums.pressure(); err == nil {
 			t.Errorf("%+v: no error, want one", sums)
 		}
 	}
-	l.limited.Store(0)
-	if err := f.pressure(l); err == nil {
-		t.Error("a run without refusals: no error, want one")
+	for _, tt := range []struct{ decided, limited int64 }{{5000, 10}, {5000, 0}, {999, 10}} {
+		l := &fleetLoad{}
+		l.decided.Store(tt.decided)
+		l.limited.Store(tt.limited)
+		if err := l.pressure(); (err == nil) != (tt.decided == 5000 && tt.limited > 0) {
+			t.Errorf("%d decisions, %d refusals: error %v, want none only for enough of both", tt.decided, tt.limited, err)
+		}
+	}
+	g := &groups{}
+	g.singles.Store(5)
+	for admitted, want := range map[uint64]bool{5: false, 6: true} {
+		if err := g.pressure(&leaseSums{admitted: admitted}); (err == nil) != want {
+			t.Errorf("%d admissions by sidecars, 5 requests of one limit: error %v", admitted, err)
+		}
 	}
 }
 

@@ -61,32 +61,56 @@ func newKeyring() *keyring {
 // windowParts is the number of parts into which BUCKETS divides its period.
 const windowParts = 5
 
-// windows returns one key for each algorithm other than GCRA. The bound of a key holds in any
-// interval, regardless of where the interval begins on the clock of the cluster:
+// boundOf returns the bound of a limit of CL.WINDOW. It holds in any interval, regardless of where the interval begins on the clock of
+// the cluster:
 //
 //   - LOG never admits more than the limit in an interval shorter than its period.
-//   - BUCKETS n never admits more than the limit in an interval shorter than n-1 of its n parts.
+//   - BUCKETS, with windowParts parts, never admits more than the limit in an interval shorter than all parts but one.
 //   - FIXED admits the limit in each window of the clock, and an interval of length d overlaps at
 //     most d/period + 2 windows. The same bound holds for SLIDING, which never admits more than the
 //     limit in such a window either.
-//   - CL.BUCKET admits its capacity and the refills. Refills are at least an emission interval
-//     apart, so there are at most d/(emission interval) + 1 in an interval of length d.
-func windows(i int64) []windowKey {
+func boundOf(mode string, limit int64, period time.Duration) history.Key {
+	k := history.Key{Form: history.Window, MaxBurst: limit - 1, Count: limit, Period: period}
+	switch mode {
+	case "BUCKETS":
+		k.Period = period / windowParts * (windowParts - 1)
+	case "FIXED", "SLIDING":
+		k.Form, k.MaxBurst = history.Bound, 2*limit-1
+	}
+	return k
+}
+
+// bucketBound returns the bound of a limit of CL.BUCKET, which admits its capacity and the refills. Refills are at least an interval
+// apart, so there are at most d/interval + 1 in an interval of length d.
+func bucketBound(capacity, refill int64, interval time.Duration) history.Key {
+	return history.Key{Form: history.Bound, MaxBurst: capacity + refill - 1, Count: refill, Period: interval}
+}
+
+// windowOf returns a limit of CL.WINDOW.
+func windowOf(mode, name string, limit, seconds int64) windowKey {
+	of := boundOf(mode, limit, time.Duration(seconds)*time.Second)
+	of.Name = name
+	args := []string{mode}
+	if mode == "BUCKETS" {
+		args = append(args, itoa(windowParts))
+	}
+	return windowKey{&of, limit, []string{"CL.WINDOW", name, itoa(limit), itoa(seconds)}, args}
+}
+
+// bucketOf returns a limit of CL.BUCKET.
+func bucketOf(name string, capacity, refill, seconds int64) windowKey {
+	of := bucketBound(capacity, refill, time.Duration(seconds)*time.Second)
+	of.Name = name
+	return windowKey{&of, capacity, []string{"CL.BUCKET", name, itoa(capacity), itoa(refill), itoa(seconds)}, nil}
+}
+
+// windows returns one key for each algorithm other than GCRA.
+func windows(i int64) (keys []windowKey) {
 	limit, period := 2+i, 1+i%2
-	long := time.Duration(period) * time.Second
-	window := func(mode string, of history.Key, rest ...string) windowKey {
-		of.Name = fmt.Sprint("window:", mode, ":", i)
-		return windowKey{&of, limit, []string{"CL.WINDOW", of.Name, itoa(limit), itoa(period)}, append([]string{mode}, rest...)}
+	for _, mode := range []string{"LOG", "BUCKETS", "FIXED", "SLIDING"} {
+		keys = append(keys, windowOf(mode, fmt.Sprint("window:", mode, ":", i), limit, period))
 	}
-	twice := history.Key{Form: history.Bound, MaxBurst: 2*limit - 1, Count: limit, Period: long}
-	log := history.Key{Form: history.Window, MaxBurst: limit - 1, Count: limit, Period: long}
-	parts := log
-	parts.Period = long / windowParts * (windowParts - 1)
-	bucket := history.Key{Name: fmt.Sprint("bucket:", i), Form: history.Bound, MaxBurst: limit, Count: 1, Period: long}
-	return []windowKey{
-		window("LOG", log), window("BUCKETS", parts, itoa(windowParts)), window("FIXED", twice), window("SLIDING", twice),
-		{&bucket, limit, []string{"CL.BUCKET", bucket.Name, itoa(limit), "1", itoa(period)}, nil},
-	}
+	return append(keys, bucketOf(fmt.Sprint("bucket:", i), limit, 1, period))
 }
 
 // slow returns the parameters of a key that restores nothing during a run.

@@ -10,27 +10,28 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// leaseBugRow matches a row of the table of errors in docs/leases.md: a deliberate bug and a test of package lease.
-var leaseBugRow = regexp.MustCompile("(?m)^\\| [^|]+ \\| `(lease-[a-z-]+)` \\| `(Test\\w+)` \\|$")
+// leaseBugRow matches a row of the table of errors in docs/leases.md: a deliberate bug and a test of package lease or lessee.
+var leaseBugRow = regexp.MustCompile("(?m)^\\| [^|]+ \\| `(lease-[a-z-]+|lessee-[a-z-]+)` \\| `(Test\\w+)`(?: of package `lessee`)? \\|$")
 
 // lesseeErrorRow matches a row of the same table: an error of a lessee, which a subtest of TestFaults of package lessee
 // simulates.
 var lesseeErrorRow = regexp.MustCompile("(?m)^\\| [^|]+ \\| - \\| `TestFaults/([^`]+)` of package `lessee` \\|$")
 
-// TestLeaseBugs checks the table of errors in docs/leases.md: it contains each bug of leases, and the named test fails with
-// the bug, and passes without it.
+// TestLeaseBugs checks the table of errors in docs/leases.md: it contains each bug of leases and of lessees, and the named test
+// fails with the bug, and passes without it.
 func TestLeaseBugs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/leases.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := (&lab{dir: t.TempDir()}).buildSimulation("lease")
+	all, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests, controlled := map[failpoint.Bug]string{}, map[string]bool{}
 	for _, row := range leaseBugRow.FindAllStringSubmatch(string(text), -1) {
+		s := all.of(failpoint.Bug(row[1]))
 		tests[failpoint.Bug(row[1])] = row[2]
 		if !controlled[row[2]] && s.fails(t, row[2], "") {
 			t.Errorf("%s fails without a bug", row[2])
@@ -41,7 +42,7 @@ func TestLeaseBugs(t *testing.T) {
 		}
 	}
 	for _, h := range hunts() {
-		if strings.HasPrefix(string(h.bug), "lease-") && tests[h.bug] == "" {
+		if all.of(h.bug) != all.cluster && tests[h.bug] == "" {
 			t.Errorf("the table has no row with the bug %s", h.bug)
 		}
 	}

@@ -22,6 +22,7 @@
 //	chaos rules      a change of the rules every 100 ms while leaders are killed: each decision has one version
 //	chaos sidecars   faults of nodes and of sidecars with leases: no limit is exceeded
 //	chaos sidecars-relaxed   the same with relaxed leases: no limit is exceeded by more than the bound
+//	chaos sidecars-rules   sidecars with requests of several limits, by rules and by CL.ALL: each limit is charged
 //	chaos shares     two sidecars compete for a limit, and their demand is swapped
 //	chaos mutants    deliberate bugs: a checker must find each of them
 //	chaos all        all scenarios
@@ -73,6 +74,7 @@ func scenarios() []scenario {
 		{"rules", rulesScenario},
 		{"sidecars", sidecars},
 		{"sidecars-relaxed", sidecarsRelaxed},
+		{"sidecars-rules", sidecarsRules},
 		{"shares", shares},
 		{"mutants", mutants},
 	}

@@ -103,7 +103,7 @@ func counts(m map[string]int) string {
 // find other kinds of failures.
 var safety = map[string]bool{
 	"interval": true, "stale": true, "linear": true, "witness": true, "ledger": true, "pairs": true,
-	"agreement": true, "terms": true, "clock": true, "versions": true,
+	"agreement": true, "terms": true, "clock": true, "versions": true, "spent": true,
 }
 
 // divide separates findings about safety from the others.

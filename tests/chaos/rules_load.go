@@ -295,26 +295,19 @@ func (c *rulesClient) pipeline() bool {
 		reqs[i] = checkRequest{user: c.random.IntN(rulesUsers), hot: dice < 50, peek: dice%10 == 0}
 		commands = append(commands, reqs[i].words())
 	}
-	call, good := c.clock.now(), true
-	err := c.conn.send(patience, commands...)
-	for i := range reqs {
-		var r reply
-		if err == nil {
-			r, err = c.conn.receive()
-		}
-		f := c.account(commands[i], &r, err)
-		good = good && f == decided
-		c.recordCheck(&reqs[i], call, f, &r)
-	}
-	if !good {
-		c.leave()
+	node, good := c.current, true
+	call, answers := c.exchange(commands)
+	for i := range answers {
+		good = good && answers[i].fate == decided
+		c.recordCheck(&reqs[i], node, call, &answers[i])
 	}
 	return good
 }
 
 // recordCheck records a request with its reply.
-func (c *rulesClient) recordCheck(q *checkRequest, call int64, f fate, r *reply) {
-	o := history.Op{Client: c.id, Node: c.current, Call: call, Return: c.clock.now(), Quantity: 1}
+func (c *rulesClient) recordCheck(q *checkRequest, node int, call int64, a *answered) {
+	f, r := a.fate, &a.reply
+	o := history.Op{Client: c.id, Node: node, Call: call, Return: a.at, Quantity: 1}
 	if q.peek {
 		o.Quantity = 0
 	}

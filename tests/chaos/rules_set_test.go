@@ -122,7 +122,7 @@ func TestRecordCheck(t *testing.T) {
 		if text != "" {
 			r = parseReply(t, text)
 		}
-		c.recordCheck(&q, 5, f, r)
+		c.recordCheck(&q, 0, 5, &answered{reply: *r, fate: f, at: 6})
 	}
 	left := func(content, used int64) string { return shown("left", 0, leftBase+content, leftBase+content-used) }
 	right := func(content int64) string { return shown("right", 0, rightBase+content, 1) }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/throttledhq/throttled/internal/failpoint"
@@ -19,8 +20,11 @@ type step func(ctx context.Context, t *trial, r *rand.Rand) error
 // hunt describes the search for a deliberate bug in real nodes.
 type hunt struct {
 	bug  failpoint.Bug
-	step step // nil if real nodes never or too rarely reach the state in which the bug has an effect
+	step step // nil if real nodes never or too rarely reach the state in which the bug has an effect, and for bugs of sidecars
 }
+
+// ofSidecar reports whether the bug is one of sidecars.
+func (h hunt) ofSidecar() bool { return strings.HasPrefix(string(h.bug), "lessee-") }
 
 // hunts returns a hunt for every bug.
 func hunts() []hunt {
@@ -59,6 +63,7 @@ func hunts() []hunt {
 		{failpoint.LeaseRefundFloor, nil},
 		{failpoint.LeaseOldRate, nil},
 		{failpoint.LeaseDeleted, nil},
+		{failpoint.LesseeGroup, nil},
 	}
 }
 
@@ -80,7 +85,7 @@ func (c foundBy) String() string {
 }
 
 // mutants enables each deliberate bug, in real nodes and in the simulation of package cluster or, for bugs of leases, of
-// package lease. A safety checker must find the bug in the nodes or in the simulation; otherwise
+// packages lease and lessee. A safety checker must find the bug in the nodes or in the simulation; otherwise
 // the scenario fails. A node that exits or does not answer is reported, but does not count as
 // a found bug. Without a bug, neither the nodes nor the simulation may have findings.
 func mutants(ctx context.Context, l *lab) error {
@@ -138,7 +143,12 @@ func (l *lab) control(ctx context.Context, s simulations) error {
 	if err != nil {
 		return fmt.Errorf("without a bug: %w", err)
 	}
-	for _, sim := range []*simulation{s.cluster, s.lease} {
+	ofSidecars, err := l.huntSidecars(ctx, "")
+	if err != nil {
+		return fmt.Errorf("without a bug: %w", err)
+	}
+	findings = append(findings, ofSidecars...)
+	for _, sim := range []*simulation{s.cluster, s.lease, s.lessee} {
 		tests, err := sim.run(ctx, "")
 		if err != nil {
 			return fmt.Errorf("without a bug: %w", err)
@@ -155,13 +165,17 @@ func (l *lab) control(ctx context.Context, s simulations) error {
 // hunt enables a bug and repeats a step until a safety checker has a finding, for at most
 // huntFor. The findings do not count as findings of the run.
 func (l *lab) hunt(ctx context.Context, h hunt) (by foundBy, err error) {
-	if h.step == nil {
+	if h.step == nil && !h.ofSidecar() {
 		return by, nil
 	}
 	var all []finding
 	for end := time.Now().Add(huntFor); time.Now().Before(end) && by.safety == "" && err == nil && ctx.Err() == nil; {
 		var findings []finding
-		findings, err = l.huntOnce(ctx, h.bug, slices.Repeat([]step{h.step}, huntSteps), end)
+		if h.ofSidecar() {
+			findings, err = l.huntSidecars(ctx, h.bug)
+		} else {
+			findings, err = l.huntOnce(ctx, h.bug, slices.Repeat([]step{h.step}, huntSteps), end)
+		}
 		all = append(all, findings...)
 		unsafe, others := divide(all)
 		by = foundBy{checkersOf(unsafe), checkersOf(others)}
@@ -178,7 +192,7 @@ func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, steps []step, end
 	if bug == failpoint.OwnHeartbeat {
 		p = mixedHeartbeats()
 	}
-	p.env = []string{"THROTTLED_MUTANT=" + string(bug)}
+	p.env = mutant(bug)
 	c, err := quiet.start(ctx, p)
 	l.made = quiet.made
 	defer func() {
@@ -201,11 +215,29 @@ func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, steps []step, end
 		sleep(ctx, 300*time.Millisecond)
 	}
 	findings = append(findings, t.judge(ctx)...)
+	l.detail(bug, findings)
+	return findings, ctx.Err()
+}
+
+// huntSidecars runs sidecars with a bug, or without one if it is empty, and returns the findings.
+func (l *lab) huntSidecars(ctx context.Context, bug failpoint.Bug) (findings []finding, err error) {
+	quiet := *l
+	quiet.out = &report{w: io.Discard}
+	err = quiet.groupsWithBug(ctx, bug)
+	l.made = quiet.made
+	l.detail(bug, quiet.out.findings)
+	return quiet.out.findings, err
+}
+
+// detail prints the first findings of a hunt if the report is verbose.
+func (l *lab) detail(bug failpoint.Bug, findings []finding) {
 	for _, f := range findings[:min(len(findings), huntShown)] {
 		l.out.detail(fmt.Sprintf("%s: %s", bug, f))
 	}
-	return findings, ctx.Err()
 }
+
+// mutant returns the environment that enables a bug, or none if it is empty.
+func mutant(bug failpoint.Bug) []string { return []string{"THROTTLED_MUTANT=" + string(bug)} }
 
 // cutAndHeal disconnects the leader from the other nodes for a while. Clients send requests to both sides
 // of the cut.

@@ -37,7 +37,7 @@ const (
 // shares measures how the shares of two sidecars in one limit follow their demand, which is 10 to 1 and is then swapped, and
 // how much of the limit they admit together.
 func shares(ctx context.Context, l *lab) error {
-	return l.withFleet(ctx, 2, nil, func(ctx context.Context, f *fleet) error {
+	return l.withFleet(ctx, fleetPlan{count: 2}, func(ctx context.Context, f *fleet) error {
 		for i := range l.repeated(1, 5) {
 			k := &history.Key{Name: "shared:" + itoa(int64(i)), MaxBurst: shareBurst, Count: shareRate, Period: time.Second}
 			c := f.compete(ctx, k)

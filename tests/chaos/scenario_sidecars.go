@@ -21,7 +21,9 @@ const fleetSize = 4
 
 // sidecars inflicts random faults on nodes and, concurrently, on sidecars with leases in hand. All admissions of all nodes and
 // sidecars together must obey the limits.
-func sidecars(ctx context.Context, l *lab) error { return l.sidecarsWith(ctx) }
+func sidecars(ctx context.Context, l *lab) error {
+	return l.sidecarsWith(ctx, fleetPlan{count: fleetSize}, newSingles)
+}
 
 // relaxedLeases is the value of the option upstream-leases for relaxed leases.
 const relaxedLeases = "relaxed"
@@ -29,7 +31,7 @@ const relaxedLeases = "relaxed"
 // sidecarsRelaxed is sidecars with relaxed leases: CL.THROTTLE may also admit the units that are restored within the longest
 // lease.
 func sidecarsRelaxed(ctx context.Context, l *lab) error {
-	return l.sidecarsWith(ctx, "--upstream-leases", relaxedLeases)
+	return l.sidecarsWith(ctx, fleetPlan{count: fleetSize, args: []string{"--upstream-leases", relaxedLeases}}, newSingles)
 }
 
 // longestLease returns the validity of the longest lease of a GCRA limit: a second, or an eighth of the time in which the limit
@@ -46,10 +48,14 @@ func (f *fleet) slack(k *history.Key) (s check.Slack) {
 	return s
 }
 
-// sidecarsWith runs the scenario sidecars with additional arguments of each sidecar.
-func (l *lab) sidecarsWith(ctx context.Context, args ...string) error {
-	return l.withFleet(ctx, fleetSize, args, func(ctx context.Context, f *fleet) error {
-		load := f.load(ctx, l.rate)
+// sidecarsWith runs the scenario sidecars with a workload.
+func (l *lab) sidecarsWith(ctx context.Context, p fleetPlan, prepare func(context.Context, *fleet) (workload, error)) error {
+	return l.withFleet(ctx, p, func(ctx context.Context, f *fleet) error {
+		w, err := prepare(ctx, f)
+		if err != nil {
+			return err
+		}
+		load := f.load(ctx, l.rate, w)
 		done, err := f.suffer(ctx, load)
 		if ctx.Err() != nil {
 			load.end()
@@ -64,14 +70,21 @@ func (l *lab) sidecarsWith(ctx context.Context, args ...string) error {
 	})
 }
 
+// fleetPlan is the configuration of a fleet.
+type fleetPlan struct {
+	count int      // sidecars
+	args  []string // additional arguments of each sidecar
+	env   []string // additional environment of each process
+}
+
 // withFleet starts a cluster and sidecars, runs the function happen, and closes both.
-func (l *lab) withFleet(ctx context.Context, count int, args []string, happen func(context.Context, *fleet) error) (err error) {
-	c, err := l.start(ctx, plan{args: l.variant()})
+func (l *lab) withFleet(ctx context.Context, p fleetPlan, happen func(context.Context, *fleet) error) (err error) {
+	c, err := l.start(ctx, plan{args: l.variant(), env: p.env})
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err != nil {
 		return err
 	}
-	f, err := c.newFleet(ctx, count, args)
+	f, err := c.newFleet(ctx, p)
 	defer func() { err = errors.Join(err, f.close()) }()
 	if err != nil {
 		return err
@@ -164,7 +177,7 @@ func (f *fleet) judge(ctx context.Context, load *fleetLoad) {
 	ops := load.end()
 	f.countAll()
 	over := f.judgeAdmissions(ops, func(text string) { findings = append(findings, finding{"interval", text}) })
-	add("restored", f.restored(ctx, slices.Concat(load.keys, load.refunds)))
+	findings = append(findings, load.settled(ctx, f, ops)...)
 	differ, err := f.agree(ctx)
 	add("agreement", differ)
 	add("healing", err)
@@ -174,7 +187,7 @@ func (f *fleet) judge(ctx context.Context, load *fleetLoad) {
 			findings = append(findings, finding{"replies", text})
 		}
 	}
-	add("pressure", f.pressure(load))
+	add("pressure", load.pressure())
 	f.summary(load, ops, over)
 	f.lab.out.found(findings)
 	if len(findings) > 0 {
@@ -206,17 +219,26 @@ func (f *fleet) judgeAdmissions(ops []history.Op, found func(text string)) (over
 // (two windows of SLIDING), and the longest lease. The rest is the time that requests take on a busy machine.
 const restoreWithin = 4*time.Second + time.Second + 5*time.Second
 
-// restored waits until all units of all keys are available again, including those that were leased to killed sidecars.
-func (f *fleet) restored(ctx context.Context, keys []windowKey) error {
+// peek is a command that reads limits, and a function that returns an error unless the reply shows that they are restored.
+type peek struct {
+	words []string
+	full  func(*reply) error
+}
+
+// peek returns the peek of a limit.
+func (w *windowKey) peek() peek { return peek{w.request(0).words, oneOf(w).full} }
+
+// restored waits until all units of all limits are available again, including those that were leased to killed sidecars.
+func (f *fleet) restored(ctx context.Context, peeks []peek) error {
 	begin := f.clock.now()
 	err := await(ctx, restoreWithin, func() (bool, error) {
-		for i := range keys {
-			r, err := askOnce(f.nodes[0].addr(), patience, keys[i].request(0).words...)
+		for _, p := range peeks {
+			r, err := askOnce(f.nodes[0].addr(), patience, p.words...)
+			if err == nil {
+				err = p.full(&r)
+			}
 			if err != nil {
 				return false, err
-			}
-			if n := r.integers(); len(n) != 5 || n[2] != keys[i].limit {
-				return false, fmt.Errorf("%s: reply %v, want %d remaining units", keys[i].of.Name, n, keys[i].limit)
 			}
 		}
 		return true, nil
@@ -225,14 +247,18 @@ func (f *fleet) restored(ctx context.Context, keys []windowKey) error {
 	return err
 }
 
+// pressure returns an error if too few requests were decided or refused for a clean result to be meaningful.
+func (l *fleetLoad) pressure() error {
+	if decided := l.decided.Load(); l.limited.Load() == 0 || decided < 1000 {
+		return fmt.Errorf("%d decisions, of which %d are refusals; want at least 1000, and some refusals", decided, l.limited.Load())
+	}
+	return nil
+}
+
 // pressure returns an error if too few requests were decided with leases for a clean result to be meaningful.
-func (f *fleet) pressure(load *fleetLoad) error {
-	s := &f.sums
-	switch decided := load.decided.Load(); {
-	case s.drawn == 0 || s.admitted == 0 || s.refused == 0:
+func (s *leaseSums) pressure() error {
+	if s.drawn == 0 || s.admitted == 0 || s.refused == 0 {
 		return fmt.Errorf("the sidecars have drawn %d units, admitted %d requests and refused %d; want some of each", s.drawn, s.admitted, s.refused)
-	case load.limited.Load() == 0 || decided < 1000:
-		return fmt.Errorf("%d decisions, of which %d are refusals; want at least 1000, and some refusals", decided, load.limited.Load())
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // simulation is the compiled test binary of a package: of package cluster, whose tests run whole clusters in one process,
-// or of package lease, whose tests run histories of one key.
+// of package lease, whose tests run histories of one key, or of package lessee, whose tests simulate lessees.
 type simulation struct{ bin string }
 
 // buildSimulation compiles the tests of a package of the repository.
@@ -24,21 +24,26 @@ func (l *lab) buildSimulation(name string) (*simulation, error) {
 	return s, run(exec.Command("go", "test", "-C", repository, "-tags", "chaos", "-c", "-o", s.bin, "./"+name))
 }
 
-// simulations are the simulations of the bugs of leases, and of all other bugs.
-type simulations struct{ lease, cluster *simulation }
+// simulations are the simulations of the bugs of leases, of lessees, and of all other bugs.
+type simulations struct{ lease, lessee, cluster *simulation }
 
-// buildSimulations compiles the tests of both packages.
+// buildSimulations compiles the tests of all three packages.
 func (l *lab) buildSimulations() (s simulations, err error) {
-	if s.lease, err = l.buildSimulation("lease"); err == nil {
-		s.cluster, err = l.buildSimulation("cluster")
+	for name, sim := range map[string]**simulation{"lease": &s.lease, "lessee": &s.lessee, "cluster": &s.cluster} {
+		if *sim, err = l.buildSimulation(name); err != nil {
+			return s, err
+		}
 	}
-	return s, err
+	return s, nil
 }
 
 // of returns the simulation that can expose a bug.
 func (s simulations) of(bug failpoint.Bug) *simulation {
-	if strings.HasPrefix(string(bug), "lease-") {
+	switch {
+	case strings.HasPrefix(string(bug), "lease-"):
 		return s.lease
+	case strings.HasPrefix(string(bug), "lessee-"):
+		return s.lessee
 	}
 	return s.cluster
 }
@@ -71,6 +76,8 @@ var judging = map[string]bool{
 	// The tests of package lease check the units that are admitted directly and by leases.
 	"TestHistories": true, "TestReturnKeepsLaterLease": true, "TestLateReturn": true, "TestReturn": true, "TestDelete": true,
 	"TestDelay": true, // checks how long leases delay admissions
+	// The tests of package lessee check the units that a lessee spends.
+	"TestGroups": true,
 }
 
 var (

@@ -5,18 +5,22 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
+
+// built builds the simulations at the first call, and returns them.
+var built = sync.OnceValues(func() (simulations, error) { return (&lab{dir: sharedDir}).buildSimulations() })
 
 // TestBuildSimulation checks that the simulations can be built, that they contain all tests in judging, and that the file
 // with its safety checks exists.
 func TestBuildSimulation(t *testing.T) {
-	s, err := (&lab{dir: t.TempDir()}).buildSimulations()
+	s, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tests []string
-	for _, bin := range []string{s.cluster.bin, s.lease.bin} {
+	for _, bin := range []string{s.cluster.bin, s.lease.bin, s.lessee.bin} {
 		out, err := exec.Command(bin, "-test.list", ".").Output()
 		if err != nil {
 			t.Fatal(err)
