@@ -13,6 +13,7 @@ import (
 // Errors of rules, wrapped in a *RuleError. Errors that exist in Redis have the same texts.
 var (
 	ErrUnknownCommand = errors.New("Unknown command or category name in ACL")
+	ErrFirstArgument  = errors.New("Rules for the first argument of a command are not supported: permit or forbid the whole command")
 	ErrSyntax         = errors.New("Syntax error")
 	ErrAllKeys        = errors.New("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns")
 	ErrAllChannels    = errors.New("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels")
@@ -99,7 +100,7 @@ const hidden = "(hidden)"
 func ruleError(c *Catalog, index int, word string, err error) *RuleError {
 	e := &RuleError{Index: index, Word: word, Err: err}
 	switch {
-	case word == "" || strings.IndexByte("~%&(", word[0]) >= 0:
+	case word == "" || strings.IndexByte("~%&(", word[0]) >= 0 || errors.Is(err, ErrFirstArgument):
 	case strings.IndexByte("><#!", word[0]) >= 0:
 		e.Word = word[:1] + hidden
 	case errors.Is(err, ErrUnknownCommand):

@@ -62,6 +62,13 @@ func (c *Catalog) scope(name string) []int {
 	return ids
 }
 
+// isFirstArgument reports whether a name such as "select|0" begins with a command that has no subcommands. In Redis, such a
+// rule applies to calls with this first argument.
+func (c *Catalog) isFirstArgument(name string) bool {
+	end := strings.LastIndexByte(name, '|')
+	return end > 0 && len(c.scope(name[:end])) == 1
+}
+
 // inCategory returns the ids of the commands in a category. It returns nil only if bit is 0.
 func (c *Catalog) inCategory(bit uint64) []int {
 	if bit == 0 {

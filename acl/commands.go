@@ -60,7 +60,10 @@ func (r *commandRules) apply(c *Catalog, sign byte, name string) (commandRules, 
 		return noCommands(c), nil
 	}
 	ids := c.scope(name)
-	if ids == nil {
+	switch {
+	case ids == nil && c.isFirstArgument(name):
+		return commandRules{}, ErrFirstArgument
+	case ids == nil:
 		return commandRules{}, ErrUnknownCommand
 	}
 	changed := commandRules{permitted: slices.Clone(r.permitted), all: r.all && sign == '+'}

@@ -12,6 +12,7 @@ const MaxText = 1 << 20
 // Errors of Parse, wrapped in a *LineError or alone.
 var (
 	ErrTooLong   = fmt.Errorf("the users exceed %d bytes: define fewer users or patterns", MaxText)
+	ErrEncoding  = errors.New("the users contain a zero byte or begin with a byte order mark: the file is damaged, or must be saved as UTF-8 without such a mark")
 	ErrKeyword   = errors.New("a line must begin with the word user and a name: user NAME RULE ...")
 	ErrDuplicate = errors.New("the user is defined twice: remove one of the lines")
 )
@@ -34,9 +35,14 @@ func (e *LineError) Error() string {
 func (e *LineError) Unwrap() error { return e.Err }
 
 // Parse parses the format of Redis's ACL files: "user NAME RULE ..." in each line. Empty lines are ignored. The rules of a
-// line are applied to a new user. The error is a *LineError for the first wrong line, or ErrTooLong. The version of the
-// result is 0.
+// line are applied to a new user. The error is a *LineError for the first wrong line, ErrTooLong, or ErrEncoding. The version
+// of the result is 0.
 func Parse(text string, c *Catalog) (*Set, error) {
+	// Zero bytes, which a file can contain after a power failure, would otherwise be spaces: without its lines, the user "default"
+	// needs no password.
+	if strings.HasPrefix(text, "\ufeff") || strings.IndexByte(text, 0) >= 0 {
+		return nil, ErrEncoding
+	}
 	set, errs := parse(text, c, false)
 	if len(errs) > 0 {
 		return nil, errs[0]

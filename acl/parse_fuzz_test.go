@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -15,6 +16,9 @@ func FuzzParse(f *testing.F) {
 	f.Add("user a %R~* %W~*\nuser b %W~b %R~*")
 	f.Fuzz(func(t *testing.T, text string) {
 		set, err := Parse(text, testCatalog)
+		if errors.Is(err, ErrEncoding) {
+			return // ParseStored does not check the encoding
+		}
 		stored, errs := ParseStored(text, testCatalog)
 		if (err == nil) != (len(errs) == 0) {
 			t.Fatalf("Parse: %v, ParseStored: %v", err, errs)

@@ -123,11 +123,17 @@ func TestParseErrors(t *testing.T) {
 		"user a on\nuser b +nonsense99x":   `line 2: user b: rule 1, "+nonsense99x": Unknown command or category name in ACL`,
 		"user b on hunter2secret":          `line 1: user b: rule 2, "(hidden)": Syntax error`,
 		"user b on (~a +ttl)":              `line 1: user b: rule 2, "(~a": Selectors are not supported: define another user for the other permissions`,
-		"user " + strings.Repeat("n", 257): "line 1: Usernames can't contain spaces or null characters",
+		"user " + strings.Repeat("n", 257): "line 1: Usernames must have 1 to 256 bytes",
+		"user b +ttl|x":                    `line 1: user b: rule 1, "+ttl|x": Rules for the first argument of a command are not supported: permit or forbid the whole command`,
 	} {
 		set, err := Parse(text, testCatalog)
 		if err == nil || err.Error() != want || set != nil {
 			t.Errorf("%q: the error is %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{"\x00\x00", "user a on\n\x00\x00", "\ufeffuser a on\n", "\xff\xfeu\x00s\x00e\x00r\x00"} {
+		if set, err := Parse(text, testCatalog); set != nil || !errors.Is(err, ErrEncoding) {
+			t.Errorf("%q: the error is %v, want ErrEncoding", text, err)
 		}
 	}
 	if _, err := Parse(strings.Repeat("\n", MaxText+1), testCatalog); !errors.Is(err, ErrTooLong) {

@@ -2,6 +2,7 @@ package acl
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -49,16 +50,22 @@ func (u *User) sealed() *User {
 	return u
 }
 
-// ErrName is returned for a name that is empty, or contains spaces or control characters. Its text is that of Redis.
-var ErrName = errors.New("Usernames can't contain spaces or null characters")
-
 // maxName is the maximum length of the name of a user, in bytes.
 const maxName = 256
 
-// CheckName returns ErrName if the name of a user is invalid: empty, longer than 256 bytes, or with spaces or control
-// characters, which would break the lines of files and logs.
+// Errors of CheckName. The text of ErrName is that of Redis.
+var (
+	ErrName       = errors.New("Usernames can't contain spaces or null characters")
+	ErrNameLength = fmt.Errorf("Usernames must have 1 to %d bytes", maxName)
+)
+
+// CheckName returns an error if the name of a user is invalid. It returns ErrNameLength for a name that is empty or longer than
+// 256 bytes, and ErrName for one with spaces or control characters, which would break the lines of files and logs.
 func CheckName(name string) error {
-	if name == "" || len(name) > maxName || hasSpace(name) {
+	switch {
+	case name == "" || len(name) > maxName:
+		return ErrNameLength
+	case hasSpace(name):
 		return ErrName
 	}
 	return nil

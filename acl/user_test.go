@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,7 +169,10 @@ func TestRuleErrors(t *testing.T) {
 		"+cl.throtle":                       ErrUnknownCommand,
 		"+@nonsense":                        ErrUnknownCommand,
 		"+client|nonsense":                  ErrUnknownCommand,
-		"+cl.throttle|app":                  ErrUnknownCommand,
+		"+cl.throttle|app":                  ErrFirstArgument,
+		"-client|kill|app":                  ErrFirstArgument,
+		"+nonsense|app":                     ErrUnknownCommand,
+		"+|app":                             ErrUnknownCommand,
 		"+":                                 ErrUnknownCommand,
 		"nonsense":                          ErrSyntax,
 		"":                                  ErrSyntax,
@@ -295,6 +299,9 @@ func TestCheckName(t *testing.T) {
 	} {
 		if err := CheckName(name); (err == nil) != valid {
 			t.Errorf("%q: the error is %v, want valid: %t", name, err, valid)
+		}
+		if long := name == "" || len(name) > 256; long != errors.Is(CheckName(name), ErrNameLength) {
+			t.Errorf("%q: the error is %v", name, CheckName(name))
 		}
 	}
 }
