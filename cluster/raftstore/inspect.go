@@ -51,8 +51,13 @@ func inspect(dir string) (s Summary, err error) {
 	if s.Identity, err = readIdentity(current); err != nil {
 		return s, err
 	}
-	if _, err := os.Stat(filepath.Join(current, stableName)); s.Identity == nil && errors.Is(err, fs.ErrNotExist) {
-		return s, ErrNoNode
+	if s.Identity != nil {
+		err = needFiles(current)
+	} else if _, statErr := os.Stat(filepath.Join(current, stableName)); errors.Is(statErr, fs.ErrNotExist) {
+		err = ErrNoNode
+	}
+	if err != nil {
+		return s, err
 	}
 	snapshots, err := readSnapshots(current)
 	if err != nil {

@@ -96,6 +96,17 @@ func TestInspect_Refused(t *testing.T) {
 		if _, err := Inspect(dir); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s is truncated: Inspect returns %v; want ErrDamaged", name, err)
 		}
+		must(t, os.Truncate(inCurrent(dir, name), 0))
+		if _, err := Inspect(dir); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s is empty: Inspect returns %v; want ErrDamaged", name, err)
+		}
+	}
+	for _, name := range []string{logName, stableName} {
+		dir := claimed(t, 5)
+		must(t, os.Remove(inCurrent(dir, name)))
+		if _, err := Inspect(dir); !errors.Is(err, ErrDamaged) || strings.Count(err.Error(), name) != 1 {
+			t.Errorf("%s is missing: Inspect returns %v; want ErrDamaged and the path once", name, err)
+		}
 	}
 }
 

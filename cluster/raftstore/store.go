@@ -130,7 +130,7 @@ func (s *Store) open() (err error) {
 func (s *Store) openFiles() (err error) {
 	if s.identity != nil {
 		// An empty file would be treated as a new one, and the votes of the node would be lost.
-		if err := errors.Join(s.needFile(logName), s.needFile(stableName)); err != nil {
+		if err := needFiles(s.current()); err != nil {
 			return err
 		}
 	}
@@ -173,9 +173,13 @@ func makeDir(path string) error {
 	return fsutil.Sync(filepath.Dir(path))
 }
 
+// needFiles returns an error if one of the databases of a claimed directory is missing or empty.
+func needFiles(current string) error {
+	return errors.Join(needFile(filepath.Join(current, logName)), needFile(filepath.Join(current, stableName)))
+}
+
 // needFile returns an error if a file is missing or empty.
-func (s *Store) needFile(name string) error {
-	path := filepath.Join(s.current(), name)
+func needFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -141,6 +141,12 @@ func TestInspect_Directory(t *testing.T) {
 	}
 	release(t, p)
 	describes("started 2 times", "bytes, usable", "keys: 1 live")
+	if err := os.Remove(filepath.Join(dir, "current", "identity.json")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := words("check").with(dir); code != exitError || out != "" || !strings.Contains(errs, errNoIdentity.Error()) {
+		t.Errorf("without identity.json: check exits with %d, stdout %q, stderr %q; want 1 and errNoIdentity", code, out, errs)
+	}
 }
 
 // readTree returns the names, sizes and contents of all files below a directory.

@@ -9,13 +9,19 @@ import (
 	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
-var errNoData = errors.New("it is not the data-dir of a node: for a snapshot, specify the file in the directory, such as dump.thr")
+// Errors of directories that are not the data-dir of a node, or not any more.
+var (
+	errNoData     = errors.New("it is not the data-dir of a node: for a snapshot, specify the file in the directory, such as dump.thr")
+	errNoIdentity = fmt.Errorf("the directory contains a log, but identity.json is missing: %w", raftstore.ErrDamaged)
+)
 
 // replayDir reads the data directory of a node that is not running, and changes nothing in it. It returns the keys after
 // the newest entry of the log, at the time of this entry.
 func replayDir(ctx context.Context, dir string) (s raftstore.Summary, k keys, err error) {
 	s, err = raftstore.Inspect(dir)
 	switch {
+	case err == nil && s.Identity == nil && s.LastIndex > 0:
+		return s, k, fmt.Errorf("inspect %s: %w", dir, errNoIdentity)
 	case errors.Is(err, raftstore.ErrNoNode), err == nil && s.Identity == nil:
 		return s, k, fmt.Errorf("inspect %s: %w", dir, errNoData)
 	case err != nil:
