@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/throttledhq/throttled/internal/nearest"
 )
@@ -128,7 +129,23 @@ func (n node) flagError(f *flag.FlagSet, err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
 		return fmt.Errorf("--%s needs a value", name)
 	}
-	return errors.New(strings.NewReplacer(" for flag -", " for --", " for -", " for --").Replace(err.Error()))
+	text := strings.NewReplacer(" for flag -", " for --", " for -", " for --").Replace(err.Error())
+	if text, ok := strings.CutSuffix(text, ": parse error"); ok {
+		name := text[strings.LastIndex(text, "--")+len("--"):]
+		return fmt.Errorf("%s: it must be %s", text, formOf(f.Lookup(name)))
+	}
+	return errors.New(text)
+}
+
+// formOf returns the form of the values of a flag, which is defined in f.
+func formOf(o *flag.Flag) string {
+	switch o.Value.(flag.Getter).Get().(type) {
+	case time.Duration:
+		return "a duration with a unit, such as 2s"
+	case bool:
+		return "true or false"
+	}
+	return "an integer"
 }
 
 // unknownFlag returns the error for a flag that the command does not have. It names the nearest flag of the command, or

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
@@ -87,7 +86,7 @@ func (p *program) openEdges(o *options.Options) (err error) {
 		Endpoint: o.OTLPEndpoint, Percent: o.OTLPSamplePercent, Version: version, Node: o.NodeID, Log: p.log,
 	})
 	if err != nil {
-		return fmt.Errorf("option %w", err) // the error begins with the name of the option
+		return wrongUsage("option %w", err) // the error begins with the name of the option
 	}
 	p.edges.checker = decision.New(func() decision.Runner { return p.server.NewCaller() })
 	return errors.Join(p.openHTTP(o), p.openGRPC(o))

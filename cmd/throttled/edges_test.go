@@ -75,6 +75,7 @@ func TestHTTP(t *testing.T) {
 	if status, _, text := c.do("GET", "/readyz", ""); status != 200 {
 		t.Errorf("readiness: %d, %s", status, text)
 	}
+	executes(t, exitError, "the port is one for HTTP: specify the address of port", "health", "--addr", strings.TrimPrefix(c.base, "http://"))
 	headers := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/./login", "X-Forwarded-Host", "shop.example", "X-Forwarded-For", "192.0.2.7"}
 	if status, header, text := c.do("GET", "/check/traefik/shop", "", headers...); status != 200 || header.Get("X-RateLimit-Remaining") != "1" {
 		t.Errorf("first check: %d, %v, %s", status, header, text)

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/throttledhq/throttled/internal/freeport"
-	"github.com/throttledhq/throttled/options"
 )
 
 // TestTraces checks that requests over HTTP and gRPC have spans with their decisions.
@@ -70,17 +69,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTracesEndpoint checks the error for an endpoint that is not a URL.
+// TestTracesEndpoint checks the error for an endpoint that is not a URL, and the exit code of wrong settings.
 func TestTracesEndpoint(t *testing.T) {
-	opts, err := options.Load([]string{"--port", "0", "--otlp-endpoint", "localhost:4318"}, noEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := open(opts, io.Discard)
-	if err == nil {
-		t.Fatalf("open returns %v without an error", p)
-	}
-	if !strings.HasPrefix(err.Error(), "option otlp-endpoint must") || !strings.Contains(err.Error(), "http://127.0.0.1:4318") {
-		t.Errorf("open returns %v, want the option and an example", err)
-	}
+	checkRefused(t, exitUsage, []string{"--port", "0", "--otlp-endpoint", "localhost:4318"}, "throttled: option otlp-endpoint must", "http://127.0.0.1:4318")
 }
