@@ -15,6 +15,9 @@ const (
 	policyPatience = 400 * time.Millisecond // maximum wait of requests that have a failure policy
 	streamPatience = 400 * time.Millisecond // maximum wait for a stream to the leader
 	retryPause     = 4 * time.Millisecond   // pause between attempts in the same view: a new leader is not ready immediately
+	// openTrips is the number of timeouts for which a sidecar continues to open a stream: a connection with TLS and a password
+	// takes several round trips.
+	openTrips = 4
 )
 
 // forwarding sends the calls of a batch to the leader. It makes attempts, in steps, until each call is done or the

@@ -162,7 +162,8 @@ func New(c Config) *Server {
 		s.live = &ruleset.Editor{Store: c.Rules, Log: c.RulesLog}
 	}
 	if c.Sidecar != nil {
-		s.upstreamTimeout, s.forward.Timeouts = c.UpstreamTimeout, forward.Timeouts{Reply: c.UpstreamTimeout, FormerLeader: c.UpstreamTimeout}
+		s.upstreamTimeout = c.UpstreamTimeout
+		s.forward.Timeouts = forward.Timeouts{Reply: c.UpstreamTimeout, FormerLeader: c.UpstreamTimeout, Open: openTrips * c.UpstreamTimeout}
 	}
 	s.backups.write = c.Backup
 	s.ticks.Store(firstTick)

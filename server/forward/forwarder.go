@@ -29,6 +29,10 @@ const MaxStreams = maxStreams + maxWatches + 2*maxShared
 type Timeouts struct {
 	Reply        time.Duration // maximum wait for one reply
 	FormerLeader time.Duration // maximum wait for all replies from a node that is no longer the leader
+	// Open is the time for which the opening of a stream continues although the deadline of its caller has passed, so that later
+	// callers find the stream open. Otherwise, if a caller waits for less time than it takes to open a stream, no stream would
+	// ever be open. Optional; if zero, the opening ends at the deadline.
+	Open time.Duration
 }
 
 // The timeouts of a new Forwarder.
@@ -91,7 +95,7 @@ func (s *Stats) Reset() {
 // New returns a Forwarder without a leader.
 func New(d Dialer) *Forwarder {
 	return &Forwarder{
-		Timeouts: Timeouts{ReplyTimeout, FormerLeaderTimeout},
+		Timeouts: Timeouts{Reply: ReplyTimeout, FormerLeader: FormerLeaderTimeout},
 		dialer:   d,
 		slots:    make(chan struct{}, maxStreams),
 		watches:  make(chan struct{}, maxWatches),

@@ -43,11 +43,54 @@ func (f *Forwarder) get(to string, protocol int, deadline time.Time) (*stream, e
 	if !f.acquire(deadline) {
 		return nil, ErrBusy
 	}
-	st, err := f.find(to, protocol, deadline)
+	st, err := f.findInTime(to, protocol, deadline)
 	if err != nil {
 		<-f.slots
 	}
 	return st, err
+}
+
+// findInTime is like find. If a stream is not open at the deadline, it continues to open it, for later callers.
+func (f *Forwarder) findInTime(to string, protocol int, deadline time.Time) (*stream, error) {
+	limit := f.openUntil(deadline)
+	if limit.Equal(deadline) {
+		return f.find(to, protocol, deadline)
+	}
+	if st := f.reuse(to, protocol); st != nil {
+		return st, nil
+	}
+	type result struct {
+		st  *stream
+		err error
+	}
+	found, stop := make(chan result), make(chan struct{})
+	defer close(stop)
+	f.readers.Go(func() {
+		st, err := f.find(to, protocol, limit)
+		select {
+		case found <- result{st, err}:
+		case <-stop:
+			if err == nil {
+				f.keep(st)
+			}
+		}
+	})
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case r := <-found:
+		return r.st, r.err
+	case <-timer.C:
+		return nil, errNotDialed
+	}
+}
+
+// openUntil returns the time at which the opening of a stream ends, for a caller with a deadline.
+func (f *Forwarder) openUntil(deadline time.Time) time.Time {
+	if limit := time.Now().Add(f.Timeouts.Open); limit.After(deadline) {
+		return limit
+	}
+	return deadline
 }
 
 // find returns an idle stream to a node if there is one, and otherwise dials the node.
@@ -121,15 +164,24 @@ func (f *Forwarder) reuse(to string, protocol int) *stream {
 // put returns a stream to the pool. The pool keeps the stream if it is usable and its node is the leader. reusable is
 // the result of exchange.
 func (f *Forwarder) put(st *stream, reusable bool) {
-	reusable = reusable && st.rest()
+	if reusable {
+		f.keep(st)
+	} else {
+		st.close()
+	}
+	<-f.slots
+}
+
+// keep adds a stream to the idle ones if it is usable and its node is the leader, and otherwise closes it.
+func (f *Forwarder) keep(st *stream) {
+	reusable := st.rest()
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	if reusable && st.to == f.leader {
 		f.idle = append(f.idle, st)
 	} else {
 		st.close()
 	}
-	f.mu.Unlock()
-	<-f.slots
 }
 
 // dialWatch opens a stream outside the pool.

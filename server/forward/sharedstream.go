@@ -285,9 +285,9 @@ func (s *sharedStream) await(st *stream) {
 	}
 }
 
-// open opens the stream. If it fails, the batches that wait are Refused.
+// open opens the stream. If it fails, the batches that wait are Refused. Their callers stop waiting at their own deadlines.
 func (s *sharedStream) open(deadline time.Time) *stream {
-	st, err := s.f.find(s.to, s.protocol, deadline)
+	st, err := s.f.find(s.to, s.protocol, s.f.openUntil(deadline))
 	if err == nil {
 		return st
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,4 +134,43 @@ func TestUntil_Waits(t *testing.T) {
 		}
 		f.Close()
 	})
+}
+
+// TestOpen_Slow checks that a stream which takes longer to open than its callers wait is open for later callers.
+func TestOpen_Slow(t *testing.T) {
+	for name, sharing := range map[string]bool{"shared stream": true, "own stream": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var dials atomic.Int32
+				node := leader(ok)
+				f := New(dialFunc(func(ctx context.Context, to string) (net.Conn, error) {
+					dials.Add(1)
+					select {
+					case <-time.After(2 * within): // the time of the handshake
+						return node(ctx, to)
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}))
+				f.Timeouts.Open = 4 * within
+				f.SetLeader("a")
+				ask := func() (Outcome, error) {
+					b := Batch{Calls: []Call{{Args: words("DEL k"), Writes: true}}, Shared: sharing, Until: time.Now().Add(within)}
+					err := f.Forward("a", 2, b.Until, &b)
+					return b.Calls[0].Outcome, err
+				}
+				if outcome, err := ask(); outcome != Refused || err == nil {
+					t.Errorf("while the stream is opened: outcome %d, error %v, want Refused", outcome, err)
+				}
+				<-time.After(2 * within)
+				if outcome, err := ask(); outcome != Answered || err != nil {
+					t.Errorf("when the stream is open: outcome %d, error %v, want Answered", outcome, err)
+				}
+				if n := dials.Load(); n != 1 {
+					t.Errorf("%d streams were opened, want 1", n)
+				}
+				f.Close()
+			})
+		})
+	}
 }
