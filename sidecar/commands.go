@@ -31,6 +31,7 @@ type commandConn struct {
 	net.Conn
 	in   *bufio.Reader
 	addr string
+	term uint64 // of the view in which it was opened
 }
 
 var errAway = errors.New("no upstream answers")
@@ -82,41 +83,45 @@ func (c *Commands) nameUser(replies []any) {
 
 // take returns an idle connection to the upstream in use, or a new one.
 func (c *Commands) take(ctx context.Context) (*commandConn, error) {
-	addr := c.address()
+	addr, term := c.address()
 	if addr == "" {
 		return nil, errAway
 	}
-	if conn := c.reuse(addr); conn != nil {
+	if conn := c.reuse(addr, term); conn != nil {
 		return conn, nil
 	}
 	raw, err := c.Upstream.Dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	return newCommandConn(raw, addr), nil
+	conn := newCommandConn(raw, addr)
+	conn.term = term
+	return conn, nil
 }
 
 func newCommandConn(conn net.Conn, addr string) *commandConn {
-	return &commandConn{conn, bufio.NewReader(conn), addr}
+	return &commandConn{Conn: conn, in: bufio.NewReader(conn), addr: addr}
 }
 
-// address returns the address of the upstream in use, or the last one if there is none.
-func (c *Commands) address() string {
+// address returns the address of the upstream in use, or the last one if there is none, and the term of the view.
+func (c *Commands) address() (addr string, term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = cmp.Or(c.Upstream.View().Leader, c.last)
-	return c.last
+	v := c.Upstream.View()
+	c.last = cmp.Or(v.Leader, c.last)
+	return c.last, v.Term
 }
 
-// reuse returns an idle connection to an address, or nil. Connections to other addresses are closed.
-func (c *Commands) reuse(addr string) *commandConn {
+// reuse returns an idle connection to an address, or nil. Connections to other addresses are closed, and those of earlier terms:
+// the upstream has not answered since.
+func (c *Commands) reuse(addr string, term uint64) *commandConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.idle) > 0 {
 		last := len(c.idle) - 1
 		conn := c.idle[last]
 		c.idle = c.idle[:last]
-		if conn.addr == addr {
+		if conn.addr == addr && conn.term == term {
 			return conn
 		}
 		_ = conn.Close()

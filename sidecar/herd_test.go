@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttledhq/throttled/ruleset"
 )
 
 // network is a simulated network with one upstream, which leads. It records the attempts to connect.
@@ -17,6 +20,7 @@ type network struct {
 	up     bool
 	dials  []time.Time // attempts to connect
 	probes []time.Time
+	rules  []time.Time // questions for the newest version of the rules
 	conns  []net.Conn
 }
 
@@ -47,6 +51,12 @@ func (n *network) serve(far net.Conn) {
 			n.probes = append(n.probes, time.Now())
 			n.mu.Unlock()
 			reply = ":0"
+		}
+		if words[0] == "CL.RULES" {
+			n.mu.Lock()
+			n.rules = append(n.rules, time.Now())
+			n.mu.Unlock()
+			reply = "*0"
 		}
 		if _, err := far.Write([]byte(reply + "\r\n")); err != nil {
 			return
@@ -140,6 +150,34 @@ func TestUpstream_ReturnsWithoutHerd(t *testing.T) {
 		synctest.Wait()
 		n.checkRate(t, "connections in the first second", &n.dials, returned, sidecars, sidecars/4) // at least one each, since all use the upstream
 		n.checkRate(t, "probes in the first second", &n.probes, returned, 3*sidecars, sidecars/4)
+		stop()
+		n.set(false)
+	})
+}
+
+// TestRules_AfterOutage checks that a sidecar asks for the newest rules as soon as it uses its upstream again.
+func TestRules_AfterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{up: true}
+		all, stop := runUpstreams(t.Context(), n, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		r := Rules{Commands: &Commands{Upstream: all[0]}, Store: ruleset.NewStore(), Log: slog.New(slog.DiscardHandler)}
+		var running sync.WaitGroup
+		running.Go(func() { r.Run(ctx) })
+		for range 10 {
+			n.set(false)
+			<-time.After(5 * time.Second) // virtual time, as below
+			returned := time.Now()
+			n.set(true)
+			<-time.After(maxBackoff)
+			wantUsed(t, all, true)
+			if asked, _ := n.since(&n.rules, returned); asked != 1 {
+				t.Errorf("%d questions for the rules when the upstream is used again, want 1", asked)
+			}
+		}
+		cancel()
+		running.Wait()
+		r.Commands.Close()
 		stop()
 		n.set(false)
 	})

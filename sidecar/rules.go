@@ -40,6 +40,7 @@ func (r *Rules) Run(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
+			wait = 0 // until the rules are confirmed, each CL.CHECK is forwarded
 			continue
 		}
 		err := r.follow(ctx)
