@@ -129,6 +129,17 @@ func (s *Server) Users() *acl.Set { return s.currentUsers() }
 // RequiresPassword reports whether clients must authenticate: the user "default" has a password or is disabled.
 func (s *Server) RequiresPassword() bool { return !s.currentUsers().Open() }
 
+// warnIfOpened logs a warning if the server accepts all clients, and has not done so before. The reason can be the start, an
+// option, ACL LOAD of a file without the user "default", or a change of the users on another node. It reports whether the
+// server accepts all clients.
+func (s *Server) warnIfOpened(before bool) (open bool) {
+	open = !s.RequiresPassword() && !s.opts.Get().ProtectedMode
+	if open && !before {
+		s.log.Warn("the server accepts all clients, from any address and without a password: set requirepass or enable protected-mode")
+	}
+	return open
+}
+
 // CertificateUser returns the login of a client of another protocol whose verified certificate has this common name, which
 // may be empty. ok is false unless it is the name of an enabled user, and the option tls-auth-clients-user is "CN".
 func (s *Server) CertificateUser(commonName string) (login Login, ok bool) {

@@ -446,3 +446,27 @@ func TestACLDeletedUserLog(t *testing.T) {
 		t.Errorf("the log is %s, want %s", log.String(), want)
 	}
 }
+
+// TestWarnIfOpened checks the warning about a server that accepts all clients: once for each change with this effect.
+func TestWarnIfOpened(t *testing.T) {
+	var log lockedLog
+	s := setup{log: log.logger(), options: func(o *options.Options) {
+		withPassword(o)
+		o.ProtectedMode = false
+	}}.start(t)
+	const warning = "the server accepts all clients, from any address and without a password"
+	p := s.dial()
+	p.do("+OK\r\n", "AUTH", "secret")
+	for n, change := range [][]string{
+		{"ACL", "SETUSER", "default", "nopass"}, {"ACL", "SETUSER", "default", ">pw"},
+		{"ACL", "SETUSER", "default", "nopass"}, {"CONFIG", "SET", "protected-mode", "yes"}, {"CONFIG", "SET", "protected-mode", "no"},
+	} {
+		p.do("+OK\r\n", change...)
+		for ticks := s.ticks.Load(); s.ticks.Load() < ticks+2; {
+			time.Sleep(time.Millisecond) // polls until the reaper has checked the change
+		}
+		if got, want := strings.Count(log.String(), warning), []int{1, 1, 2, 2, 3}[n]; got != want {
+			t.Errorf("after %q the log has the warning %d times, want %d:\n%s", change, got, want, log.String())
+		}
+	}
+}

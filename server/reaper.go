@@ -18,12 +18,13 @@ const tick = 100 * time.Millisecond
 const firstTick = 1
 
 // runReaper runs the reaper until the server shuts down. The reaper closes connections that have exceeded a timeout,
-// and samples the counters from which INFO computes rates. Unlike deadlines on each read and write, a single
+// samples the counters from which INFO computes rates, and warns if the server begins to accept all clients. Unlike deadlines on each read and write, a single
 // goroutine that checks all connections adds no cost to a command.
 func (s *Server) runReaper() {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	for {
+	for open := false; ; {
+		open = s.warnIfOpened(open)
 		select {
 		case <-s.shutdownBegun:
 			return

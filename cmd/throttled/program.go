@@ -409,9 +409,6 @@ func (p *program) announce() {
 	if p.store == nil {
 		p.log.Info("snapshots in dir are disabled", "reason", p.storeErr)
 	}
-	if o := p.opts.Get(); !p.server.RequiresPassword() && !o.ProtectedMode {
-		p.log.Warn("the server accepts all clients, from any address and without a password: set requirepass or enable protected-mode")
-	}
 }
 
 // shutdown waits for connections to finish. It closes the connections that do not finish within shutdown-timeout.
