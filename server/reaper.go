@@ -17,9 +17,9 @@ const tick = 100 * time.Millisecond
 // firstTick is the tick at which the server starts. It is above 0, since 0 means that a time is unset.
 const firstTick = 1
 
-// runReaper runs the reaper until the server shuts down. The reaper closes connections that have exceeded a timeout,
-// samples the counters from which INFO computes rates, and warns if the server begins to accept all clients. Unlike deadlines on each read and write, a single
-// goroutine that checks all connections adds no cost to a command.
+// runReaper runs the reaper until the server shuts down. The reaper closes connections that have exceeded a timeout, samples
+// the counters from which INFO computes rates, and warns if the server begins to accept all clients. Unlike deadlines on each
+// read and write, a single goroutine that checks all connections adds no cost to a command.
 func (s *Server) runReaper() {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
