@@ -12,6 +12,7 @@ import (
 type groups struct {
 	rules   *rulesKeys
 	pairs   []windowKey  // CL.ALL charges two of them
+	begun   int64        // time at which the load begins
 	singles atomic.Int64 // requests of one limit that were sent
 }
 
@@ -29,22 +30,22 @@ func newGroups(ctx context.Context, f *fleet) (workload, error) {
 			})
 		}
 	}
-	return &groups{rules: newRulesKeys(), pairs: pairs()}, err
+	return &groups{rules: newRulesKeys(), pairs: pairs(), begun: f.clock.now()}, err
 }
 
-// The load: requests of a pipeline, and the time after which the demand moves to another path, user or key. While it has the
-// demand, the limit is exhausted; otherwise it is not.
+// The load: the largest number of requests of a pipeline, and the times after which the demand moves to the next path, user and
+// pair. Some of the limits are exhausted while they are in demand.
 const (
 	groupsPiped = 12
-	hotPath     = 3 * time.Second
-	hotUser     = 1500 * time.Millisecond
-	hotPair     = 2 * time.Second
+	hotPath     = 6 * time.Second
+	hotUser     = 2 * time.Second
+	hotPair     = 5 * time.Second
 )
 
 // hot returns a number below n. More than half of the results are the number that is in demand at present.
-func hot(c *client, n int, every time.Duration) int {
+func (g *groups) hot(c *client, n int, every time.Duration) int {
 	if c.random.IntN(3) > 0 {
-		return int(c.clock.now()/int64(every)) % n
+		return int((c.clock.now()-g.begun)/int64(every)) % n
 	}
 	return c.random.IntN(n)
 }
@@ -63,12 +64,12 @@ func (g *groups) send(c *client) {
 
 // next returns a random group.
 func (g *groups) next(c *client) *group {
-	one := hot(c, len(g.pairs), hotPair)
+	one := g.hot(c, len(g.pairs), hotPair)
 	switch dice := c.random.IntN(100); {
 	case dice < 30:
-		return g.rules.check(hot(c, len(g.rules.paths), hotPath), hot(c, len(g.rules.users), hotUser), "")
+		return g.rules.check(g.hot(c, len(g.rules.paths), hotPath), g.hot(c, len(g.rules.users), hotUser), "")
 	case dice < 60:
-		return g.rules.check(hot(c, len(g.rules.paths), hotPath), hot(c, len(g.rules.users), hotUser), leasedAccount)
+		return g.rules.check(g.hot(c, len(g.rules.paths), hotPath), g.hot(c, len(g.rules.users), hotUser), leasedAccount)
 	case dice < 65:
 		return g.rules.queued()
 	case dice < 68:

@@ -16,17 +16,17 @@ import (
 const groupsRules = `version: 1
 domain: fleet
 limits:
-  gcra: {when: {path: gcra}, allow: 800/s burst 2400, on_failure: closed}
-  fixed: {when: {path: fixed}, allow: 1400 per 2s, algorithm: fixed, on_failure: closed}
-  sliding: {when: {path: sliding}, allow: 1600 per 2s, algorithm: sliding, on_failure: closed}
-  buckets: {when: {path: buckets}, allow: 500 per 2s, algorithm: buckets 5, on_failure: closed}
+  gcra: {when: {path: gcra}, allow: 1500/s burst 4500, on_failure: closed}
+  fixed: {when: {path: fixed}, allow: 2800 per 2s, algorithm: fixed, on_failure: closed}
+  sliding: {when: {path: sliding}, allow: 3000 per 2s, algorithm: sliding, on_failure: closed}
+  buckets: {when: {path: buckets}, allow: 1200 per 2s, algorithm: buckets 5, on_failure: closed}
   log: {when: {path: log}, allow: 450 per 2s, algorithm: log, on_failure: closed}
-  bucket: {when: {path: bucket}, allow: 700/s burst 1300, algorithm: bucket, on_failure: closed}
+  bucket: {when: {path: bucket}, allow: 1400/s burst 2600, algorithm: bucket, on_failure: closed}
   small: {when: {user: small/*}, per: [user], allow: 75/s burst 300, on_failure: closed}
-  large: {when: {user: large/*}, per: [user], allow: 600/s burst 1000, on_failure: closed}
+  large: {when: {user: large/*}, per: [user], allow: 1200/s burst 2000, on_failure: closed}
   queue: {when: {queue: {present: true}}, allow: 20/s, algorithm: leaky, on_failure: closed}
   total: {when: {account: {present: true}}, per: [account], allow: 1000000 per 36500 days, on_failure: closed}
-  trial: {when: {path: {present: true}}, per: [path], allow: 700/s burst 1500, shadow: true}
+  trial: {when: {path: {present: true}}, per: [path], allow: 500/s burst 1500, shadow: true}
 `
 
 // The accounts, which have counters of the limit total. The units of leasedAccount are leased. The requests of queuedAccount match
@@ -57,20 +57,21 @@ func newRulesKeys() *rulesKeys {
 	r := &rulesKeys{totals: map[string]grouped{}}
 	const long = 2 * time.Second
 	r.paths = []grouped{
-		ofRule("gcra", "", 2400, rateOf(2400, 800)),
-		ofRule("fixed", "", 1400, boundOf("FIXED", 1400, long)),
-		ofRule("sliding", "", 1600, boundOf("SLIDING", 1600, long)),
-		ofRule("buckets", "", 500, boundOf("BUCKETS", 500, long)),
+		ofRule("gcra", "", 4500, rateOf(4500, 1500)),
+		ofRule("fixed", "", 2800, boundOf("FIXED", 2800, long)),
+		ofRule("sliding", "", 3000, boundOf("SLIDING", 3000, long)),
+		ofRule("buckets", "", 1200, boundOf("BUCKETS", 1200, long)),
 		ofRule("log", "", 450, boundOf("LOG", 450, long)),
-		ofRule("bucket", "", 1300, bucketBound(1300, 700, time.Second)),
+		ofRule("bucket", "", 2600, bucketBound(2600, 1400, time.Second)),
 	}
 	for _, p := range r.paths {
-		trial := ofRule("trial", p.name, 1500, rateOf(1500, 700))
+		trial := ofRule("trial", p.name, 1500, rateOf(1500, 500))
 		trial.shadow = true
 		r.trials = append(r.trials, trial)
 	}
-	for _, user := range []string{"1", "2"} {
-		r.users = append(r.users, ofRule("small", "small/"+user, 300, rateOf(300, 75)), ofRule("large", "large/"+user, 1000, rateOf(1000, 600)))
+	r.users = []grouped{ofRule("small", "small/1", 300, rateOf(300, 75))}
+	for _, user := range []string{"large/1", "large/2"} {
+		r.users = append(r.users, ofRule("large", user, 2000, rateOf(2000, 1200)))
 	}
 	for _, account := range []string{leasedAccount, queuedAccount} {
 		const units = 1_000_000
@@ -87,12 +88,12 @@ func rateOf(burst, perSecond int64) history.Key {
 
 // pairs returns the limits of which CL.ALL charges two.
 func pairs() (keys []windowKey) {
-	for _, rate := range []int64{40, 240, 620} {
+	for _, rate := range []int64{40, 840, 1240} {
 		k := &history.Key{Name: "pair:" + itoa(rate), MaxBurst: 4*rate - 1, Count: rate, Period: time.Second}
 		keys = append(keys, windowKey{k, k.Limit(), ofKey(k, 1).words[:5], nil})
 	}
 	for i, mode := range []string{"FIXED", "SLIDING", "BUCKETS", "LOG"} {
-		keys = append(keys, windowOf(mode, "pair:"+mode, 800-100*int64(i), 2))
+		keys = append(keys, windowOf(mode, "pair:"+mode, 1600-200*int64(i), 2))
 	}
 	return keys
 }

@@ -78,15 +78,15 @@ func five(limited, limit, remaining int64) string {
 	return fmt.Sprintf("*5 :%d :%d :%d :-1 :7", limited, limit, remaining)
 }
 
-// allReply returns a reply to CL.ALL of the pairs with the numbers 0 and 1, which have the limits 160 and 960.
+// allReply returns a reply to CL.ALL of the pairs with the numbers 0 and 1, which have the limits 160 and 3360.
 func allReply(limited, first, second int64) string {
-	return fmt.Sprintf("*7 :%d :160 :3 :-1 :7 %s %s", limited, five(first, 160, 3), five(second, 960, 4))
+	return fmt.Sprintf("*7 :%d :160 :3 :-1 :7 %s %s", limited, five(first, 160, 3), five(second, 3360, 4))
 }
 
 // groupReply returns a reply to the CL.CHECK of path 0 and user 0. The arguments are 1 for each refusal: of the request, of
 // the path, of the user, and of the shadow limit.
 func groupReply(limited, path, user, trial int64) string {
-	text := checkReply(1, shown("gcra", path, 2400, 5), shown("small", user, 300, 6), shown("trial", trial, 1500, 7))
+	text := checkReply(1, shown("gcra", path, 4500, 5), shown("small", user, 300, 6), shown("trial", trial, 1500, 7))
 	return strings.Replace(text, ":0", fmt.Sprint(":", limited), 1)
 }
 
@@ -104,7 +104,7 @@ func TestReadGroup(t *testing.T) {
 		{all, five(0, 160, 9), nil}, {all, "*1 :0", nil},
 		{checked, groupReply(0, 0, 0, 0), []int64{5, 6, 7}}, {checked, groupReply(1, 0, 1, 0), []int64{5, 6, 7}},
 		{checked, groupReply(0, 0, 0, 1), []int64{5, 6, 7}}, {checked, groupReply(1, 0, 0, 1), nil}, {checked, groupReply(0, 1, 0, 0), nil},
-		{checked, checkReply(1, shown("gcra", 0, 2400, 5), shown("small", 0, 300, 6)), nil}, {checked, ":1", nil},
+		{checked, checkReply(1, shown("gcra", 0, 4500, 5), shown("small", 0, 300, 6)), nil}, {checked, ":1", nil},
 		{r.check(1, 0, ""), groupReply(0, 0, 0, 0), nil},
 	} {
 		got, err := tt.group.read(parseReply(t, tt.text))
