@@ -160,8 +160,16 @@ func (f *fleet) allKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 	return errors.Join(errs...)
 }
 
-// stopped stops a sidecar, which returns its units, and starts it again.
+// stopped stops a sidecar, which returns its units, and starts it again. It first waits until the sidecar answers: SIGTERM kills
+// a process that has just been started.
 func (f *fleet) stopped(ctx context.Context, t *trial, s *node, r *rand.Rand) error {
+	err := await(ctx, startWithin, func() (bool, error) {
+		_, err := s.section(patience, "sidecar")
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("%s does not answer: %w", s.id, err)
+	}
 	f.count(s)
 	return restarted(ctx, t, s, r)
 }
