@@ -71,6 +71,8 @@ func (c *clientFlags) explain(err error) error {
 		return errors.New("the port is not one for TLS: omit --tls, or specify the address of tls-port")
 	case !c.tls && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
 		return errors.New("the server has closed the connection: if the port is one for TLS, specify --tls and --cacert")
+	case errors.Is(err, io.EOF): // for example gRPC over TLS, which requires its own protocol
+		return errors.New("the server has closed the connection: if the port is not one for Redis clients, specify the address of tls-port")
 	case strings.Contains(err.Error(), `"HTTP/1.`): // the first line of the reply, in an error without a type
 		return errors.New("the port is one for HTTP: specify the address of port, or with --tls that of tls-port")
 	case redis.HasErrorPrefix(err, "NOAUTH"):

@@ -132,7 +132,7 @@ func TestHealth_FailedConnection(t *testing.T) {
 		}
 		accepted <- n
 	}()
-	executes(t, exitError, ln.Addr().String(), "health", "--addr", ln.Addr().String(), "--tls", "--timeout", "1m")
+	executes(t, exitError, ln.Addr().String()+": the server has closed the connection: if the port is not one for Redis clients", "health", "--addr", ln.Addr().String(), "--tls", "--timeout", "1m")
 	_ = ln.Close()
 	if n := <-accepted; n > 2 { // go-redis opens a second one to find out whether the server is back
 		t.Errorf("%d connections, want 1 or 2", n)
