@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,8 @@ func bindBackup(f *flag.FlagSet) action {
 			return wrongUsage("--out is missing: specify the file to write")
 		case c.timeout <= 0:
 			return wrongUsage("--timeout must be greater than 0")
+		case c.rulesOut == c.out || c.usersOut == c.out || c.rulesOut != "" && c.rulesOut == c.usersOut:
+			return wrongUsage("--out, --rules-out and --users-out must name different files")
 		}
 		return c.run(ctx, stdout)
 	}
@@ -143,7 +146,7 @@ func verifySnapshot(path string) (info persistence.Info, err error) {
 // have digests of passwords.
 func writeFileAtomically(path string, write func(*os.File) error, verify func(path string) (persistence.Info, error)) (info persistence.Info, err error) {
 	unfinished := path + ".tmp"
-	f, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- the operator chooses the path
+	f, err := createUnfinished(path, unfinished)
 	if err != nil {
 		return info, err
 	}
@@ -162,4 +165,16 @@ func writeFileAtomically(path string, write func(*os.File) error, verify func(pa
 		return info, errors.Join(err, os.Remove(unfinished))
 	}
 	return info, fsutil.Sync(filepath.Dir(path))
+}
+
+// createUnfinished creates the file that later replaces path. It removes a file of an earlier backup that was killed, instead of
+// opening it: in a directory like /tmp, another user could have created it, to read the backup, or a link to a file of others.
+func createUnfinished(path, unfinished string) (*os.File, error) {
+	if err := fsutil.CheckReplaceable(path); err != nil {
+		return nil, fmt.Errorf("%w: specify a file to create or to replace", err)
+	}
+	if err := os.Remove(unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- the operator chooses the path
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -331,6 +332,26 @@ func TestBackup_Usage(t *testing.T) {
 	r := start(t, "--requirepass", "secret")
 	executes(t, exitError, "requires a password", "backup", "--out", filepath.Join(t.TempDir(), "x"), "--from", r.addr)
 	executes(t, exitError, "no such file or directory", "backup", "--out", filepath.Join(t.TempDir(), "no", "x"), "--from", r.addr)
+}
+
+// TestBackup_Files checks that a pipe is not replaced, and that nothing is written through a link with the name of an unfinished
+// backup.
+func TestBackup_Files(t *testing.T) {
+	r, dir := start(t), t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(syscall.Mkfifo(path("pipe"), 0o600), os.Symlink(path("victim"), path("b.thr.tmp"))); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path("victim"), "text")
+	executes(t, exitError, path("pipe")+" is not a regular file", "backup", "--from", r.addr, "--out", path("pipe"))
+	executes(t, exitError, dir+" is not a regular file", "backup", "--from", r.addr, "--out", dir)
+	executes(t, exitOK, "0 keys", "backup", "--from", r.addr, "--out", path("b.thr"))
+	if text, err := os.ReadFile(path("victim")); string(text) != "text" || err != nil {
+		t.Errorf("the file that a link names contains %q, error %v", text, err)
+	}
+	for _, args := range [][]string{{"--rules-out", "x"}, {"--users-out", "x"}, {"--rules-out", "y", "--users-out", "y"}} {
+		executes(t, exitUsage, "different files", append([]string{"backup", "--out", "x"}, args...)...)
+	}
 }
 
 func TestRestore_Refuses(t *testing.T) {

@@ -1,9 +1,11 @@
 package fsutil
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -25,12 +27,15 @@ func TestReplace(t *testing.T) {
 		}
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "directory"), 0o700))
-	if err := Replace(filepath.Join(dir, "directory"), nil, 0o600); err == nil {
-		t.Error("a directory was replaced")
+	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	for _, name := range []string{"directory", "pipe"} {
+		if err := Replace(filepath.Join(dir, name), nil, 0o600); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("%s: error %v, want ErrNotRegular", name, err)
+		}
 	}
 	entries, err := os.ReadDir(dir)
 	must(t, err)
-	if len(entries) != 2 {
-		t.Errorf("the directory has the entries %v, want a file and a directory", entries)
+	if len(entries) != 3 {
+		t.Errorf("the directory has the entries %v, want a file, a directory and a pipe", entries)
 	}
 }
