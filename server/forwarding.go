@@ -18,6 +18,9 @@ const (
 	// openTrips is the number of timeouts for which a sidecar continues to open a stream: a connection with TLS and a password
 	// takes several round trips.
 	openTrips = 4
+	// A sidecar sends further commands although earlier ones are not answered, if the round trip takes longer than sendAhead: the
+	// upstream can be far away.
+	sendAhead = 10 * time.Millisecond
 )
 
 // forwarding sends the calls of a batch to the leader. It makes attempts, in steps, until each call is done or the

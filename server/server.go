@@ -163,7 +163,7 @@ func New(c Config) *Server {
 	}
 	if c.Sidecar != nil {
 		s.upstreamTimeout = c.UpstreamTimeout
-		s.forward.Timeouts = forward.Timeouts{Reply: c.UpstreamTimeout, FormerLeader: c.UpstreamTimeout, Open: openTrips * c.UpstreamTimeout}
+		s.forward.Timeouts = forward.Timeouts{Reply: c.UpstreamTimeout, FormerLeader: c.UpstreamTimeout, Open: openTrips * c.UpstreamTimeout, Ahead: sendAhead}
 	}
 	s.backups.write = c.Backup
 	s.ticks.Store(firstTick)

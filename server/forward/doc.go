@@ -6,7 +6,8 @@
 // client that watches keys.
 //
 // Calls that need no stream of their own (Batch.Shared) share a few streams. The calls of all callers that arrive while
-// a shared stream waits for replies are sent in the next write, so that the leader reads and answers many calls at once.
+// a shared stream waits for replies are sent in the next write, so that the leader reads and answers many calls at once. With
+// Timeouts.Ahead, further calls are also sent if the replies are late.
 // A caller with a Batch.Until returns at that time. The stream then reads the late replies, and drops them.
 //
 // [Forwarder.SetLeader] sets the leader. When the leader changes, idle streams to the former leader are closed and dials

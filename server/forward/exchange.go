@@ -73,10 +73,21 @@ type exchange struct {
 // send writes the encoded calls in st.out.
 func (f *Forwarder) send(st *stream, until time.Time) exchange {
 	x := exchange{f: f, st: st, until: until}
-	_ = st.conn.SetWriteDeadline(time.Now().Add(x.timeout(&Call{})))
-	x.written, x.writeErr = st.conn.Write(st.out.Bytes())
-	st.out.Truncate(0, keepStream)
+	x.write()
 	return x
+}
+
+// write writes the encoded calls.
+func (x *exchange) write() {
+	_ = x.st.conn.SetWriteDeadline(time.Now().Add(x.timeout(&Call{})))
+	n, err := x.st.conn.Write(x.st.out.Bytes())
+	x.written, x.writeErr = x.written+n, err
+	x.st.out.Truncate(0, keepStream)
+}
+
+// patience returns the maximum time to wait for further replies to a batch of a shared stream.
+func (x *exchange) patience(q *queuedBatch) time.Duration {
+	return time.Until(q.sent.Add(x.timeout(&Call{})))
 }
 
 // takeReply reads the reply to the next call, and sets the outcome of the call. After a failed write, the replies to

@@ -33,6 +33,9 @@ type Timeouts struct {
 	// callers find the stream open. Otherwise, if a caller waits for less time than it takes to open a stream, no stream would
 	// ever be open. Optional; if zero, the opening ends at the deadline.
 	Open time.Duration
+	// Ahead is the time without a reply after which a shared stream sends further calls. Optional; if zero, it sends them when all
+	// earlier ones are answered.
+	Ahead time.Duration
 }
 
 // The timeouts of a new Forwarder.

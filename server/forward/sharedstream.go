@@ -30,7 +30,9 @@ type sharedStream struct {
 	protocol   int
 	wake       chan struct{}  // holds a token if waiting or retired has changed
 	unanswered []*queuedBatch // batches that were sent and are not yet answered; used by run only
-	timer      *time.Timer    // used by gather
+	answering  []*queuedBatch // those of unanswered whose replies are read; used by run only
+	sent       time.Time      // of the last write; used by run only
+	timer      *time.Timer    // used by gather and pause
 	took       time.Duration  // from the last write to its first reply; used by run only
 
 	waiting []*queuedBatch // batches to send; guarded by Forwarder.mu
@@ -43,6 +45,7 @@ type sharedStream struct {
 type queuedBatch struct {
 	batch    Batch
 	deadline time.Time     // for sending
+	sent     time.Time     // set by the stream when the batch was sent
 	answered atomic.Int32  // calls at the beginning of the batch whose outcomes are set
 	done     chan struct{} // receives a token when all outcomes are set
 	err      error         // result of Forward; set before done
@@ -330,33 +333,42 @@ func (s *sharedStream) expectsMore() bool {
 func (s *sharedStream) countCallers() {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	s.callers = len(s.unanswered) + len(s.waiting)
+	s.callers = len(s.answering) + len(s.unanswered) + len(s.waiting)
 }
 
-// exchange sends batches in one write, reads the replies, and reports whether the stream can be used again.
+// exchange sends batches in one write, reads the replies, and reports whether the stream can be used again. If the replies are late,
+// it sends further batches.
 func (s *sharedStream) exchange(st *stream) bool {
 	s.gather()
 	if s.write(st); len(s.unanswered) == 0 { // no caller waits any more
 		return true
 	}
 	x := s.f.send(st, time.Time{})
-	patience := x.timeout(&Call{})
-	sent := time.Now()
-	until := sent.Add(patience)
-	for j, q := range s.unanswered {
-		for i := range q.batch.Calls {
-			x.takeReply(&q.batch, &q.batch.Calls[i], patience)
-			q.answered.Store(int32(i + 1))
-			if patience = time.Until(until); j == 0 && i == 0 {
-				s.took = time.Since(sent)
-				s.countCallers()
-			}
+	s.stamp(0)
+	for first := true; len(s.unanswered) > 0; {
+		s.answering, s.unanswered = s.unanswered, s.answering[:0]
+		for _, q := range s.answering {
+			s.takeReplies(st, &x, q, first)
+			first = false
 		}
-		q.finish(x.result())
+		clear(s.answering)
+		s.answering = s.answering[:0]
 	}
-	clear(s.unanswered)
-	s.unanswered = s.unanswered[:0]
 	return x.reusable()
+}
+
+// takeReplies reads the replies to a batch, and finishes it. first reports whether it is the first batch of an exchange.
+func (s *sharedStream) takeReplies(st *stream, x *exchange, q *queuedBatch, first bool) {
+	for i := range q.batch.Calls {
+		s.sendAhead(st, x, q)
+		x.takeReply(&q.batch, &q.batch.Calls[i], x.patience(q))
+		q.answered.Store(int32(i + 1))
+		if first && i == 0 {
+			s.took = time.Since(q.sent)
+			s.countCallers()
+		}
+	}
+	q.finish(x.result())
 }
 
 // write moves batches from waiting to unanswered, and encodes their calls.

@@ -108,10 +108,17 @@ func (st *stream) take(dst []byte) ([]byte, bool, error) {
 	}
 	dst = append(dst, st.in[st.taken:st.taken+size]...)
 	st.taken += size
-	if st.taken == len(st.in) {
-		st.in, st.taken = st.in[:0], 0
+	if st.taken == len(st.in) || st.taken > keepStream {
+		st.in, st.taken = st.in[:copy(st.in, st.in[st.taken:])], 0
 	}
 	return dst, true, nil
+}
+
+// unread reports whether bytes of a reply have arrived, or the stream has failed.
+func (st *stream) unread() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return len(st.in) > st.taken || st.err != nil
 }
 
 // rest releases large buffers, and reports whether the stream can be used again. A stream with unread bytes cannot be
