@@ -34,7 +34,8 @@ type Options struct {
 	// Share is the part of each limit that the policy Local admits in this process, greater than 0 and at most 1. The default
 	// is 1. With n processes, 1/n keeps the sum within the limit. The part is at least one unit.
 	Share float64
-	// MaxKeys is the maximum number of keys for which leases are drawn. The default is 100,000.
+	// MaxKeys is the maximum number of keys for which leases are drawn. The default is 100,000. The server decides requests for keys
+	// of more than 1 KiB.
 	MaxKeys int
 }
 

@@ -20,7 +20,7 @@
 //     draw with this answer was sent. A limit therefore never refuses a request for longer than that because of leases.
 //   - Units are drawn for groups only if each of their limits has units in hand, or is in demand and was not refused lately. Otherwise
 //     the group is forwarded, and units in hand would only make the authority refuse it.
-//   - Memory is bounded: a ledger tracks at most Config.MaxKeys keys. Requests for other keys are forwarded.
+//   - Memory is bounded: a ledger tracks at most Config.MaxKeys keys of at most 1 KiB. Requests for other keys are forwarded.
 //
 // # Time
 //

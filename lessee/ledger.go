@@ -109,10 +109,14 @@ func (l *Ledger) DecideGroup(reqs []limiter.Request, now int64, out []limiter.De
 	return true
 }
 
-// leasable reports whether a request can be decided with leased units: it charges, and concerns the limit of a kind that an
-// authority leases.
+// maxKey is the length of the longest keys that are tracked: an account has two copies of its key, and no other limit bounds their
+// memory.
+const maxKey = 1 << 10
+
+// leasable reports whether a request can be decided with leased units: it charges, its key is not too long, and it concerns the limit
+// of a kind that an authority leases.
 func leasable(req *limiter.Request) bool {
-	return req.Quantity > 0 && !req.Trial && req.Draw == nil && req.Kind.Raw() != ""
+	return req.Quantity > 0 && !req.Trial && req.Draw == nil && req.Kind.Raw() != "" && len(req.Key) <= maxKey
 }
 
 // maxName is the length of names for which Decide needs no memory of the heap.

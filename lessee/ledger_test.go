@@ -3,6 +3,7 @@ package lessee
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -461,6 +462,23 @@ func TestGroups_SameKey(t *testing.T) {
 		local(t, l, a, 1)
 	}
 	forwarded(t, l, a, 1)
+}
+
+// TestLongKeys checks that keys are tracked up to a length, whether they are requested alone or in a group.
+func TestLongKeys(t *testing.T) {
+	for length, want := range map[int]int{maxKey: 2, maxKey + 1: 0} {
+		l := New(Config{Lessee: "a"})
+		group := []limiter.Request{request(strings.Repeat("k", length)), request(strings.Repeat("l", length))}
+		for range trackFrom {
+			forwarded(t, l, group[0], 0)
+			if l.DecideGroup(group, 0, make([]limiter.Decision, 2)) {
+				t.Fatal("a group without units is decided")
+			}
+		}
+		if keys, _, _ := l.Usage(0); keys != want {
+			t.Errorf("%d keys of %d bytes are tracked, want %d", keys, length, want)
+		}
+	}
 }
 
 // TestManyKeys checks that the number of tracked keys is bounded.
