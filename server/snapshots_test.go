@@ -369,13 +369,19 @@ func TestLoadingComesBehindThePassword(t *testing.T) {
 	p.do(failure(errLoading), "PING")
 }
 
-// TestInfoPersistence checks each field of INFO persistence.
+// persistenceOf returns the fields of INFO persistence of a server whose snapshots have a status.
+func persistenceOf(t *testing.T, status persistence.Status) map[string]string {
+	t.Helper()
+	return setup{snapshots: &fakeSnapshots{status: status}}.start(t).dial().info("persistence")
+}
+
+// TestInfoPersistence checks each field of INFO persistence, except those of TestInfoPersistence_Elapsed.
 func TestInfoPersistence(t *testing.T) {
 	t.Parallel()
-	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	started := time.Now().Add(-10 * time.Hour)
 	f := func(status persistence.Status, want string) {
 		t.Helper()
-		got := setup{snapshots: &fakeSnapshots{status: status}}.start(t).dial().info("persistence")
+		got := persistenceOf(t, status)
 		for _, field := range strings.Fields(want) {
 			name, text, _ := strings.Cut(field, "=")
 			if got[name] != text {
@@ -391,12 +397,34 @@ func TestInfoPersistence(t *testing.T) {
 			"rdb_last_bgsave_time_sec=-1 rdb_current_bgsave_time_sec=-1 rdb_saves=0 rdb_last_load_keys_expired=0 rdb_last_load_keys_loaded=0")
 	f(persistence.Status{LastDuration: 2900 * time.Millisecond, LastFailed: true, Changes: 7, Saves: 3, KeysLoaded: 4, KeysExpired: 2},
 		"rdb_last_bgsave_status=err rdb_last_bgsave_time_sec=2 rdb_changes_since_last_save=7 rdb_saves=3 rdb_last_load_keys_loaded=4 rdb_last_load_keys_expired=2")
-	f(persistence.Status{Saving: true, SaveStarted: ago(61*time.Hour + time.Second/2)},
-		"rdb_bgsave_in_progress=1 rdb_current_bgsave_time_sec="+strconv.Itoa(61*3600))
-	started := ago(10*time.Hour + time.Second/2)
+	f(persistence.Status{Saving: true, SaveStarted: started}, "rdb_bgsave_in_progress=1")
 	f(persistence.Status{Loading: true, LoadStarted: started, LoadTotal: 4000, LoadDone: 999},
 		"loading=1 loading_start_time="+strconv.FormatInt(started.Unix(), 10)+
-			" loading_total_bytes=4000 loading_loaded_bytes=999 loading_loaded_perc=24.98 loading_eta_seconds="+strconv.Itoa(36000*3001/1000))
+			" loading_total_bytes=4000 loading_loaded_bytes=999 loading_loaded_perc=24.98")
 	f(persistence.Status{Loading: true, LoadStarted: time.Now().Add(time.Hour)},
 		"loading_total_bytes=0 loading_loaded_perc=0.00 loading_eta_seconds=1")
+}
+
+// TestInfoPersistence_Elapsed checks the fields that are computed from the time since a save or a load has started.
+func TestInfoPersistence_Elapsed(t *testing.T) {
+	t.Parallel()
+	started := time.Now().Add(-10 * time.Hour)
+	elapsed := func() int { return int(time.Since(started) / time.Second) }
+	for _, tt := range []struct {
+		field  string
+		status persistence.Status
+		want   func(elapsed int) int
+	}{
+		{"rdb_current_bgsave_time_sec", persistence.Status{Saving: true, SaveStarted: started}, func(elapsed int) int { return elapsed }},
+		{
+			"loading_eta_seconds", persistence.Status{Loading: true, LoadStarted: started, LoadTotal: 4000, LoadDone: 999},
+			func(elapsed int) int { return elapsed * 3001 / 1000 },
+		},
+	} {
+		least := tt.want(elapsed())
+		got, err := strconv.Atoi(persistenceOf(t, tt.status)[tt.field])
+		if most := tt.want(elapsed()); err != nil || got < least || got > most {
+			t.Errorf("%s is %d, error %v, want %d to %d", tt.field, got, err, least, most)
+		}
+	}
 }
