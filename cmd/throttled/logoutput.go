@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"sync"
-	"time"
 )
 
 // logOutput is the destination of the log: a file, which can be replaced at any time, or standard error.
@@ -36,13 +34,11 @@ func logHandler(w io.Writer, format string, level slog.Leveler) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: asInText})
 }
 
-// asInText returns an attribute that has the same value in JSON as in text: a duration such as "1.5s", or an address such as
-// "127.0.0.1:6380". In JSON, package slog would write a number, and an object with the fields of the address.
+// asInText returns an attribute that has the same value in JSON as in text: the result of its method String, such as "1.5s" of a
+// duration. In JSON, package slog would write a number of nanoseconds, an object with the fields of an address, and an empty
+// object for a node of package raft.
 func asInText(_ []string, a slog.Attr) slog.Attr {
-	switch v := a.Value.Any().(type) {
-	case time.Duration:
-		a.Value = slog.StringValue(v.String())
-	case net.Addr:
+	if v, ok := a.Value.Any().(fmt.Stringer); ok && a.Value.Kind() != slog.KindTime {
 		a.Value = slog.StringValue(v.String())
 	}
 	return a

@@ -10,15 +10,20 @@ import (
 	"time"
 )
 
+// stringer is a type without exported fields, like the nodes of package raft.
+type stringer struct{}
+
+func (stringer) String() string { return "text" }
+
 // TestLogHandler writes a line in both formats. The values must be the same.
 func TestLogHandler(t *testing.T) {
 	for format, want := range map[string]string{
-		"text": ` level=WARN msg="a \"line\"" error=failed after=1.5s addr=192.0.2.1:80 list=[a] n=7` + "\n",
-		"json": `,"level":"WARN","msg":"a \"line\"","error":"failed","after":"1.5s","addr":"192.0.2.1:80","list":["a"],"n":7}` + "\n",
+		"text": ` level=WARN msg="a \"line\"" error=failed after=1.5s addr=192.0.2.1:80 node=text list=[a] n=7` + "\n",
+		"json": `,"level":"WARN","msg":"a \"line\"","error":"failed","after":"1.5s","addr":"192.0.2.1:80","node":"text","list":["a"],"n":7}` + "\n",
 	} {
 		var b strings.Builder
 		slog.New(logHandler(&b, format, slog.LevelInfo)).Warn(`a "line"`, "error", errors.New("failed"), "after", 1500*time.Millisecond,
-			"addr", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}, "list", []string{"a"}, "n", 7)
+			"addr", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}, "node", stringer{}, "list", []string{"a"}, "n", 7)
 		if !strings.HasSuffix(b.String(), want) {
 			t.Errorf("format %s: %s, want ...%s", format, &b, want)
 		}
