@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -26,6 +27,24 @@ func TestLogHandler(t *testing.T) {
 			"addr", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}, "node", stringer{}, "list", []string{"a"}, "n", 7)
 		if !strings.HasSuffix(b.String(), want) {
 			t.Errorf("format %s: %s, want ...%s", format, &b, want)
+		}
+	}
+}
+
+// TestLogFormat_Failure starts the program with options that are wrong, and with an address that cannot be bound. With log-format
+// json, standard error must contain the reason as a line of JSON, and nothing else.
+func TestLogFormat_Failure(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, f := range []struct {
+		option, value string
+		code          int
+		reason        string
+	}{{"--tls-port", "1", exitUsage, "require tls-cert-file"}, {"--bind", "192.0.2.1", exitError, "option bind: "}} {
+		var errs strings.Builder
+		code := serve(t.Context(), []string{f.option, f.value, "--log-format", "json"}, nil, io.Discard, &errs)
+		var line struct{ Level, Error string }
+		if err := json.Unmarshal([]byte(errs.String()), &line); err != nil || code != f.code || line.Level != "ERROR" || !strings.Contains(line.Error, f.reason) {
+			t.Errorf("%s %s: code %d, error %v, and on standard error %s; want %d, and the reason in JSON", f.option, f.value, code, err, errs.String(), f.code)
 		}
 	}
 }

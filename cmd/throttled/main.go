@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -65,22 +66,34 @@ func serve(ctx context.Context, args, environ []string, stdout, stderr io.Writer
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n(throttled --help lists the options%s)\n", err, meantCommand(args))
 		return exitUsage
 	}
+	format := opts.Get().LogFormat
 	if err := checkOptions(opts.Get()); err != nil {
-		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
-		return exitUsage
+		return failed(stderr, format, err, exitUsage)
 	}
 	p, err := open(opts, stderr)
 	if invalid := new(usageError); errors.As(err, &invalid) {
-		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
-		return exitUsage
+		return failed(stderr, format, err, exitUsage)
 	}
 	if err != nil {
-		return check(stderr, err)
+		return failed(stderr, format, err, exitError)
 	}
 	p.warnOfUnknown(environ)
 	p.hangups = signals
 	p.supervise(options.LookupIn(environ))
-	return check(stderr, p.run(ctx))
+	if err := p.run(ctx); err != nil {
+		return failed(stderr, format, err, exitError)
+	}
+	return exitOK
+}
+
+// failed prints the error of a server, as a line of its log if the format is "json", and returns the exit code.
+func failed(stderr io.Writer, format string, err error, code int) int {
+	if format != "json" {
+		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
+		return code
+	}
+	slog.New(logHandler(stderr, format, slog.LevelError)).Error("the server has failed", "error", err)
+	return code
 }
 
 // checkOptions returns an error if the program cannot start with the options, although each value has a valid form.
