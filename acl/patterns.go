@@ -95,14 +95,9 @@ func parseKeyPattern(word string) (pattern string, access Access, err error) {
 	}
 	flags, pattern, found := strings.Cut(word[1:], "~")
 	for _, c := range strings.ToUpper(flags) {
-		switch c {
-		case 'R':
-			access |= Read
-		case 'W':
-			access |= Write
-		default:
-			found = false
-		}
+		flag := map[rune]Access{'R': Read, 'W': Write}[c]
+		found = found && flag != 0 && access&flag == 0 // each flag once
+		access |= flag
 	}
 	if !found || access == 0 {
 		return "", 0, ErrSyntax

@@ -178,6 +178,8 @@ func TestRuleErrors(t *testing.T) {
 		"":                                  ErrSyntax,
 		"%~a":                               ErrSyntax,
 		"%X~a":                              ErrSyntax,
+		"%RR~a":                              ErrSyntax,
+		"%WRw~a":                             ErrSyntax,
 		"%R":                                ErrSyntax,
 		"~a b":                              ErrSyntax,
 		"&a b":                              ErrSyntax,
