@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -10,7 +11,12 @@ import (
 const (
 	maxWaiting = 4096
 	maxBatch   = 512 // in one pipeline
+	maxSent    = 8   // pipelines that are not answered
 )
+
+// ahead is the time after which the next pipeline is sent although the last one is not answered: otherwise a request would wait for
+// up to two round trips to a server that is far away.
+const ahead = 10 * time.Millisecond
 
 // request is a request that the server must decide.
 type request struct {
@@ -30,11 +36,13 @@ type forwarder struct {
 	upstream *upstream
 	timeout  time.Duration
 	queue    chan *request
+	sent     chan struct{} // one element for each pipeline that is not answered
+	sending  sync.WaitGroup
 	closed   chan struct{} // closed when run returns
 }
 
 func newForwarder(u *upstream, timeout time.Duration) *forwarder {
-	return &forwarder{upstream: u, timeout: timeout, queue: make(chan *request, maxWaiting), closed: make(chan struct{})}
+	return &forwarder{upstream: u, timeout: timeout, queue: make(chan *request, maxWaiting), sent: make(chan struct{}, maxSent), closed: make(chan struct{})}
 }
 
 // ask returns the reply to a command. It returns ErrTimeout after the timeout, ErrBusy if too many requests wait,
@@ -66,13 +74,31 @@ func (f *forwarder) ask(ctx context.Context, command []any) (any, error) {
 // run sends requests until ctx is done.
 func (f *forwarder) run(ctx context.Context) {
 	defer close(f.closed)
+	defer f.sending.Wait()
 	for {
+		f.sent <- struct{}{} // the wait ends when a pipeline is answered, or after the timeout
 		select {
 		case <-ctx.Done():
 			return
 		case r := <-f.queue:
-			f.send(f.gather(r))
+			f.start(f.gather(r))
 		}
+	}
+}
+
+// start sends a batch of requests, and returns when they are answered or the next one may be sent.
+func (f *forwarder) start(batch []*request) {
+	answered := make(chan struct{})
+	f.sending.Go(func() {
+		f.send(batch)
+		<-f.sent
+		close(answered)
+	})
+	timer := time.NewTimer(ahead)
+	defer timer.Stop()
+	select {
+	case <-answered:
+	case <-timer.C:
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +31,44 @@ func TestForward_Pipelines(t *testing.T) {
 	if s := c.Stats(); s.ServerAdmitted != goroutines*each || s.Pipelines > goroutines*each/4 {
 		t.Errorf("%d requests are decided with %d pipelines, want %d with at most a quarter", s.ServerAdmitted, s.Pipelines, goroutines*each)
 	}
+}
+
+// TestForward_FarServer checks that a request waits for one round trip to a server that is far away, and at most the time ahead, and
+// that requests which arrive within this time share a pipeline.
+func TestForward_FarServer(t *testing.T) {
+	const trip, goroutines, each = 30 * time.Millisecond, 20, 5
+	rdb := answer(func(cmds []redis.Cmder) {
+		<-time.After(trip)
+		for _, cmd := range cmds {
+			cmd.(*redis.Cmd).SetVal([]any{int64(0), int64(10), int64(9), int64(-1), int64(1000)})
+		}
+	}) // outside of the bubble, because go-redis starts a goroutine that does not exit
+	t.Cleanup(func() { _ = rdb.Close() })
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(rdb, Options{Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := must(FixedWindow(10, time.Hour))
+		var running sync.WaitGroup
+		for g := range goroutines {
+			running.Go(func() {
+				for i := range each {
+					<-time.After(time.Duration(g) * time.Millisecond) // spreads the requests over a round trip
+					begun := time.Now()
+					allow(t, c, fmt.Sprintf("key %d %d", g, i), limit)
+					if took := time.Since(begun); took > trip+ahead {
+						t.Errorf("a request took %v, want at most %v", took, trip+ahead)
+					}
+				}
+			})
+		}
+		running.Wait()
+		if s := c.Stats(); s.ServerAdmitted != goroutines*each || s.Pipelines > goroutines*each/2 {
+			t.Errorf("%d requests are decided with %d pipelines, want %d with at most half", s.ServerAdmitted, s.Pipelines, goroutines*each)
+		}
+		c.Close()
+	})
 }
 
 // hook answers pipelines with a function.
