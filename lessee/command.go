@@ -56,10 +56,12 @@ func (c *Call) Answer(r *Reply) limiter.Decision {
 	}
 }
 
-// milliseconds converts a number. It returns 0 for a negative number, and a year for a longer time.
+// longest is the longest time in an answer. The sum of it and the time of a Ledger does not overflow.
+const longest = 200 * 365 * 24 * time.Hour
+
+// milliseconds converts a number. It returns 0 for a negative number, and longest for a longer time.
 func milliseconds(n int64) time.Duration {
-	const year = 365 * 24 * time.Hour
-	return time.Duration(max(0, min(n, year.Milliseconds()))) * time.Millisecond
+	return time.Duration(max(0, min(n, longest.Milliseconds()))) * time.Millisecond
 }
 
 func retryAfter(ms int64) time.Duration {

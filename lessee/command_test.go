@@ -65,3 +65,19 @@ func TestNegativeTimes(t *testing.T) {
 		t.Errorf("the ledger has %d leases with %d units, want none", leases, units)
 	}
 }
+
+// TestLongTimes checks that the times of a limit are those of the authority, and that the longest possible ones do not overflow.
+func TestLongTimes(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	now := month.Nanoseconds()
+	for n, want := range map[int64]time.Duration{(120 * month).Milliseconds(): 120 * month, math.MaxInt64: longest} {
+		l := New(Config{Lessee: "a"})
+		c := heat(t, l, request("k"), 100, now)
+		d := c.Answer(&Reply{[7]int64{0, 0, 1, 1000, 0, n, n}, ""})
+		l.Drawn(&c, now, &d)
+		req := request("k")
+		if ok := l.Decide(&req, now, &d); !ok || !d.Limited || d.RetryAfter != want || d.ResetAfter != want {
+			t.Errorf("%d ms: the decision is %+v, want a refusal with the times %v", n, d, want)
+		}
+	}
+}
