@@ -66,12 +66,13 @@ func (c *healthCommand) run(ctx context.Context) error {
 func (c *clientFlags) explain(err error) error {
 	var timeout net.Error
 	var noTLS tls.RecordHeaderError
+	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
 	case errors.As(err, &noTLS):
 		return errors.New("the port is not one for TLS: omit --tls, or specify the address of tls-port")
-	case !c.tls && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+	case closed && !c.tls:
 		return errors.New("the server has closed the connection: if the port is one for TLS, specify --tls and --cacert")
-	case errors.Is(err, io.EOF): // for example gRPC over TLS, which requires its own protocol
+	case closed: // for example gRPC over TLS, which requires its own protocol
 		return errors.New("the server has closed the connection: if the port is not one for Redis clients, specify the address of tls-port")
 	case strings.Contains(err.Error(), `"HTTP/1.`): // the first line of the reply, in an error without a type
 		return errors.New("the port is one for HTTP: specify the address of port, or with --tls that of tls-port")
