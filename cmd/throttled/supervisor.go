@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"os"
-	"sync/atomic"
+	"sync"
 
 	"github.com/throttledhq/throttled/internal/sdnotify"
 )
@@ -11,7 +11,9 @@ import (
 // supervisor reports the state of the program to systemd. The zero value reports nothing.
 type supervisor struct {
 	notifier sdnotify.Notifier
-	ready    atomic.Bool // systemd has been notified that the program is ready
+
+	mu    sync.Mutex // held while Ready of the start or Reloading is sent
+	ready bool       // systemd has been notified that the program is ready
 }
 
 // supervise makes the program report its state to systemd, if the environment requests it. It must be called before run.
@@ -30,22 +32,33 @@ func (p *program) notify(s sdnotify.State) {
 
 // notifyReady waits until requests can be decided, and then notifies systemd.
 func (p *program) notifyReady(ctx context.Context) {
-	if p.awaitReady(ctx) {
-		p.notify(sdnotify.Ready)
-		p.supervisor.ready.Store(true)
+	if !p.awaitReady(ctx) {
+		return
 	}
+	p.supervisor.mu.Lock()
+	defer p.supervisor.mu.Unlock()
+	p.notify(sdnotify.Ready)
+	p.supervisor.ready = true
 }
 
 // notifyReload calls reload, and notifies systemd of its begin and end. A program that is not ready yet reports nothing,
 // because the end of a reload is reported as ready.
 func (p *program) notifyReload(reload func()) {
-	if !p.supervisor.ready.Load() {
-		reload()
-		return
-	}
-	p.notify(sdnotify.Reloading)
+	notified := p.notifyReloading()
 	reload()
-	p.notify(sdnotify.Ready)
+	if notified {
+		p.notify(sdnotify.Ready)
+	}
+}
+
+// notifyReloading notifies systemd of a reload, and reports whether it has: it does not before the program is ready.
+func (p *program) notifyReloading() bool {
+	p.supervisor.mu.Lock()
+	defer p.supervisor.mu.Unlock()
+	if p.supervisor.ready {
+		p.notify(sdnotify.Reloading)
+	}
+	return p.supervisor.ready
 }
 
 // startWatchdog starts the checks of the watchdog of systemd. The returned function stops them: they use the server, so
