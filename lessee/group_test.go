@@ -75,3 +75,67 @@ func TestGroups_Ready(t *testing.T) {
 		t.Errorf("%d of %d groups are decided, and %d units drawn; want at least %d", decided, 5*groupRate, drawn, least)
 	}
 }
+
+// TestGroups checks that a group is decided locally only if units of all its limits are in hand, and charges all.
+func TestGroups(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	a, b := request("a"), request("b")
+	a.Linked = true
+	out := make([]limiter.Decision, 2)
+	grant(l, heat(t, l, a, 100, 0), 10, time.Second, 0)
+	if l.DecideGroup([]limiter.Request{a, b}, 1, out) {
+		t.Fatal("a group was decided without units of its second limit")
+	}
+	grant(l, heat(t, l, b, 100, 0), 5, time.Second, 0)
+	for range 5 {
+		if !l.DecideGroup([]limiter.Request{a, b}, 1, out) || out[0].Limited || out[1].Limited {
+			t.Fatalf("the decisions are %+v, want two admissions", out)
+		}
+	}
+	if l.DecideGroup([]limiter.Request{a, b}, 1, out) {
+		t.Fatal("a group was admitted with spent units")
+	}
+	for range 5 {
+		local(t, l, a, 1)
+	}
+	forwarded(t, l, a, 1)
+	if l.DecideGroup([]limiter.Request{a, a}, 1, out) {
+		t.Fatal("a group with the same key twice was decided")
+	}
+}
+
+// TestGroups_SameKey checks that a group with one key under two limits is forwarded, although units of both are in hand, and that
+// the units of each limit are counted apart.
+func TestGroups_SameKey(t *testing.T) {
+	l := New(Config{Lessee: "a"})
+	a, b, other := request("k"), request("k"), request("other")
+	b.Limit.Max, a.Linked = 500, true
+	grant(l, heat(t, l, a, 100, 0), 4, time.Second, 0)
+	grant(l, heat(t, l, b, 100, 0), 3, time.Second, 0)
+	grant(l, heat(t, l, other, 100, 0), 9, time.Second, 0)
+	before := l.Counts().Forwarded.Load()
+	out := make([]limiter.Decision, 2)
+	for _, group := range [][]limiter.Request{{a, b}, {b, a}, {a, a}} {
+		if l.DecideGroup(group, 1, out) {
+			t.Errorf("a group with the key %q twice is decided, want it to be forwarded", group[0].Key)
+		}
+	}
+	if n := l.Counts().Forwarded.Load() - before; n != 6 {
+		t.Errorf("%d requests are counted as forwarded, want 6", n)
+	}
+	for range 3 { // groups with other keys spend the units of the limit that they name
+		if !l.DecideGroup([]limiter.Request{b, other}, 1, out) || out[0].Limit != 500 || out[1].Limit != 1000 {
+			t.Fatalf("the decisions are %+v, want admissions by limits of 500 and 1000", out)
+		}
+	}
+	if l.DecideGroup([]limiter.Request{b, other}, 1, out) {
+		t.Error("a group is admitted with spent units of its first limit")
+	}
+	if _, leases, units := l.Usage(1); leases != 2 || units != 4+6 {
+		t.Errorf("%d leases with %d units are in hand, want 2 with 10", leases, units)
+	}
+	for range 4 {
+		local(t, l, a, 1)
+	}
+	forwarded(t, l, a, 1)
+}

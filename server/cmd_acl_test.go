@@ -462,8 +462,9 @@ func TestWarnIfOpened(t *testing.T) {
 		{"ACL", "SETUSER", "default", "nopass"}, {"CONFIG", "SET", "protected-mode", "yes"}, {"CONFIG", "SET", "protected-mode", "no"},
 	} {
 		p.do("+OK\r\n", change...)
-		for ticks := s.ticks.Load(); s.ticks.Load() < ticks+2; {
-			time.Sleep(time.Millisecond) // polls until the reaper has checked the change
+		ticks := s.ticks.Load()
+		if !eventually(func() bool { return s.ticks.Load() >= ticks+2 }) {
+			t.Fatal("the reaper has stopped")
 		}
 		if got, want := strings.Count(log.String(), warning), []int{1, 1, 2, 2, 3}[n]; got != want {
 			t.Errorf("after %q the log has the warning %d times, want %d:\n%s", change, got, want, log.String())
