@@ -112,8 +112,8 @@ func (c *Commands) address() (addr string, term uint64) {
 	return c.last, v.Term
 }
 
-// reuse returns an idle connection to an address, or nil. Connections to other addresses are closed, and those of earlier terms:
-// the upstream has not answered since.
+// reuse returns an idle connection to an address, or nil. It closes connections to other addresses, and those of earlier terms,
+// because the upstream did not answer between two terms.
 func (c *Commands) reuse(addr string, term uint64) *commandConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
